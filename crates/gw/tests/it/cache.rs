@@ -1,4 +1,4 @@
-//! The response cache over real sockets: what is answered from it, whose it is, how calls are shared, what is never kept.
+//! The response cache over real sockets: hits, scopes, shared calls, and answers that are never stored.
 
 mod completions;
 pub(crate) mod embeddings;
@@ -65,7 +65,7 @@ async fn the_second_of_two_equal_requests_costs_nothing() {
     assert_eq!(second["gateway"]["saved_usd"], first["usage"]["cost_usd"]);
     assert_eq!(second["gateway"]["attempts"], json!([]));
     assert_eq!(second["gateway"]["model_used"], "acme/fast");
-    // The row says so, too.
+    // The ledger's row shows the hit, too.
     let admin = world.client.with_key(ADMIN);
     let id = second["gateway"]["request_id"].as_str().unwrap().to_owned();
     let row = logged(&admin, &id).await;
@@ -96,11 +96,11 @@ async fn what_differs_is_asked_anew_and_nobody_gets_anothers_answer() {
         let answer = ask(&world.client, &cached(more.clone())).await.ok();
         assert_eq!((what(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
     }
-    // I21, T1: the scope is the key.
+    // The gateway key is the scope of a stored answer (I21, T1).
     let other = world.client.with_key(ADMIN);
     assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "MISS");
     assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "HIT");
-    // Who does not ask for it, does not get it, nor leaves anything.
+    // A request without the member `cache` neither reads nor writes the cache.
     let before = world.upstream.hits();
     let answer = ask(&world.client, &chat_with("acme/fast", json!({}))).await.ok();
     assert_eq!((what(&answer), world.upstream.hits()), ("BYPASS", before + 1));
@@ -141,7 +141,7 @@ async fn streams_are_kept_and_replayed_and_so_are_plain_answers() {
         assert_eq!(gateway["cache_hit"], true, "{first_streams} {second_streams}");
         assert_eq!(world.upstream.hits(), before + 1);
     }
-    // A replay follows every rule of streams.
+    // A replayed stream follows every rule of streams.
     let mut stream =
         world.client.stream(PATH, &streamed(json!({ "stream_options": { "include_usage": true } }))).await;
     let frames = stream.rest().await;
@@ -218,12 +218,12 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
     filtered["choices"][0]["finish_reason"] = json!("content_filter");
     world.upstream.enqueue(Answer::json(200, &filtered));
     assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
-    // By a fallback.
+    // A fallback served it.
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let body = cached(json!({ "routing": { "fallback": ["beta/spare"] } }));
     let answer = ask(&world.client, &body).await.ok();
     assert_eq!((what(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
-    // So the next one asks, and is kept.
+    // The next request calls the upstream, and its answer is stored.
     assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
     assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
     assert_eq!(world.upstream.hits(), 5);
@@ -267,7 +267,7 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     let body = cached(json!({ "cache": { "enabled": true, "ttl": 1 } }));
     ask(&world.client, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
-    // Fresh until it is a second old; then the upstream is asked, which is down.
+    // The answer is fresh for a second. After that the gateway calls the upstream, which is down.
     let stale = within("the answer is too old", async {
         loop {
             let answer = ask(&world.client, &body).await.ok();
@@ -285,7 +285,7 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     assert_eq!(text_of(&frames, 0), "Hello from upstream");
 }
 
-/// Half of them streams; the answer of each.
+/// Sends these requests, every second one as a stream; gives their answers.
 async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0..count {
@@ -303,7 +303,7 @@ async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
     crowd
 }
 
-/// Waits until so many generation requests are being answered.
+/// Waits until this many generation requests are in flight.
 async fn until_in_flight(admin: &Client, many: usize) {
     within("so many requests are in flight", async {
         loop {
@@ -324,7 +324,7 @@ async fn until_in_flight(admin: &Client, many: usize) {
 async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nobody() {
     let count: usize = std::env::var("CACHE_CROWD").ok().and_then(|count| count.parse().ok()).unwrap_or(1000);
     gw_testkit::open_files(4 * count);
-    // Without admission nobody waits at the gate: who is in flight has come to the cache.
+    // Without overload protection no request waits for admission: each one in flight has reached the cache.
     let world = Setup { server: "shed_after_ms = 0", ..Setup::default() }.start().await;
     let go_on = Signal::new();
     world.upstream.enqueue(
@@ -348,7 +348,7 @@ async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nob
     }
     assert_eq!((answers, world.upstream.hits()), (count, 1), "one upstream call");
     assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
-    // Who was not quite there yet when the call ended found what it had brought.
+    // A request that arrived after the end of the call found the stored answer.
     let figures = admin.get("/admin/v1/cache").await.ok().json();
     let (shared, found) = (figures["coalesced"].as_u64().unwrap(), figures["hits"].as_u64().unwrap());
     assert!(shared + found == count as u64 + 1 && shared > count as u64 * 9 / 10, "{figures}");
@@ -368,7 +368,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
     assert_eq!(other.head.header("x-gateway-cache"), Some("COALESCED"));
     drop((leader, other));
     world.upstream.request(0).await.until_closed().await;
-    // A failure before anything was sent is an error for each.
+    // A failure before the first content is an error for every request.
     let fail = Signal::new();
     world.upstream.enqueue(
         Answer::steps(Vec::new()).wait(&fail).bytes("HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\n{}"),
@@ -378,7 +378,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
         let client = world.client.clone();
         asking.spawn(async move { ask(&client, &cached(json!({}))).await });
     }
-    // Who is late fails by itself.
+    // A late request makes its own call, which fails.
     world.upstream.always(Answer::error(500, "x", "down"));
     world.upstream.request(1).await;
     until_in_flight(&world.client.with_key(ADMIN), 4).await;
@@ -426,7 +426,7 @@ async fn a_call_is_shared_only_by_those_who_want_the_same_of_routing() {
     let (client, body) = (world.client.clone(), with_fallback.clone());
     let leader = tokio::spawn(async move { ask(&client, &body).await });
     world.upstream.request(0).await;
-    // The same question without that permission is a call of its own, and fails on its own.
+    // An equal request without that permission makes its own call, which fails.
     let other = ask(&world.client, &cached(json!({}))).await;
     assert_error("not allowed to fall back", &other, 502, "upstream_error", "upstream_error");
     hold.fire();

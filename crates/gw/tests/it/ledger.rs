@@ -1,4 +1,4 @@
-//! The ledger: one row for every request, however it ended, that says what the answer said.
+//! The ledger: one row for every request, whatever its end, with the figures of the answer.
 
 pub(crate) mod charges;
 mod charges_by_ending;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, chat, chat_with, world};
 
-/// The rows of a running gateway, as soon as there are this many.
+/// The rows of a running gateway, as soon as it has this many.
 pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
     let store = Store::open(&gateway.dir().join("data/gateway.db")).await.expect("the gateway's store");
     let found = rows_of(&store, wanted).await;
@@ -78,7 +78,7 @@ async fn a_stream_a_fallback_and_a_failure_have_their_rows() {
     assert_eq!(world.chat(&json!({"model": "acme/fast"})).await.status, 400);
     let found = rows(&world.gateway, 5).await;
     assert_eq!(found.len(), 5);
-    // Several may fall into one millisecond, so not by their order.
+    // Several requests may share a millisecond, so the test does not rely on their order.
     let with = |status: &str| found.iter().find(|row| row.status == status && !row.fallback);
     let fallback = found.iter().find(|row| row.fallback).expect("a fallback served");
     assert_eq!((fallback.status.as_str(), fallback.model.as_str()), ("ok", "beta/spare"));
@@ -161,7 +161,7 @@ async fn c02_drained_streams_cost_what_the_provider_says_in_the_end() {
         }
     }
     stream.reset();
-    // Only now does the upstream go on.
+    // The upstream continues from here.
     world.gateway.log_with("client_closed_request").await;
     more.fire();
     let row = one_row(&world).await;

@@ -1,4 +1,4 @@
-//! Every provider through the whole gateway: one conversation in eight dialects, and what is asked for in several calls.
+//! Every provider through the whole gateway: one conversation in every dialect, and requests that are divided into several calls.
 
 mod api_keys;
 pub(crate) mod dialects;
@@ -18,11 +18,11 @@ type Dialect = fn(Say, bool) -> Answer;
 
 struct Provider {
     api: &'static str,
-    /// Lines of its entry in gateway.toml.
+    /// More lines of the provider's entry in gateway.toml.
     lines: &'static str,
     model: &'static str,
     dialect: Dialect,
-    /// Whether a request of its asks for a stream.
+    /// Tells whether a request to the provider asks for a stream.
     streams: fn(&Recorded) -> bool,
 }
 
@@ -88,7 +88,7 @@ const PROVIDERS: [Provider; 9] = [
     Provider { api: "ollama", lines: "", model: "qwen3", dialect: dialects::ollama, streams: by_body },
 ];
 
-/// A gateway with one provider of each API, each with an upstream that plays its part of the conversation.
+/// A gateway with one provider of each API. Each upstream plays its part of the conversation.
 async fn all() -> (Gateway, Vec<FakeUpstream>) {
     all_with("").await
 }
@@ -98,7 +98,7 @@ pub(crate) fn targets() -> impl Iterator<Item = (&'static str, String)> {
     PROVIDERS.iter().map(|provider| (provider.api, format!("my-{}/{}", provider.api, provider.model)))
 }
 
-/// The same with these lines in every provider's entry.
+/// As [`all`], with these lines in every provider's entry.
 pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
     let (config, upstreams) = config_of_all(more).await;
     (serve(&config).await, upstreams)
@@ -159,7 +159,7 @@ fn question(model: &str) -> Value {
     })
 }
 
-/// What a client has at the end of an answer: the message, the finish reason and the usage.
+/// The client's result of an answer: the message, the finish reason and the usage.
 async fn ask(gateway: &Gateway, body: &Value, stream: bool) -> (Value, String, Value) {
     let client = gateway.client().with_key(KEY);
     if !stream {
@@ -189,7 +189,7 @@ async fn ask(gateway: &Gateway, body: &Value, stream: bool) -> (Value, String, V
     (message, finish, usage)
 }
 
-/// Puts a delta onto a message as the OpenAI clients do: strings are appended, calls found by their index.
+/// Merges a delta into a message as the OpenAI clients do: strings are appended, calls are found by their index.
 fn merge(message: &mut Value, delta: &Value) {
     for name in ["role", "content"] {
         if let (Some(more), Some(text)) = (delta[name].as_str(), message[name].as_str()) {
@@ -214,7 +214,7 @@ fn merge(message: &mut Value, delta: &Value) {
     }
 }
 
-/// The message without what may differ: the ids, and how the arguments are spaced.
+/// The message without ids and without blanks in arguments, which may differ.
 fn normal(message: &Value) -> Value {
     let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
     let calls: Vec<Value> = calls
@@ -253,7 +253,7 @@ async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
                 message["tool_calls"].as_array().unwrap().iter().map(|call| call["id"].clone()).collect();
             let messages = body["messages"].as_array_mut().unwrap();
             messages.push(message);
-            // In the other order than the calls.
+            // The results stand in another order than the calls.
             messages.push(json!({"role": "tool", "tool_call_id": ids[1], "content": "rainy"}));
             messages.push(json!({"role": "tool", "tool_call_id": ids[0], "content": "sunny"}));
             let (message, finish, _) = ask(&gateway, &body, stream).await;
@@ -390,7 +390,7 @@ async fn a_provider_without_embeddings_says_that_the_model_is_the_wrong_one() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
     let at = PROVIDERS.iter().position(|provider| provider.api == "anthropic").unwrap();
-    // Of a model without a category nobody knows what it can; the dialect does.
+    // The catalogue does not know the capabilities of a model without a category; the dialect does.
     let body = json!({"model": "my-anthropic/unknown", "input": "x"});
     let answer = client.post_json("/v1/embeddings", &body).await;
     assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_model"), "{}", answer.text());

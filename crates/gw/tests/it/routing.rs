@@ -1,4 +1,4 @@
-//! Which upstream serves a call: names, fallbacks, retries, and what `gateway` says about it.
+//! The choice of the upstream: names, fallbacks, retries, and their report in the member `gateway`.
 
 pub(crate) mod failover;
 mod hedging;
@@ -98,7 +98,7 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
 
 #[tokio::test]
 async fn which_failures_move_on() {
-    // What fails so often would be asked last.
+    // A target with so many failures would be asked last.
     let routing = "retries = 0\n[routing.breaker]\nfailures = 1000";
     let world = Setup { routing, ..Setup::default() }.start().await;
     let moves = [
@@ -278,7 +278,7 @@ async fn no_fallback_leads_out_of_a_keys_list() {
     let world = no_retries().await;
     world.upstream.always(Answer::error(500, "x", "boom"));
     let limited = world.client.with_key(crate::harness::LIMITED);
-    // A bare name stands only for those of its models that the key may use.
+    // A bare name stands only for the models that the key may use.
     let answer = limited.post_json("/v1/chat/completions", &chat("plain")).await;
     assert_error("plain", &answer, 502, "upstream_error", "upstream_error");
     let answer = limited.post_json("/v1/chat/completions", &chat("fast")).await;

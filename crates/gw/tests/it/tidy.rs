@@ -1,4 +1,4 @@
-//! Rules about the code itself: sizes, names of files, first lines, and what may import what.
+//! Rules about the code itself: sizes, names of files, first lines, and imports between crates.
 
 mod circles;
 mod exceptions;

@@ -1,4 +1,4 @@
-//! `/admin/v1/keys` and `/admin/v1/teams`: what operators do with keys, and that it is in force at once.
+//! `/admin/v1/keys` and `/admin/v1/teams`: operators manage keys and teams, and every change is in force at once.
 
 use gw_testkit::{Client, Gateway, Launch, Response, eventually};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value)
     client.send(method, path, Some("application/json"), Some(body.as_bytes())).await
 }
 
-/// The usual world on either store.
+/// One default gateway on SQLite and one on PostgreSQL.
 pub(crate) async fn worlds() -> [World; 2] {
     let url = gw_testkit::postgres::database();
     let extra = format!("[store]\nurl = \"{url}\"\n");
@@ -24,7 +24,7 @@ fn admin(world: &World) -> Client {
     world.gateway.client().with_key(ADMIN)
 }
 
-/// Makes a key with these members; gives its secret and what is known of it.
+/// Creates a key with these members; gives its secret and its public record.
 #[track_caller]
 pub(crate) fn create(admin: &Client, members: Value) -> impl Future<Output = (String, Value)> {
     let place = std::panic::Location::caller();
@@ -360,7 +360,7 @@ async fn parts_of_a_limit_stay_and_go_with_it() {
             assert_eq!(parts(&changed), expected, "{change}");
         }
         ask(&admin, "PATCH", &path(&key), &json!({ "burst": 60 })).await.ok();
-        // More than `rpm` counts as `rpm`.
+        // A `burst` above `rpm` counts as `rpm`.
         ask(&admin, "PATCH", &path(&key), &json!({ "rpm": 59 })).await.ok();
         let team = json!({ "rpm": 9, "burst": 3, "budget_usd": 1, "on_budget": "cut" });
         let team = ask(&admin, "PUT", &format!("{TEAMS}/parts"), &team).await.json();

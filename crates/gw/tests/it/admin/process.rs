@@ -1,4 +1,4 @@
-//! The process: its probes, metrics and log lines, what never shows up in them, and how it stops.
+//! The process: probes, metrics, log lines without secrets, and shutdown.
 
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ async fn a_sigterm_lets_live_streams_finish() {
     stream.json().await;
     stream.json().await;
     world.gateway.sigterm();
-    // New connections are refused, or told that nobody serves them; the live stream is not disturbed.
+    // New connections are refused or answered with 503. The live stream goes on undisturbed.
     let addr = world.gateway.addr;
     let refused = || async move { tokio::net::TcpStream::connect(addr).await.is_err() };
     let start = std::time::Instant::now();

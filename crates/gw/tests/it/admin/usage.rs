@@ -16,12 +16,12 @@ const HOUR: i64 = 3_600_000;
 /// One nano-dollar in femto-dollars.
 const NANO: i128 = 1_000_000;
 
-/// The id of the configuration's key `boss`, as README and docs tell how to make it.
+/// The id of the configured key `boss`, computed as the documentation describes.
 pub(crate) fn boss() -> String {
     gw_engine::auth::configured_id("boss")
 }
 
-/// The id of the `n`th request, which tells when it was accepted.
+/// The id of the `n`th request. An id contains the time at which the request was accepted.
 fn id(n: usize, at: i64) -> String {
     let bits = u128::try_from(at).expect("after 1970") << 80 | n as u128;
     String::from_utf8(gw_wire::request_id::spell(bits).to_vec()).expect("text")
@@ -83,9 +83,9 @@ fn ledger() -> Vec<Entry> {
     ]
 }
 
-/// A gateway whose store holds these, and a client of its admin.
+/// A gateway whose store holds these rows, and a client with an admin key.
 pub(crate) async fn with_ledger(entries: &[Entry]) -> (Gateway, Client) {
-    // The rows have a date of their own, and a test must not end when they grow old.
+    // The rows have fixed dates. The retention must never purge them, whenever the test runs.
     let config = format!("{CONFIG}\n[store]\nretention_days = 0\n");
     let launch = Launch::new(BINARY).file("gateway.toml", config);
     let data = launch.dir().join("data");
@@ -98,7 +98,7 @@ pub(crate) async fn with_ledger(entries: &[Entry]) -> (Gateway, Client) {
     (gateway, admin)
 }
 
-/// The same on either store.
+/// Runs the check on SQLite and on PostgreSQL.
 async fn with_ledgers(entries: &[Entry]) -> [(Gateway, Client); 2] {
     let url = gw_testkit::postgres::database();
     let store = Store::open_url(&url).await.expect("a store");
@@ -114,7 +114,7 @@ async fn usage(admin: &Client, query: &str) -> Value {
     admin.get(&format!("/admin/v1/usage?{query}")).await.ok().json()
 }
 
-/// Group and number of requests of each row.
+/// The group and the number of requests in each row of a report.
 fn counts<'v>(report: &'v Value, group: &str) -> Vec<(Option<&'v str>, u64)> {
     let rows = report["data"].as_array().expect("data");
     rows.iter().map(|row| (row[group].as_str(), row["requests"].as_u64().expect("a count"))).collect()
@@ -204,7 +204,7 @@ async fn usage_is_filtered_by_time_and_by_names() {
 async fn amounts_are_written_to_the_last_digit_in_json_and_csv() {
     let (_gateway, admin) = with_ledger(&ledger()).await;
     let answer = admin.get("/admin/v1/usage?by=model&model=acme/fast").await.ok();
-    // Three answers of 3 nano-dollars and 7 femto-dollars, one cache hit that saved 9 nano-dollars.
+    // Three answers cost 3 nano-dollars and 7 femto-dollars each; one cache hit saved 9 nano-dollars.
     assert!(
         answer.text().contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009}"),
         "{}",

@@ -1,4 +1,4 @@
-//! How answers end, and what stands beside their text: the same plain and streamed.
+//! Finish reasons and the members beside the text of an answer are equal in plain and streamed answers.
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::sse_data;
@@ -67,7 +67,7 @@ async fn an_answer_that_the_model_gave_up_is_answered_by_another() {
             let answer = client.post_json(CHAT, &chat_with("my/gem", more)).await;
             assert_eq!(answer.status, 200, "{broken}, stream: {stream}: {}", answer.text());
             assert_eq!(spare.hits(), hits + 1, "{broken}, stream: {stream}");
-            // Without another one it is the error, before anything was sent.
+            // Without another candidate the client gets the error before any content.
             upstream.enqueue(if stream { events(broken) } else { Answer::json(200, broken) });
             let answer = client.post_json(CHAT, &chat_with("my/gem", json!({ "stream": stream }))).await;
             assert_eq!((answer.status, answer.code().as_str()), (502, "upstream_error"), "{broken}");
@@ -136,7 +136,7 @@ async fn members_of_an_answer_and_details_of_its_usage_come_through() {
         .filter(|list| !list.is_null())
         .collect();
     assert_eq!(streamed, [&annotations]);
-    // A cached answer has them, too.
+    // A cached answer has these members, too.
     drop(world);
     let world = Setup::default().start().await;
     world.upstream.enqueue(Answer::json(200, &whole));

@@ -1,4 +1,4 @@
-//! Chat completions, not streamed: what a client gets, and what the upstream is sent.
+//! Plain chat completions: the client's answer and the upstream's request.
 
 use gw_testkit::Answer;
 use gw_testkit::upstream::chat_body;

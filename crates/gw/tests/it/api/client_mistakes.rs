@@ -1,4 +1,4 @@
-//! The first five minutes at the edge: wrong base URLs, other gateways' probes, a key in `x-api-key`.
+//! Common mistakes of new clients: wrong base URLs, other gateways' probes, a key in `x-api-key`.
 
 use gw_testkit::Launch;
 use serde_json::json;
@@ -27,7 +27,7 @@ async fn a_wrong_base_url_is_answered_with_the_right_one() {
     let base = world.client.get("/v1").await;
     assert_error("/v1", &base, 404, "invalid_request_error", "unknown_url");
     assert!(base.message().contains("/v1/chat/completions"), "{}", base.message());
-    // Below /v1 the key comes first, and a stranger learns nothing.
+    // Below /v1 the key is checked first, so an unknown caller learns nothing about URLs.
     let answer = nobody.get("/v1/v1/chat/completions").await;
     assert_error("no key", &answer, 401, "authentication_error", "invalid_api_key");
     assert_eq!(world.upstream.hits(), 0);
@@ -94,7 +94,7 @@ async fn a_key_in_x_api_key_is_a_key_on_every_endpoint() {
     nobody.with_header("x-api-key", ADMIN).get("/admin/v1/keys").await.ok();
     let refused = client.get("/admin/v1/keys").await;
     assert_error("not an admin", &refused, 403, "permission_error", "admin_required");
-    // Both, and equal.
+    // Both headers with equal keys.
     world.client.with_header("x-api-key", KEY).get("/v1/models").await.ok();
     for (client, word) in [
         (world.client.with_header("x-api-key", ADMIN), "different"),

@@ -1,11 +1,11 @@
-//! Custom tools, tools whose names a provider refuses, and `allowed_tools`: through the whole gateway, there and back.
+//! Custom tools, tool names that a provider refuses, and `allowed_tools`, in requests and in answers.
 
 use gw_testkit::{Answer, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
 use crate::harness::{KEY, serve};
 
-/// A gateway with one provider of each API, all of them this upstream.
+/// A gateway with one provider of each API. All of them use this upstream.
 async fn gateway(upstream: &FakeUpstream) -> Gateway {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     for (api, lines) in [
@@ -25,7 +25,7 @@ async fn gateway(upstream: &FakeUpstream) -> Gateway {
     serve(&config).await
 }
 
-/// What a client has of the calls of a stream: openai-python's way, strings appended.
+/// The tool calls of a stream as openai-python accumulates them: it appends strings.
 fn calls(frames: &[String]) -> Vec<Value> {
     let mut calls: Vec<Value> = Vec::new();
     for chunk in gw_testkit::sse::chunks(frames) {
@@ -141,7 +141,7 @@ async fn a_custom_tool_is_a_function_with_one_string_elsewhere_and_its_calls_com
         assert_eq!(tool["input_schema"]["properties"], json!({"input": {"type": "string"}}));
         assert!(tool["description"].as_str().is_some_and(|words| words.contains("start: /.+/")), "{tool}");
     }
-    // The history, everywhere.
+    // The history of every dialect.
     for api in ["anthropic", "bedrock", "gemini", "mistral", "cohere", "ollama"] {
         upstream.always(Answer::json(500, &json!({})));
         let mut body = question(&format!("my-{api}/m"));
@@ -230,7 +230,7 @@ async fn allowed_tools_are_said_as_each_provider_can() {
             );
         }
     }
-    // OpenAI knows it.
+    // OpenAI accepts the member.
     upstream.always(Answer::json(500, &json!({})));
     let asked = body("openai", "auto");
     client.post_json("/v1/chat/completions", &asked).await;

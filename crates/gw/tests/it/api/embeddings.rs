@@ -1,4 +1,4 @@
-//! Embeddings: batches, both encodings, dimensions, and what a wrong upstream answer becomes.
+//! Embeddings: batches, both encodings, dimensions, and errors for invalid upstream answers.
 
 use gw_testkit::Answer;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn members_that_every_batch_repeats_are_bounded() {
     let ask = |inputs: usize, bytes: usize| {
         embed(json!({ "input": vec!["x"; inputs], "small": 1, "filler": "x".repeat(bytes) }))
     };
-    // Ten calls with 3 MiB each, and one call with more than each of them.
+    // Ten calls of 3 MiB each, and one larger call.
     for (inputs, bytes, calls) in [(40, 3 << 20, 10), (4, 8 << 20, 1)] {
         let hits = world.upstream.hits();
         ok(&world, &ask(inputs, bytes)).await;
@@ -152,7 +152,7 @@ async fn mixed_inputs_are_refused_and_foreign_members_ignored() {
         assert_eq!(answer.status, 400, "{input}: {}", answer.text());
     }
     assert_eq!(world.upstream.hits(), 0);
-    // Routing and cache mean nothing here and are ignored.
+    // Embeddings ignore the members `routing` and `cache`.
     ok(
         &world,
         &embed(json!({ "routing": { "strategy": "cheapest" }, "cache": { "enabled": true }, "user": "u" })),

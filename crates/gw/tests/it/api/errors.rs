@@ -1,4 +1,4 @@
-//! Every row of the contract's error table (1.3), produced over a socket and compared to the letter.
+//! Every row of the error table in docs/errors.md, produced over a socket and compared byte for byte.
 
 use std::time::Duration;
 
@@ -293,7 +293,7 @@ async fn a_model_of_the_other_kind_is_unsupported_model() {
     refuses(&world, "unsupported_model", &requests).await;
 }
 
-/// One attempt only, so that each test sees the first answer's own row.
+/// One attempt only: a retry would hide the first answer.
 async fn single_attempt() -> World {
     Setup { routing: "retries = 0", ..Setup::default() }.start().await
 }
@@ -450,13 +450,13 @@ async fn a_key_over_its_requests_per_minute_gets_429_with_the_limits_in_headers(
     assert_eq!(first.header("x-ratelimit-limit-requests"), Some("2"));
     assert_eq!(first.header("x-ratelimit-remaining-requests"), Some("1"));
     assert!(first.header("x-ratelimit-reset-requests").is_some_and(|reset| reset.ends_with('s')));
-    // Looking at the catalogue does not count.
+    // Catalogue requests do not count against the limit.
     metered.get("/v1/models").await.ok();
     metered.post_json(EMBED, &embed(json!({}))).await.ok();
     let third = metered.post_json(TEXT, &text(json!({}))).await;
     assert_error("third", &third, 429, "rate_limit_error", "rate_limit_exceeded");
     assert_eq!(third.header("x-ratelimit-remaining-requests"), Some("0"));
-    // Other keys are not disturbed, and without a limit there are no such headers.
+    // Other keys are unaffected, and keys without a limit get no rate limit headers.
     let other = world.client.post_json(CHAT, &chat("acme/fast")).await.ok();
     assert_eq!(other.header("x-ratelimit-limit-requests"), None);
 }
@@ -515,7 +515,7 @@ async fn upstream_failures_are_502_with_a_code_that_says_whose_fault_it_is() {
         let label = format!("{code}: {scripted:?}").chars().take(80).collect::<String>();
         let answer = answered_by(&world, scripted).await;
         assert_error(&label, &answer, 502, "upstream_error", code);
-        // A key that is dead or resting must not hide the next row of the table.
+        // A provider key that is disabled or cooling down must not hide the next row of the table.
         drop(label);
     }
 }

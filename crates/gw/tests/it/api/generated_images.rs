@@ -1,4 +1,4 @@
-//! Pictures that models make: large ones whole and streamed, in bounded memory, and nobody waits for them.
+//! Images in answers: large ones, plain and streamed, in bounded memory and without delay for other requests.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::harness::{ADMIN, BINARY, KEY, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
-/// What all large events of the process may take together.
+/// The memory bound of all large events of the process together, in bytes.
 const BOUND: u64 = 256 << 20;
 
-/// Base64 of so many bytes, which are a PNG by their beginning.
+/// Base64 of this many bytes that begin like a PNG.
 fn picture(bytes: usize) -> String {
     let mut text = "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAADwf7zU".to_owned();
     text.extend("Ab3/+9Zz".chars().cycle().take(bytes.div_ceil(3) * 4 - text.len()));
@@ -26,7 +26,7 @@ fn url(base64: &str) -> String {
     format!("data:image/png;base64,{base64}")
 }
 
-/// What Gemini answers.
+/// An answer of Gemini.
 fn gemini(base64: &str) -> Value {
     let parts = json!([
         { "text": "A cat:" },
@@ -105,7 +105,7 @@ async fn a_picture_of_an_openai_type_upstream_is_passed_on() {
     upstream.enqueue(Answer::json(200, &whole));
     let answer = client.post_json(CHAT, &chat("my/painter")).await.ok().json();
     assert!(answer["choices"][0]["message"]["images"] == images, "plain");
-    // Nobody told how many tokens it was.
+    // The upstream reports no usage.
     assert_eq!(answer["usage"]["completion_tokens"], 1290);
     upstream.enqueue(
         Answer::sse()
@@ -134,7 +134,7 @@ async fn nobody_waits_while_a_line_of_16_mb_is_read() {
     let gate = Signal::new();
     let line = format!("data: {}\n\n", gemini(&picture(12_000_000)));
     let (most, last) = line.split_at(line.len() - 10);
-    // All but the end of the line is there already: what is measured is the reading.
+    // Only the end of the line is missing, so the test measures the reading alone.
     let answer = Answer::sse().data(&text).chunk(most).wait(&gate).chunk(last).end();
     upstream.enqueue(answer);
     let mut stream = client.stream(CHAT, &streamed()).await;
@@ -178,7 +178,7 @@ async fn half_sent_lines_of_many_upstreams_stay_within_the_bound_of_all() {
         waiting.push(wire);
     }
     let cut = || gateway.logs().iter().filter(|line| line["code"] == "upstream_stream_error").count();
-    // Of 9 MiB each 28 fit at the most, and fewer by what their buffers have to spare.
+    // At most 28 events of 9 MiB fit. Spare room in their buffers makes it fewer.
     eventually_within(Duration::from_secs(100), "those without room are cut", || {
         (cut() >= count - 28).then_some(())
     })

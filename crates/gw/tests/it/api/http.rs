@@ -1,4 +1,4 @@
-//! The HTTP surface: CORS, HEAD, OPTIONS, media types, encodings, and the order in which faults are found.
+//! HTTP: CORS, HEAD, OPTIONS, media types, encodings, and the order of the checks.
 
 use gw_testkit::wire::RawClient;
 use serde_json::json;
@@ -122,7 +122,7 @@ async fn request_ids_are_ours_and_differ() {
     assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
 }
 
-/// CONTRACT 1.0: of two faults in one request, the one that is checked first is told.
+/// A request with two faults is answered with the fault that is checked first.
 #[tokio::test]
 async fn faults_are_found_in_the_order_of_the_contract() {
     let world = Setup { server: "body_limit_mib = 1", ..Setup::default() }.start().await;
@@ -132,40 +132,40 @@ async fn faults_are_found_in_the_order_of_the_contract() {
     for _ in 0..2 {
         spent.post_json(CHAT, &chat("acme/fast")).await.ok();
     }
-    // 1 before 2, 4, 6: no key.
+    // The key is checked before the URL, the media type and the body.
     for (path, kind, body) in
         [("/v1/unknown", "text/plain", "x"), (CHAT, "text/plain", "x"), (CHAT, "application/json", "{")]
     {
         let answer = anonymous.send("POST", path, Some(kind), Some(body.as_bytes())).await;
         assert_error(path, &answer, 401, "authentication_error", "invalid_api_key");
     }
-    // 2 before 4 and 6: wrong path or method.
+    // The URL and the method are checked before the media type and the body.
     let answer = world.client.send("POST", "/v1/unknown", Some("text/plain"), Some(b"{")).await;
     assert_error("2 < 4", &answer, 404, "invalid_request_error", "unknown_url");
     let answer = world.client.send("PUT", CHAT, Some("text/plain"), Some(b"{")).await;
     assert_error("2 < 4", &answer, 405, "invalid_request_error", "method_not_allowed");
-    // 3 before 4, 5, 6: over the rate.
+    // The rate limit is checked before the media type, the size and the body.
     let answer = spent.send("POST", CHAT, Some("text/plain"), Some(b"{")).await;
     assert_error("3 < 4", &answer, 429, "rate_limit_error", "rate_limit_exceeded");
-    // 4 before 5 and 6: media type.
+    // The media type is checked before the size and the body.
     let answer = world.client.send("POST", CHAT, Some("text/plain"), Some(big.as_bytes())).await;
     assert_error("4 < 5", &answer, 415, "invalid_request_error", "unsupported_media_type");
-    // 5 before 6: size.
+    // The size is checked before the JSON.
     let answer = world.client.post_bytes(CHAT, big.as_bytes()).await;
     assert_error("5 < 6", &answer, 413, "invalid_request_error", "request_too_large");
-    // 6 before 7: JSON.
+    // The JSON is checked before the members.
     let answer = world.client.post_bytes(CHAT, b"{\"temperature\":9,").await;
     assert_error("6 < 7", &answer, 400, "invalid_request_error", "invalid_json");
-    // 7 before 8: shape, then model.
+    // The members are checked before the model is looked up.
     let answer = world.chat(&chat_with("no/such", json!({ "temperature": 9 }))).await;
     assert_error("7 < 8", &answer, 400, "invalid_request_error", "decimal_above_max_value");
-    // 8 before 9: unknown fallback before the right to the model.
+    // An unknown fallback is reported before the key's right to the model.
     let limited = world.client.with_key(LIMITED);
     let answer = limited
         .post_json(CHAT, &chat_with("acme/fast", json!({ "routing": { "fallback": ["no/such"] } })))
         .await;
     assert_error("8 < 9", &answer, 404, "invalid_request_error", "model_not_found");
-    // 9 before 10: the right before the ability.
+    // The key's right to the model is checked before the model's capabilities.
     let answer = limited.post_json(CHAT, &chat("acme/embed")).await;
     assert_error("9 < 10", &answer, 403, "permission_error", "model_not_allowed");
     assert_eq!(world.upstream.hits(), 2);

@@ -1,5 +1,5 @@
-//! The small edges of the HTTP surface: heads that cannot be read, codings, HTTP/2 heads that never end, CORS of what is
-//! the operator's, and members whose type nobody looked at.
+//! Edge cases of HTTP: unreadable heads, transfer codings, endless HTTP/2 heads, CORS of the management API, and the type
+//! of every member.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::{
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// The one answer that comes, and then the end of the connection.
+/// Reads the only answer; the connection must end after it.
 async fn last_answer(world: &World, bytes: &[u8]) -> Response {
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(bytes).await;
@@ -22,7 +22,7 @@ async fn last_answer(world: &World, bytes: &[u8]) -> Response {
     answer
 }
 
-/// The error shape on an answer to a head that nobody could read.
+/// Checks the error body of an answer to an unreadable head.
 #[track_caller]
 fn assert_unread_head(label: &str, answer: &Response, status: u16, code: &str) {
     assert_eq!((answer.status, answer.code().as_str()), (status, code), "{label}: {}", answer.text());
@@ -100,7 +100,7 @@ async fn a_transfer_coding_that_is_not_understood_is_501() {
     wire.response().await.expect("an answer").ok();
 }
 
-/// A frame of HTTP/2.
+/// Encodes a frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let [_, high, middle, low] = u32::try_from(payload.len()).expect("a frame is short").to_be_bytes();
     [&[high, middle, low, kind, flags, 0, 0, 0, stream], payload].concat()
@@ -113,7 +113,7 @@ const CONTINUATION: u8 = 9;
 /// `:method GET`, `:scheme http`, `:path /`, from the static table.
 const HEAD_BLOCK: [u8; 3] = [0x82, 0x86, 0x84];
 
-/// How long the gateway keeps a connection that says only this.
+/// The time after which the gateway closes a connection that sends only these bytes.
 async fn kept_for(world: &World, bytes: &[u8]) -> Duration {
     let mut wire = RawClient::connect(world.gateway.addr).await;
     let start = Instant::now();
@@ -141,7 +141,7 @@ async fn the_head_clock_applies_to_http2() {
         assert!(kept >= Duration::from_millis(900), "{label}: {kept:?}");
         assert!(kept < Duration::from_secs(8), "{label}: {kept:?}, not the 10 s of the default");
     }
-    // A connection that has said its SETTINGS is idle, and the head clock is not the idle clock.
+    // A connection is idle after its SETTINGS, and the idle timeout is longer than the head timeout.
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(&begun).await;
     let heard = tokio::time::timeout(Duration::from_secs(3), wire.until_closed()).await;
@@ -167,7 +167,7 @@ async fn a_large_head_over_http2_is_answered_with_the_error_shape() {
     assert_eq!(body["error"]["code"], "request_headers_too_large", "{body}");
 }
 
-/// The management API, the metrics and whatever else is not for the users of `/v1`.
+/// URLs that are not for users of `/v1`: the management API, the metrics and others.
 const OPERATORS: [&str; 6] =
     ["/admin/v1/keys", "/admin/v1/config", "/admin/v1/nothing", "/metrics", "/ui/", "/nothing"];
 
@@ -214,7 +214,7 @@ async fn a_named_origin_may_call_the_management_api() {
     assert_eq!(other.header("vary"), Some("origin"));
 }
 
-/// Every member that has a type is checked, wherever it stands.
+/// The gateway checks the type of every typed member, at any depth.
 #[tokio::test]
 async fn a_member_of_a_wrong_type_is_refused_wherever_it_stands() {
     let world = world().await;

@@ -1,4 +1,4 @@
-//! HTTP/2 with and without TLS, and HTTP/1.1 over TLS, as the system's own `curl` speaks them.
+//! HTTP/2 with and without TLS, and HTTP/1.1 over TLS, with the system's `curl` as the client.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
 
-/// Runs curl on a chat request; gives the HTTP version it spoke, the status and the body.
+/// Sends a chat request with curl; gives the HTTP version, the status and the body.
 async fn curl(url: &str, args: &[&str], body: &Value) -> (String, String, String) {
     let mut command = Command::new("curl");
     command.args(["-sS", "--max-time", "20", "-w", "\n%{http_version} %{http_code}"]).args(args);
     command.args(["-H", &format!("Authorization: Bearer {KEY}"), "-H", "Content-Type: application/json"]);
     command.args(["-d", &body.to_string(), url]);
-    // The scripted upstream lives on this runtime, so the wait for curl must not.
+    // The scripted upstream runs on this runtime, so another thread waits for curl.
     let output = tokio::task::spawn_blocking(move || command.output()).await.expect("joined").expect("curl");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (answer, last) =

@@ -1,5 +1,5 @@
-//! What a model thought, said and called goes back to it as it came, when a client sends its message back: thoughts, texts and
-//! calls in their order, whole and streamed, and to nobody else.
+//! A client sends an answer back as history: reasoning, texts and tool calls reach the same model unchanged and in order, after
+//! plain and streamed answers. Other providers never get them.
 
 mod answers;
 
@@ -30,8 +30,8 @@ fn request(model: &str, messages: &Value) -> Value {
     ]})
 }
 
-/// Puts a delta onto a message as openai-python does (`accumulate_delta` in `lib/streaming/_deltas.py`): strings are appended,
-/// entries of lists are found by their `index`, which is their place.
+/// Merges a delta into a message as openai-python does (`accumulate_delta` in `lib/streaming/_deltas.py`): it appends strings and
+/// finds entries of lists by their `index`.
 fn accumulate(message: &mut Value, delta: &Value) {
     for (name, more) in delta.as_object().expect("an object") {
         let known = message.as_object_mut().expect("an object").entry(name.clone()).or_insert(Value::Null);
@@ -54,7 +54,7 @@ fn accumulate(message: &mut Value, delta: &Value) {
     }
 }
 
-/// The message that a client has at the end, and the warnings.
+/// The complete message of a client, and the warnings.
 async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value) {
     let client = gateway.client().with_key(KEY);
     if !stream {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, chat, chat_with, world};
 
-/// Small limits of every kind, to be reached by small requests.
+/// Small limits of every kind, so that small requests reach them.
 const SMALL: &str = "request_limits = { max_messages = 4, max_content_parts = 5, max_tool_calls = 6, \
                      max_schema_nodes = 20, max_schema_depth = 4, max_members = 7, max_values = 100 }";
 
@@ -29,14 +29,14 @@ fn messages(count: usize) -> Value {
     chat_with("acme/fast", json!({ "messages": vec![message; count] }))
 }
 
-/// Two messages with so many parts together.
+/// Two messages with this many parts together.
 fn parts(count: usize) -> Value {
     let part = json!({ "type": "text", "text": "x" });
     let message = |count: usize| json!({ "role": "user", "content": vec![part.clone(); count] });
     chat_with("acme/fast", json!({ "messages": [message(2), message(count - 2)] }))
 }
 
-/// Two messages with so many calls together.
+/// Two messages with this many tool calls together.
 fn calls(count: usize) -> Value {
     let call = json!({ "id": "a", "type": "function", "function": { "name": "f", "arguments": "{}" } });
     let message = |count: usize| json!({ "role": "assistant", "tool_calls": vec![call.clone(); count] });
@@ -44,7 +44,7 @@ fn calls(count: usize) -> Value {
     chat_with("acme/fast", json!({ "messages": [user, message(3), message(count - 3)] }))
 }
 
-/// Two tools and a form of the answer, each with a schema of six nodes and the last with `more`.
+/// Two tools and a response format, each with a schema of six nodes. The last one has `more`.
 fn schemas(more: usize) -> Value {
     let schema = |count: usize| {
         let names: Vec<Value> = (0..count).map(|at| json!(at)).collect();
@@ -56,21 +56,21 @@ fn schemas(more: usize) -> Value {
     chat_with("acme/fast", json!({ "tools": [tool("a"), tool("b")], "response_format": format }))
 }
 
-/// A tool whose schema has so many levels.
+/// A tool whose schema has this many levels.
 fn depth(levels: usize) -> Value {
     let schema = (1..levels).fold(json!({ "type": "string" }), |inner, _| json!({ "a": inner }));
     let tool = json!({ "type": "function", "function": { "name": "f", "parameters": schema } });
     chat_with("acme/fast", json!({ "tools": [tool] }))
 }
 
-/// A body with so many members.
+/// A body with this many members.
 fn members(count: usize) -> Value {
     let more = (2..count).map(|at| (format!("x{at}"), json!(1)));
     chat_with("acme/fast", Value::Object(more.collect()))
 }
 
-/// A body with so many values that count: itself, the model, the messages, a message, its two members, the list and
-/// what is in it.
+/// A body with this many counted values: the body itself, the model, the messages, a message, its two members, the list and
+/// its entries.
 fn values(count: usize) -> Value {
     let list: Vec<Value> = (7..count).map(|_| json!("x")).collect();
     chat_with("acme/fast", json!({ "list": list }))
@@ -97,7 +97,7 @@ async fn each_limit_is_refused_by_its_name_and_setting() {
     }
 }
 
-/// A text completion with a form of the answer: so many values in its schema, so many levels.
+/// A text completion with a response format whose schema has this many values and levels.
 fn completion(nodes: usize, levels: usize) -> Value {
     let names: Vec<Value> = (2..nodes).map(|at| json!(at)).collect();
     let wide = json!({ "enum": names });
@@ -160,7 +160,7 @@ async fn the_usual_limits_hold_without_a_setting_and_refuse_no_large_conversatio
 #[tokio::test]
 async fn a_body_of_many_gzip_members_is_refused_at_once() {
     let world = world().await;
-    // An empty member as RFC 1952 has it.
+    // An empty member of a gzip file (RFC 1952).
     let member = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let body = member.repeat(100_000);
     let client = world.client.with_header("content-encoding", "gzip");

@@ -1,5 +1,5 @@
-//! A request is done as it was asked, or refused with the reason: names of fallbacks, misspelled members, names of models,
-//! what an upstream said when it failed.
+//! The gateway does exactly the requested work or refuses it with the reason: names of fallbacks and models, misspelled members,
+//! and an upstream's reason for a failure.
 
 use gw_testkit::upstream::{chat_body, default_answer, sse_data};
 use gw_testkit::wait::eventually;
@@ -34,7 +34,7 @@ async fn misspelled_members_of_routing_and_cache_are_refused_with_the_nearest_na
         }
     }
     assert_eq!(world.upstream.hits() + world.second.hits(), 0, "nothing was sent");
-    // Embeddings have neither routing nor a cache of the request's own: both are ignored there.
+    // Embeddings ignore the members `routing` and `cache`.
     let vectors = json!({ "model": "acme/embed", "input": "Hello", "routing": { "stategy": 1 } });
     world.client.post_json("/v1/embeddings", &vectors).await.ok();
 }
@@ -110,7 +110,7 @@ async fn an_unknown_fallback_is_named_with_its_place_and_the_way_to_the_list() {
     assert_eq!(world.upstream.hits(), 0);
 }
 
-/// A gateway over a server that lists these models, once it has heard of them.
+/// A gateway before a server that lists these models, after the gateway has read the list.
 async fn discovered(upstream: &FakeUpstream, list: &Value, more: &str) -> Gateway {
     let list = list.clone();
     upstream.respond_with(move |request| {
@@ -202,13 +202,13 @@ async fn operators_see_what_an_upstream_said_and_clients_see_it_for_a_501() {
     }
     let everything = world.gateway.stdout().join("\n") + &world.gateway.stderr().join("\n");
     assert!(!everything.contains(UPSTREAM_KEY) && !everything.contains('\u{1b}'));
-    // What is said about the gateway's account is in the ledger alone.
+    // Only the ledger shows a reason that names the gateway's own account.
     world.upstream.always(Answer::error(401, "invalid_api_key", "This key expired yesterday."));
     let answer = world.chat(&chat("acme/fast")).await;
     let id = answer.header("x-request-id").expect("an id").to_owned();
     assert_eq!(logged(&admin, &id).await["attempts"][0]["reason"], "This key expired yesterday.");
     assert!(world.gateway.log_of(&id).await.get("upstream_error").is_none());
-    // An answer that went well has no reason.
+    // A successful request has no reason.
     world.upstream.always(Answer::json(200, &chat_body("m", "fine")));
     let answer = world.chat(&chat("acme/fast")).await.ok();
     let row = logged(&admin, answer.header("x-request-id").expect("an id")).await;
@@ -248,7 +248,7 @@ async fn models_that_misbehave_on_purpose_are_listed_when_they_are_asked_for() {
     let all: Vec<String> = ids(&world.client, "?include=faults").await.into_iter().filter(is_demo).collect();
     assert_eq!(all.len(), 18, "{all:?}");
     assert_eq!(ids(&world.client, "?provider=demo&include=faults").await, all);
-    // Whoever knows its name can see and use it.
+    // Every key can see the model and use it by its name.
     assert_eq!(world.client.get("/v1/models/demo/error-500").await.ok().json()["id"], "demo/error-500");
     let answer = world.chat(&chat("demo/error-429")).await;
     assert_error("demo/error-429", &answer, 429, "rate_limit_error", "upstream_rate_limited");
@@ -332,7 +332,7 @@ async fn a_key_may_be_limited_by_id_bare_name_and_alias() {
     }
     assert_eq!(ids(&world.gateway.client().with_key("sk-2"), "").await, ["acme/fast"]);
     assert_eq!(ids(&world.gateway.client().with_key("sk-1"), "").await, ["acme/fast", "beta/fast"]);
-    // A name that is only known since its provider has listed it.
+    // The model is known only from its provider's list.
     let client = world.gateway.client().with_key("sk-4");
     let start = std::time::Instant::now();
     while ids(&client, "").await != ["late/found-one"] {

@@ -25,7 +25,7 @@ fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
-/// A completion of these choices as an upstream tells it: text and finish reason.
+/// An upstream's completion with these choices, each a text and a finish reason.
 fn told(choices: &[(&str, &str)]) -> Value {
     let choice = |(index, (text, finish)): (usize, &(&str, &str))| json!({ "index": index, "text": text, "logprobs": null, "finish_reason": finish });
     json!({ "object": "text_completion", "model": "m", "choices": choices.iter().enumerate().map(choice).collect::<Value>(),
@@ -36,7 +36,7 @@ fn told(choices: &[(&str, &str)]) -> Value {
 async fn completions_are_kept_only_where_the_operator_says_so() {
     let off = world().await;
     for _ in 0..2 {
-        // The body has no say: neither here nor where it is on.
+        // The request cannot change the setting, whether the cache is on or off.
         let answer = ask(&off.client, &text(json!({ "cache": { "enabled": true } }))).await.ok();
         assert_eq!((what(&answer), &answer.json()["gateway"]["cache_hit"]), ("BYPASS", &json!(false)));
     }
@@ -71,7 +71,7 @@ async fn completions_are_kept_only_where_the_operator_says_so() {
         (&json!(true), &json!(0), &first["usage"]["cost_usd"]),
         "{row}"
     );
-    // Nobody else's.
+    // Another key misses.
     assert_eq!(what(&ask(&admin, &text(json!({}))).await.ok()), "MISS");
     let figures = admin.get("/admin/v1/cache").await.ok().json();
     assert_eq!((&figures["hits"], &figures["misses"], &figures["stored"]), (&json!(1), &json!(2), &json!(2)));
@@ -99,7 +99,7 @@ async fn whatever_shapes_a_completion_is_a_part_of_its_key_and_is_answered_like_
         assert_eq!((what(&kept), world.upstream.hits()), ("HIT", before + 1), "{more}");
         let (fresh, kept) = (fresh.json(), kept.json());
         assert_eq!((&fresh["choices"], &fresh["model"]), (&kept["choices"], &kept["model"]), "{more}");
-        // Every choice is in the stream, too.
+        // The stream has every choice, too.
         let frames = world
             .client
             .stream(PATH, &text(with(more.clone(), json!({ "stream": true }))))
@@ -173,7 +173,7 @@ async fn log_probabilities_are_kept_and_joined() {
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     assert_eq!(chunks(&frames)[0]["choices"][0]["logprobs"], joined);
     assert_eq!(world.upstream.hits(), 1);
-    // What cannot be joined is not kept: nobody gets less than was asked for.
+    // An answer that cannot be joined is not stored, so no client gets fewer choices than it asked for.
     let odd = |text: &str, finish: Value| json!({ "model": "m", "choices": [{ "index": 0, "text": text, "logprobs": { "tokens": text }, "finish_reason": finish }] });
     world.upstream.enqueue(Answer::sse().all(&[odd("a", Value::Null), odd("b", json!("stop"))]).done());
     let body = text(json!({ "logprobs": 2 }));

@@ -1,4 +1,4 @@
-//! Embeddings in the response cache, where the configuration wants it: of a batch only those inputs are asked for that are not there.
+//! Embeddings in the response cache, when the configuration enables it: the gateway asks only for the inputs that it has not stored.
 
 pub(crate) mod models;
 
@@ -18,8 +18,8 @@ pub(crate) fn embed(input: &Value) -> Value {
     json!({ "model": "acme/embed", "input": input })
 }
 
-/// An answer that tells by its numbers which input a vector is of; they are spelled as different upstreams would. Each character of
-/// an input is two tokens, and each batch one more.
+/// An answer whose numbers identify the input of each vector, in the spellings of different upstreams. Each character of an input
+/// is two tokens, and each batch one more.
 pub(crate) fn answer(request: &Recorded) -> Answer {
     let body = request.json();
     let inputs = match &body["input"] {
@@ -63,12 +63,12 @@ fn cost(answer: &Response) -> f64 {
     answer.header("x-gateway-cost-usd").and_then(|cost| cost.parse().ok()).expect("a cost")
 }
 
-/// What an upstream was asked for last.
+/// The inputs of the newest request to an upstream.
 pub(crate) fn sent(upstream: &FakeUpstream) -> Value {
     upstream.last().json()["input"].clone()
 }
 
-/// The text of every vector, without blanks: what is compared to the letter.
+/// The text of every vector without blanks, for an exact comparison.
 fn vectors(answer: &Response) -> Vec<String> {
     let text: String = answer.text().split_whitespace().collect();
     let ends = |rest: &str| rest.split_once("}").map(|(vector, _)| vector.to_owned());
@@ -115,7 +115,7 @@ async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
         let sum: u32 = text.bytes().map(u32::from).sum();
         assert_eq!(data[place]["embedding"][0], f64::from(sum) + 0.5, "{text}");
     }
-    // The first call's 17 were divided 6 or 7 and 10 or 11 by length; the second one's 15 are 6 or 7 and 8 or 9.
+    // The first call's 17 tokens are divided by length: 6 or 7 and 10 or 11. The second call's 15: 6 or 7 and 8 or 9.
     let tokens = document["usage"]["prompt_tokens"].as_u64().unwrap();
     let whole = ask(&world.client, &body).await.ok();
     assert_eq!((what(&whole), world.upstream.hits(), cost(&whole)), ("HIT", 2, 0.0));
@@ -152,7 +152,7 @@ async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_fir
             assert_eq!(vectors(fresh), vectors(kept));
         }
     }
-    // And what the cache shows is what there is without it.
+    // The answer from the cache equals the answer without it.
     let off = Setup::default().start().await;
     off.upstream.respond_with(answer);
     for format in ["float", "base64"] {
@@ -257,7 +257,7 @@ async fn t04_a_hit_still_needs_a_key_that_may_and_what_is_set_aside_is_for_what_
     assert_eq!(admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.status, 200);
     let revoked = ask(&client, &embed(&json!(["a"]))).await;
     assert_error("revoked", &revoked, 401, "authentication_error", "invalid_api_key");
-    // So many tokens a minute: a long input fits once, and goes on fitting as long as it need not be sent again.
+    // A long input fits into the token limit once. It keeps passing while its vector is stored.
     let (client, _) = make(json!({ "name": "t", "tpm": 1000 })).await;
     let long = "x".repeat(450);
     assert_eq!(what(&ask(&client, &embed(&json!([long]))).await.ok()), "MISS");
@@ -301,7 +301,7 @@ async fn what_is_missing_is_split_like_any_batch_and_failures_leave_nothing() {
         world.upstream.requests().iter().skip(1).map(|sent| sent.json()["input"].clone()).collect();
     sizes.sort_by_key(ToString::to_string);
     assert_eq!(sizes, [json!(["bbbbbbbb", "dddddddd"]), json!(["e"])]);
-    // A batch of one is known to the token.
+    // The tokens of a batch with one input are exact.
     let one = ask(&world.client, &embed(&json!("e"))).await.ok().json();
     assert_eq!(one["usage"]["prompt_tokens"], 3);
     world.upstream.enqueue(Answer::error(500, "x", "down"));
@@ -338,7 +338,7 @@ async fn a_batch_of_two_thousand_hits_partly_over_redis_and_one_that_is_frozen_c
         let sum: u32 = text.bytes().map(u32::from).sum();
         assert_eq!(data[place]["embedding"][0], f64::from(sum) + 0.5, "{text}");
     }
-    // A key of another tenant, and a Redis that does not answer, are misses.
+    // A key of another tenant misses, and so does every key while Redis does not answer.
     assert_eq!(what(&ask(&two.client().with_key(ADMIN), &embed(&json!(["text 1"]))).await.ok()), "MISS");
     redis.pause();
     assert_eq!(what(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");

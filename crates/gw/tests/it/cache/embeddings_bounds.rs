@@ -1,4 +1,4 @@
-//! What answers made of kept vectors may take: memory, attempts and money.
+//! Answers from stored vectors: bounds of memory, attempts and cost.
 
 use gw_testkit::wait::within;
 use gw_testkit::wire::RawClient;
@@ -9,10 +9,10 @@ use crate::cache::embeddings::models::TWO;
 use crate::cache::embeddings::{PATH, ask, embed, on, sent, what};
 use crate::harness::{ADMIN, Setup, World, assert_error, logged, with};
 
-/// What a token costs at `acme/embed`.
+/// The price of a token of `acme/embed`.
 const TOKEN: f64 = 0.02e-6;
 
-/// So many vectors of these numbers, from a model that calls itself so, for this many tokens.
+/// This many vectors of these numbers, with the reported model name and tokens.
 fn told(model: &str, numbers: &Value, count: usize, tokens: u64) -> Answer {
     let vector = |index| json!({ "object": "embedding", "index": index, "embedding": numbers });
     let data: Value = (0..count).map(vector).collect();
@@ -20,7 +20,7 @@ fn told(model: &str, numbers: &Value, count: usize, tokens: u64) -> Answer {
     Answer::json(200, &json!({ "object": "list", "model": model, "data": data, "usage": usage }))
 }
 
-/// A vector as long as the longest in use.
+/// A vector of the largest dimension in use.
 fn long_vector() -> Value {
     (0..3072).map(|place| f64::from(place) + 0.5).collect()
 }
@@ -42,7 +42,7 @@ async fn an_answer_larger_than_an_upstreams_may_be_is_not_made_of_kept_vectors()
     assert!((31 << 20..32 << 20).contains(&fits.body.len()), "{}", fits.body.len());
     for body in [base64(&["a"; 2_048]), embed(&json!(vec!["a"; 2_000]))] {
         let before = world.upstream.hits();
-        // As without the cache: each input as often as it is there, and nothing of it is kept.
+        // As without the cache: each input is sent as often as it occurs, and nothing is stored.
         let count = body["input"].as_array().map_or(0, Vec::len);
         world.upstream.enqueue(told("embed-2", &json!([1.5, 2.5]), count, 7));
         let anew = ask(&world.client, &body).await.ok();
@@ -50,7 +50,7 @@ async fn an_answer_larger_than_an_upstreams_may_be_is_not_made_of_kept_vectors()
         assert_eq!(sent(&world.upstream), body["input"]);
         assert_eq!(anew.json()["usage"]["prompt_tokens"], 7);
     }
-    // A part of it that is missing makes it no smaller.
+    // The bound holds for the whole answer, also when only a part is missing.
     let mut inputs = vec!["a"; 2_047];
     inputs.push("b");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
@@ -66,14 +66,14 @@ async fn an_input_that_is_there_many_times_is_paid_many_times_while_nobody_knows
     let inputs = vec!["a"; 2_048];
     let answer = ask(&world.client, &embed(&json!(inputs))).await.ok();
     assert_eq!((what(&answer), sent(&world.upstream)), ("MISS", json!(inputs)));
-    // It is known that these are short.
+    // The gateway knows that these vectors are short.
     let body = with(embed(&json!(inputs)), json!({ "dimensions": 8 }));
     let answer = ask(&world.client, &body).await.ok();
     assert_eq!((what(&answer), sent(&world.upstream)), ("MISS", json!(["a"])));
     assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(2_048));
 }
 
-/// A request whose answer nobody has read.
+/// A request whose client has not read the answer.
 async fn unread(client: &Client, body: &Value) -> RawClient {
     let body = body.to_string();
     client.open("POST", PATH, Some("application/json"), Some(body.as_bytes())).await
@@ -96,7 +96,7 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     let full = ask(&world.client, &body).await.ok();
     assert_eq!((what(&full), world.upstream.hits()), ("MISS", 2));
     assert_eq!(sent(&world.upstream), body["input"]);
-    // Small ones are none the worse for it.
+    // Small requests are unaffected.
     assert_eq!(what(&ask(&world.client, &base64(&["a"])).await.ok()), "HIT");
     drop(wires);
     world.upstream.always(told("embed-2", &json!([1.5, 2.5]), 2_000, 7));
@@ -116,7 +116,7 @@ async fn a_model_that_has_changed_is_asked_anew_though_its_attempts_are_used_up_
     assert_eq!((what(&anew), sent(&world.upstream)), ("MISS", json!(["a", "b"])));
     assert_eq!(what(&ask(&world.client, &embed(&json!(["a", "b"]))).await.ok()), "HIT");
 
-    // When the second call fails, what the first one brought is there, and the next request asks once.
+    // When the second call fails, the vectors of the first one are stored, and the next request makes one call.
     world.client.with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await.ok();
     world.upstream.enqueue(told("embed-2", &old, 1, 50));
     ask(&world.client, &embed(&json!("a"))).await.ok();
@@ -135,7 +135,7 @@ async fn a_model_that_has_changed_is_asked_anew_though_its_attempts_are_used_up_
     assert_eq!(what(&ask(&world.client, &embed(&json!(["b", "a"]))).await.ok()), "HIT");
 }
 
-/// A world in which `sk-by` has these limits.
+/// A gateway in which the key `sk-by` has these limits.
 async fn limited(limits: &str, more: &str) -> (World, Client) {
     let extra = format!("{more}[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{limits}\n");
     let world = on(Setup { routing: "retries = 0", extra, ..Setup::default() }).await;
@@ -145,7 +145,7 @@ async fn limited(limits: &str, more: &str) -> (World, Client) {
 
 #[tokio::test]
 async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
-    // The price of 740 tokens; the long text is taken for 708.
+    // The budget is the price of 740 tokens. The long text is estimated at 708.
     let (world, client) = limited("budget_usd = 0.0000148", "").await;
     let (numbers, long) = (json!([1.5, 2]), "x".repeat(2_100));
     world.upstream.enqueue(told("embed-2", &numbers, 1, 20));
@@ -159,7 +159,7 @@ async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
         (row["cost_usd"].as_f64().unwrap() - 5.0 * TOKEN).abs() < 1e-18,
         "what was in vain is paid: {row}"
     );
-    // And nothing stays set aside: 25 are spent, so that 715 of 740 are left.
+    // Nothing stays reserved: 25 tokens are spent, and 715 of 740 are left.
     let fits = ask(&client, &embed(&json!("y".repeat(2_100)))).await;
     assert_eq!((what(&fits.ok()), world.upstream.hits()), ("MISS", 3));
 }
@@ -167,7 +167,7 @@ async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
 #[tokio::test]
 async fn both_calls_are_settled_and_nothing_stays_set_aside_here_and_in_redis() {
     let redis = Redis::start().await;
-    // The price of 2,000 tokens; the long text is taken for 708. Redis rounds 50 tokens up to a billionth of a dollar.
+    // The budget is the price of 2,000 tokens. The long text is estimated at 708. Redis rounds 50 tokens up to a billionth of a dollar.
     for shared in [String::new(), format!("[redis]\nurl = \"{}\"\ntimeout_ms = 3000\n", redis.url())] {
         let (world, client) = limited("budget_usd = 0.00004", &shared).await;
         let (numbers, long) = (json!([1.5, 2]), "x".repeat(2_100));
@@ -177,7 +177,7 @@ async fn both_calls_are_settled_and_nothing_stays_set_aside_here_and_in_redis() 
         world.upstream.enqueue(told("embed-3", &numbers, 2, 50));
         let anew = ask(&client, &embed(&json!([long, "b"]))).await.ok();
         assert_eq!((what(&anew), world.upstream.hits()), ("MISS", 3));
-        // 150 are spent: 1,808 fit into the rest, with nothing set aside, and 1,858 do not.
+        // 150 tokens are spent and nothing is reserved: 1,808 tokens fit into the rest, and 1,858 do not.
         let too_much = ask(&client, &embed(&json!("y".repeat(5_550)))).await;
         assert_error("spent", &too_much, 429, "insufficient_quota", "insufficient_quota");
         within("Redis has heard of it", async {
@@ -200,7 +200,7 @@ async fn who_cannot_afford_everything_anew_gets_what_is_nearly_complete_all_the_
     world.upstream.enqueue(told("embed-2", &numbers, 1, 5));
     let part = ask(&client, &body(json!([long[0], long[1], "b"]))).await.ok();
     assert_eq!((what(&part), sent(&world.upstream)), ("PARTIAL", json!(["b"])));
-    // The other model would have to be asked for everything, which is too much.
+    // The other model would need the whole batch, which exceeds the budget.
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let refused = ask(&client, &body(json!([long[0], long[1], "c"]))).await;
     assert_error("anew", &refused, 429, "rate_limit_error", "rate_limit_exceeded");

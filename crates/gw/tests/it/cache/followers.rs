@@ -1,5 +1,5 @@
-//! Who follows another request's call: by its own clock, with its own options, at its own pace; and what becomes of all when
-//! the call panics, is purged or is cut.
+//! Followers of a shared call: own timeouts, own options, own reading speed; and the end of a call that panics, is purged or is
+//! cut.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ async fn send_rest(mut wire: RawClient, rest: &[u8]) -> RawClient {
     wire
 }
 
-/// The gateway begins to count a follower's time so much earlier than its leader's.
+/// A follower's timeout starts this much earlier than its leader's.
 const EARLIER: Duration = Duration::from_millis(1500);
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn a_follower_has_its_own_clock() {
         let mut wire = RawClient::connect(world.gateway.addr).await;
         wire.send([head.as_bytes(), first].concat()).await;
         in_flight(&world, 1).await;
-        // Time is what this is about.
+        // This test is about timeouts, so it waits for real time.
         tokio::time::sleep(EARLIER).await;
         let (client, asked) = (world.client.clone(), body.clone());
         let leader = tokio::spawn(async move {
@@ -110,7 +110,7 @@ async fn a_follower_is_kept_awake_and_has_its_own_options() {
             assert_eq!(last["usage"].is_object(), has_usage, "{last}");
             assert_eq!(last["choices"] == json!([]), has_usage, "{last}");
         }
-        // Nothing of the leader's is in what others are sent.
+        // A follower's answer contains nothing of the leader's request.
         let of_leader = chunks(&led).pop().expect("chunks");
         let (id, request) = (&of_leader["id"], &of_leader["gateway"]["request_id"]);
         for name in [id, request] {
@@ -146,7 +146,7 @@ async fn a_purge_ends_no_call_and_what_it_brings_is_not_kept() {
     assert_eq!(kept.json()["choices"][0]["message"]["content"], "new");
 }
 
-/// Reads a stream that its client has not read so far.
+/// Reads a stream whose client has not read anything yet.
 async fn wake(wire: RawClient) -> String {
     let mut wire = wire;
     let head = wire.head().await.expect("a head");
@@ -168,7 +168,7 @@ async fn asleep(world: &World, body: &str) -> RawClient {
 #[tokio::test]
 async fn clients_that_do_not_read_hold_up_nobody_and_are_told_what_they_missed() {
     const SLEEPERS: usize = 100;
-    // Of a megabyte each: more than is kept for who does not read, and than fits into a connection.
+    // Events of a megabyte: more than the buffer for a stalled reader and more than a connection holds.
     const ROUNDS: usize = 7;
     const PIECES: usize = 10;
     let world = world().await;

@@ -1,5 +1,5 @@
-//! When two chats are one question (I21): each member of the body that matters, each that does not, and whose it is. Which
-//! providers may answer is in cache_shared.rs.
+//! The cache key (I21): members of a chat that are part of it, members that are not, and the scope. The providers' settings are
+//! tested in `redis.rs`.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::harness::{Setup, World, with, world};
 
 const PATH: &str = "/v1/chat/completions";
 
-/// A question with something of everything.
+/// A chat with a value for every kind of member.
 fn base() -> Value {
     let function =
         json!({ "name": "f", "description": "d", "parameters": { "type": "object" }, "strict": false });
@@ -47,7 +47,7 @@ fn at(path: &str, value: Value) -> Value {
     body
 }
 
-/// Questions that are each another one than `base` and than all others here.
+/// Chats whose keys differ from that of `base` and from each other.
 fn others() -> Vec<Value> {
     let member = |name: &str, value: Value| with(base(), json!({ name: value }));
     let mut others = Vec::new();
@@ -103,7 +103,7 @@ fn others() -> Vec<Value> {
         ("prompt_cache_retention", vec![json!("24h")]),
         ("safety_identifier", vec![json!("s")]),
         ("tools", vec![json!([]), Value::Null]),
-        // Of other endpoints, of other servers, of nobody.
+        // Members of other endpoints, of other servers, and unknown ones.
         ("best_of", vec![json!(1)]),
         ("dimensions", vec![json!(3)]),
         ("echo", vec![json!(true)]),
@@ -158,7 +158,7 @@ fn others_inside() -> Vec<Value> {
     .into_iter()
     .map(|(path, value)| at(path, value))
     .collect();
-    // More, fewer, and in another order.
+    // More messages, fewer messages, and another order.
     let messages = base()["messages"].as_array().cloned().expect("messages");
     let mut swapped = messages.clone();
     swapped.swap(0, 1);
@@ -172,7 +172,7 @@ fn others_inside() -> Vec<Value> {
     others
 }
 
-/// The same question with members that do not matter.
+/// Chats with the key of `base`: the changed members are not part of it.
 fn same() -> Vec<Value> {
     [
         json!({ "user": "ann" }),
@@ -188,14 +188,14 @@ fn same() -> Vec<Value> {
         json!({ "fallbacks": ["beta/spare"] }),
         json!({ "models": ["acme/fast", "beta/spare"] }),
         json!({ "top_p": null, "n": null, "unheard_of": null }),
-        // What no upstream is sent: one of ours but for its case.
+        // A misspelled gateway member is sent to no upstream.
         json!({ "Seed": 1, "STOP": "x" }),
     ]
     .map(|more| with(base(), more))
     .into()
 }
 
-/// Asks, and tells what the cache did and how often the upstreams were called for it.
+/// Sends a chat; gives the cache's result and the number of upstream calls.
 async fn asked(world: &World, client: &Client, body: &[u8]) -> (String, usize) {
     let before = world.upstream.hits() + world.second.hits();
     let answer = client.post_bytes(PATH, body).await;
@@ -216,14 +216,14 @@ fn hit() -> (String, usize) {
 
 #[tokio::test]
 async fn i21_every_member_that_matters_is_another_question_and_no_other_member_is() {
-    // A member with a price of its own goes through only where the operator says so.
+    // A member with its own price passes only where the operator allows it.
     let acme = "allow_members = [\"web_search_options\"]".to_owned();
     let world = Setup { acme, ..Setup::default() }.start().await;
     let client = &world.client;
     let body = base().to_string();
     assert_eq!(asked(&world, client, body.as_bytes()).await, miss());
     for other in others() {
-        // Like none before it, and kept itself.
+        // A miss, and then stored.
         let bytes = other.to_string().into_bytes();
         assert_eq!(asked(&world, client, &bytes).await, miss(), "{other}");
         assert_eq!(asked(&world, client, &bytes).await, hit(), "{other}");
@@ -237,7 +237,7 @@ async fn i21_every_member_that_matters_is_another_question_and_no_other_member_i
     }
 }
 
-/// The same JSON in other bytes.
+/// Equal JSON with different bytes.
 fn respelled(body: &str) -> [String; 5] {
     let replaced = |pairs: &[(&str, &str)]| {
         pairs.iter().fold(body.to_owned(), |body, (from, to)| {
@@ -274,7 +274,7 @@ fn backwards(value: &Value) -> String {
     }
 }
 
-/// A member that the gateway learns to know must be put into one of the two tables above.
+/// A new known member must be added to one of the two tables above.
 #[test]
 fn i21_every_member_that_is_known_is_in_a_table() {
     let source = include_str!("../../../../gw-wire/src/request/body.rs");
@@ -283,7 +283,7 @@ fn i21_every_member_that_is_known_is_in_a_table() {
     let known: BTreeSet<&str> = list.split('"').skip(1).step_by(2).collect();
     assert!(known.len() > 40, "{known:?}");
     let base = base();
-    // A null is as good as nothing.
+    // A null counts as an absent member.
     let differs = |body: &Value, name: &str| body[name] != base[name];
     for name in known {
         let matters = others().iter().any(|other| differs(other, name));

@@ -1,4 +1,4 @@
-//! How much memory the process takes for its cache, however many answers go through it.
+//! The memory of the process for its cache is bounded, however many answers pass through it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +11,10 @@ use crate::harness::{ADMIN, KEY, Setup, chat_with, serve};
 
 const MAX_MIB: u64 = 16;
 const MIB: u64 = 1 << 20;
-/// By so much two processes differ that do the same: what the allocator keeps, caches of the store.
+/// The tolerated difference between two processes with equal work: the allocator's reserve and the store's caches.
 const NOISE: u64 = 3 * MIB;
 const WORKERS: usize = 4;
-/// How long questions are, and the answers that repeat them.
+/// The length of a question and of the answer that repeats it, in bytes.
 const SIZES: [usize; 4] = [200, 4_000, 16_000, 48_000];
 
 fn question(number: usize, cached: bool) -> Value {
@@ -23,7 +23,7 @@ fn question(number: usize, cached: bool) -> Value {
     chat_with("demo/chat", json!({ "messages": messages, "cache": { "enabled": cached } }))
 }
 
-/// Asks so many questions that nobody asked before; gives the most memory that the process had meanwhile, in bytes.
+/// Sends this many new questions; gives the largest memory of the process meanwhile, in bytes.
 async fn ask(gateway: &Arc<Gateway>, many: usize, cached: bool) -> u64 {
     let next = Arc::new(AtomicUsize::new(0));
     let mut workers = JoinSet::new();
@@ -65,21 +65,21 @@ async fn figures(client: &Client) -> Value {
     client.with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
 }
 
-/// `CACHE_ANSWERS=1000000` is the promise; what is the default fills the cache twice over.
+/// The guarantee is `CACHE_ANSWERS=1000000`. The default fills the cache twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_process_grows_by_what_the_cache_may_hold_and_a_tenth_at_most() {
     let answers = std::env::var("CACHE_ANSWERS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_400);
     let extra = format!("[cache]\nmax_mib = {MAX_MIB}\n");
     let config = Setup { extra, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
     let (gateway, other) = (Arc::new(serve(&config).await), Arc::new(serve(&config).await));
-    // The same traffic without the cache tells what it takes by itself.
+    // Equal traffic without the cache shows how much memory the traffic itself takes.
     let (most, without) = tokio::join!(ask(&gateway, answers, true), ask(&other, answers, false));
     let figures = figures(&gateway.client()).await;
     let grown = most.saturating_sub(without);
     let shown = format!("{} KiB more than {} KiB: {figures}", grown >> 10, without >> 10);
     println!("{shown}");
     assert_eq!(figures["stored"], json!(answers), "{shown}");
-    // It is full, and much of what was stored has gone again.
+    // The cache is full and has evicted many answers.
     assert!(figures["bytes"].as_u64() > Some(MAX_MIB * MIB * 9 / 10), "{shown}");
     assert!(figures["entries"].as_u64() < Some(answers as u64 * 3 / 4), "{shown}");
     assert!(grown <= MAX_MIB * MIB * 11 / 10 + NOISE, "{shown}");

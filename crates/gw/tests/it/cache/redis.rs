@@ -1,5 +1,4 @@
-//! One cache for several gateways, over Redis: what one was answered the other has, and a Redis that is gone, frozen or talks
-//! nonsense costs nobody an answer.
+//! Several gateways share one cache in Redis. A Redis that is away, frozen or sends invalid data costs no client its answer.
 
 use std::time::Duration;
 
@@ -28,13 +27,13 @@ fn body(text: &str) -> Value {
     )
 }
 
-/// What the cache did for a chat, which must be answered.
+/// The cache's result for a chat, which must succeed.
 async fn what(client: &Client, text: &str) -> String {
     let answer = client.post_json(PATH, &body(text)).await.ok();
     answer.header("x-gateway-cache").unwrap_or_default().to_owned()
 }
 
-/// Asks until it comes out of the cache.
+/// Repeats a chat until it is a hit.
 async fn until_hit(client: &Client, text: &str) {
     within("it is in the cache", async {
         while what(client, text).await != "HIT" {
@@ -52,7 +51,7 @@ async fn two_gateways_on_one_redis_share_hits_and_purges() {
     let (first, second) = (one.client().with_key(KEY), two.client().with_key(KEY));
     assert_eq!(what(&first, "shared").await, "MISS");
     until_hit(&second, "shared").await;
-    // Of another key, and after a purge on the other gateway, it is not there.
+    // Another key misses, and so does every key after a purge on the other gateway.
     assert_eq!(what(&two.client().with_key(ADMIN), "shared").await, "MISS");
     let purged = one.client().with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await;
     assert_eq!(purged.status, 200, "{}", purged.text());
@@ -106,7 +105,7 @@ async fn a_redis_that_talks_nonsense_costs_no_answer() {
     assert_eq!(upstream.hits(), 10);
 }
 
-/// What the cache did for a question to this model.
+/// The cache's result for a question to this model.
 async fn asks(gateway: &Gateway, model: &str) -> String {
     let body = chat_with(model, json!({ "cache": { "enabled": true } }));
     let answer = gateway.client().with_key(KEY).post_json(PATH, &body).await.ok();
@@ -166,14 +165,14 @@ async fn i21_another_provider_behind_the_same_name_is_a_miss_for_gateways_on_one
             let expected = if hits.contains(&name) { "HIT" } else { "MISS" };
             assert_eq!(asks(&gateway, name).await, expected, "{what}: {name}");
         }
-        // Nor did it spoil what was there.
+        // The stored answer is unchanged.
         for name in NAMES {
             assert_eq!(asks(&first, name).await, "HIT", "after {what}: {name}");
         }
     }
 }
 
-/// What a provider's own settings make of one and the same model.
+/// Settings of a provider that change the answers of a model.
 #[tokio::test]
 async fn i21_another_deployment_or_another_limit_behind_the_same_model_is_a_miss() {
     let redis = Redis::start().await;

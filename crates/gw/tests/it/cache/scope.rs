@@ -1,4 +1,4 @@
-//! What a tenant can find out about the questions of another one: nothing, neither by what it is answered nor by when.
+//! A tenant cannot learn anything about another tenant's questions, neither from its answers nor from their timing.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
-/// The tenant `a`, and others from whom its questions are to be hidden: a stranger, one of its own team, an operator.
+/// The tenant `a`, and three others who must not learn its questions: a stranger, a member of its team, an operator.
 pub(crate) struct Tenants {
     pub(crate) a: Client,
     pub(crate) a_key: Value,
@@ -47,7 +47,7 @@ pub(crate) async fn tenants(world: &World) -> Tenants {
     Tenants { a, a_key, others }
 }
 
-/// All that a client sees of an answer, but for the ids and times that are its own, and how long it is.
+/// Everything that a client sees of an answer except its own ids and times, and the length of the answer.
 fn seen(answer: &Response) -> (u16, Vec<(String, String)>, Vec<Value>) {
     let mut headers = answer.headers.clone();
     let own = ["x-request-id", "date", "content-length", "openai-processing-ms"];
@@ -63,7 +63,7 @@ fn seen(answer: &Response) -> (u16, Vec<(String, String)>, Vec<Value>) {
     (answer.status, headers, documents)
 }
 
-/// Takes out what is every answer's own, and counts the bytes of it that may be more or fewer.
+/// Removes the ids and times of an answer, and counts their bytes.
 fn mask(value: &mut Value, bytes: &mut usize) {
     match value {
         Value::Object(members) => {
@@ -83,7 +83,7 @@ fn mask(value: &mut Value, bytes: &mut usize) {
     }
 }
 
-/// What the upstream was asked, but for the question itself.
+/// The requests to the upstream without the question itself.
 fn asked(request: &Recorded, text: &str) -> (Vec<(String, String)>, String) {
     (request.headers.clone(), String::from_utf8_lossy(&request.body).replace(text, "?"))
 }
@@ -122,15 +122,15 @@ async fn t05_another_tenants_call_in_flight_is_not_joined() {
         .enqueue(Answer::sse().data(&sse_data(&json!({ "content": "held" }), None)).wait(&hold).done());
     let mut first = a.stream(PATH, &question("in flight", true)).await;
     first.frame().await;
-    // Its own second one joins: there is a call that can be joined.
+    // A second request of tenant `a` joins, so the call can be joined.
     let joined = a.stream(PATH, &question("in flight", true)).await;
     assert_eq!((joined.head.header("x-gateway-cache"), world.upstream.hits()), (Some("COALESCED"), 1));
     for (who, other) in &others {
         let before = world.upstream.hits();
-        // Answered while the call of the other is held.
+        // The answer arrives while the other tenant's call is still held.
         let plain = within(who, other.post_json(PATH, &question("in flight", false))).await.ok();
         assert_eq!((what(&plain), world.upstream.hits()), ("MISS", before + 1), "{who}");
-        // One of its own: the call of the last round may not have ended yet.
+        // A call of its own: the call of the last round may still run.
         let body = question(&format!("in flight, too: {who}"), true);
         world
             .upstream
@@ -166,13 +166,13 @@ async fn t05_another_tenants_old_answer_stands_in_for_nobodys_error() {
     }
 }
 
-/// How often each kind of question is asked.
+/// The number of questions of each kind.
 const TIMES: usize = 100;
-/// Standard deviations of the rank sum: by chance fewer than one run in a million is beyond. All of one group below all of the
-/// other are 12 of them.
+/// Standard deviations of the rank sum. Chance exceeds the bound in fewer than one run in a million. Two fully separate groups
+/// reach 12.
 const BY_CHANCE: f64 = 5.0;
 
-/// How many standard deviations the first times lie above the second ones, by their ranks alone (Mann and Whitney).
+/// The Mann-Whitney statistic: standard deviations by which the first times lie above the second ones.
 fn rank_test(first: &[Duration], second: &[Duration]) -> f64 {
     let mut all: Vec<(Duration, bool)> = first.iter().map(|time| (*time, true)).collect();
     all.extend(second.iter().map(|time| (*time, false)));
@@ -189,7 +189,7 @@ fn median(times: &[Duration]) -> f64 {
     sorted[sorted.len() / 2].as_secs_f64()
 }
 
-/// Asks, checks what the cache did, and tells how long it took.
+/// Sends a chat, checks the cache's result, and gives the duration.
 async fn timed(client: &Client, text: &str, expected: &str) -> Duration {
     let body = question(text, false);
     let begun = Instant::now();
@@ -199,7 +199,7 @@ async fn timed(client: &Client, text: &str, expected: &str) -> Duration {
     took
 }
 
-/// Nothing here depends on how fast the machine is: the three kinds of questions take turns, and are compared with each
+/// The speed of the machine does not matter: the three kinds of questions take turns, and the test compares them with each
 /// other.
 #[tokio::test]
 async fn t05_times_do_not_tell_what_another_tenant_has_asked() {
@@ -211,7 +211,7 @@ async fn t05_times_do_not_tell_what_another_tenant_has_asked() {
             .respond_with(move |_| Answer::json(200, &chat_body("m", "Hi")).after(Step::Pause(pause)));
         let (mut known, mut unknown, mut own) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..TIMES {
-            // Each is asked after a call of A's, and each kind comes first as often as the other.
+            // Each question follows a call of tenant `a`, and each kind comes first equally often.
             for is_known in [n % 2 == 0, n % 2 == 1] {
                 let asked_by_a = format!("question {n:03} {is_known:5} 1");
                 timed(&a, &asked_by_a, "MISS").await;
@@ -227,7 +227,7 @@ async fn t05_times_do_not_tell_what_another_tenant_has_asked() {
         let shown = format!("after {pause:?}: {difference:.1} for what A asked, {a_hit:.1} for a hit");
         println!("{shown}");
         assert!(difference.abs() < BY_CHANCE, "{shown}");
-        // The same comparison notices a hit, so that it would have noticed one here.
+        // The comparison detects real hits, so it would have detected one above.
         assert!(a_hit < -BY_CHANCE, "{shown}");
         let worth = median(&unknown) - median(&own);
         assert!((median(&known) - median(&unknown)).abs() < worth / 2.0, "{shown}");

@@ -1,4 +1,4 @@
-//! Answers to similar questions: what is similar, what is said of it, and what it must never do.
+//! Semantic cache: similarity, its report to the client, and its limits.
 
 use gw_testkit::upstream::Recorded;
 use gw_testkit::wait::within;
@@ -10,7 +10,7 @@ use crate::harness::{ADMIN, LIMITED, Setup, World, chat_with, logged, with};
 
 const PATH: &str = "/v1/chat/completions";
 
-/// `beta` makes vectors: a text's is the angle that its last word names, in degrees (`one`, `five`, …).
+/// `beta` computes vectors: a text's vector is the angle that its last word names, in degrees (`one`, `five`, …).
 fn vectors(request: &Recorded) -> Answer {
     let text = request.json()["input"][0]
         .as_str()
@@ -32,12 +32,12 @@ fn vectors(request: &Recorded) -> Answer {
     )
 }
 
-/// An alias `support` of `acme/fast`, and one of `acme/plain`, whose similar questions are compared.
+/// Aliases of `acme/fast` (`support`) and of `acme/plain` with semantic caching.
 async fn similar(more: &str) -> World {
     similar_in("", more).await
 }
 
-/// The same with these lines of `[cache]`.
+/// As [`similar`], with these lines of `[cache]`.
 async fn similar_in(cache: &str, more: &str) -> World {
     let entry = |alias: &str| {
         format!("[[cache.semantic]]\nalias = \"{alias}\"\nembedding_model = \"beta/vectors\"\n{more}\n")
@@ -54,7 +54,7 @@ async fn similar_in(cache: &str, more: &str) -> World {
     world
 }
 
-/// A busy machine may take its time.
+/// A long timeout for busy machines.
 const ANSWER: &str = "mode = \"answer\"\ntimeout_ms = 30000";
 
 fn question(text: &str) -> Value {
@@ -74,7 +74,7 @@ async fn figures(world: &World) -> Value {
     world.gateway.client().with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
 }
 
-/// Waits until the vectors of this many answers are known.
+/// Waits until the gateway has the vectors of this many answers.
 async fn known(world: &World, vectors: u64) {
     within("the vectors are there", async {
         while figures(world).await["semantic"]
@@ -116,13 +116,13 @@ async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
         (&second["usage"]["cost_usd"], &gateway["saved_usd"]),
         (&json!(0), &first["usage"]["cost_usd"])
     );
-    // As a stream.
+    // Streamed.
     let streamed =
         ask(&world.client, &with(question("Tell me, where is my parcel? ten"), json!({ "stream": true })))
             .await;
     assert_eq!((what(&streamed), world.upstream.hits()), ("HIT", 1));
     assert!(streamed.text().contains("\"similarity\":0.9848"), "{}", streamed.text());
-    // Each look was a request of the key's own, and paid for: 1,000 tokens at 0.02 USD a million.
+    // Each lookup was an embedding request of the key, charged with 1,000 tokens at 0.02 USD per million.
     let admin = world.gateway.client().with_key(ADMIN);
     let row = logged(&admin, second["gateway"]["request_id"].as_str().unwrap()).await;
     assert_eq!((&row["cache_hit"], &row["cost_usd"]), (&json!(true), &json!(0)));
@@ -141,7 +141,7 @@ async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
         (&support["looks"], &support["matches"], &support["vectors"]),
         (&json!(3), &json!(2), &json!(1))
     );
-    // What was found so is not found by: no answer wanders from question to question.
+    // A semantic hit stores nothing, so an answer cannot drift from question to question.
     let far = ask(&world.client, &question("Where is my parcel? twenty")).await;
     assert_eq!((what(&far), world.upstream.hits()), ("MISS", 2));
 }
@@ -176,11 +176,11 @@ async fn another_company_figure_key_or_wish_is_another_question() {
     }
     let without = ask(&world.client, &with(question(near), json!({ "cache": { "enabled": false } }))).await;
     assert_eq!((what(&without), world.upstream.hits()), ("BYPASS", misses + 1), "without the cache");
-    // Another key, which may do all that this one may.
+    // Another key with equal rights.
     let other = ask(&world.client.with_key(ADMIN), &question(near)).await;
     assert_eq!((what(&other), world.upstream.hits()), ("MISS", misses + 2));
     assert_eq!(what(&ask(&world.client, &question("But where is parcel 4711? ten")).await), "HIT");
-    // And when all is thrown away, so is this.
+    // A purge of everything removes it, too.
     let admin = world.gateway.client().with_key(ADMIN);
     admin.send("DELETE", "/admin/v1/cache", None, None).await.ok();
     let purged = ask(&world.client, &question("And where is parcel 4711? ten")).await;
@@ -215,7 +215,7 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
     ] {
         assert!(metrics.lines().any(|one| one == line), "{line}");
     }
-    // An embedding that never comes is nothing to wait for.
+    // The request does not wait for an embedding that never arrives.
     world.second.respond_with(|_| Answer::sse().hang());
     let third = ask(&world.client, &question("Here, where is my parcel? ten")).await;
     assert_eq!(what(&third), "MISS");
@@ -279,7 +279,7 @@ async fn a_reader_of_little_patience_takes_nothing_from_others() {
     let world = similar(ANSWER).await;
     ask(&world.client, &question("Where is my parcel? zero")).await;
     known(&world, 1).await;
-    // It was kept a second ago at least: too old for one who takes nothing that has an age.
+    // The answer is at least a second old, which is too old for `max_age = 0`.
     let hurried = json!({ "cache": { "enabled": true, "mode": "read", "ttl": 1 } });
     within("a second", async {
         while what(&ask(&world.client, &with(question("Now where is my parcel? ten"), hurried.clone())).await)
@@ -317,7 +317,7 @@ async fn who_leaves_ends_the_look_and_a_hanging_look_holds_no_budget() {
         }
     })
     .await;
-    // One that is late is ended, too.
+    // A late embedding call is cancelled, too.
     let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
     world.second.respond_with(|_| Answer::sse().hang());
     assert_eq!(what(&ask(&world.client, &question("Where is my parcel? zero")).await), "MISS");
@@ -333,7 +333,7 @@ async fn the_limits_of_one_are_not_those_of_another_of_its_team() {
     let (poor, _) = keys::create(&admin, poor).await;
     let (rich, _) = keys::create(&admin, json!({ "name": "rich", "team": "search" })).await;
     let (poor, rich) = (world.client.with_key(&poor), world.client.with_key(&rich));
-    // Who leads is a matter of luck.
+    // Any of the requests may become the leader.
     for round in 0..12 {
         let body = question(&format!("{}, where is my parcel? zero", "So".repeat(round)));
         let all = (0..20).map(|n| if n % 2 == 0 { poor.clone() } else { rich.clone() });

@@ -1,4 +1,4 @@
-//! Calls that equal requests share, when somebody leaves, is slow, is late or fails.
+//! Shared calls of equal requests: clients that disconnect, read slowly or arrive late, and calls that fail.
 
 use gw_store::ledger::Entry;
 use gw_testkit::sse::{Stream, text_of};
@@ -21,10 +21,10 @@ pub(crate) fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
-/// When a client goes away.
+/// The moment at which a client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
-    /// Of an answer that is not streamed.
+    /// Of a plain answer.
     BeforeTheAnswer,
     BeforeTheFirstToken,
     InTheStream,
@@ -47,7 +47,7 @@ impl Moment {
         }
     }
 
-    /// Asks, and goes away at this moment.
+    /// Sends a request and disconnects at this moment.
     async fn leave(self, world: &World, body: &Value) {
         let body = with(body.clone(), json!({ "stream": self != Self::BeforeTheAnswer }));
         if self == Self::InTheStream {
@@ -62,7 +62,7 @@ impl Moment {
     }
 }
 
-/// What a row says of a request whose client went away.
+/// The fields of the row of a request whose client disconnected.
 fn told(row: &Entry) -> Value {
     let attempts: Vec<_> = row.attempts.iter().map(|attempt| [&*attempt.model, &*attempt.status]).collect();
     json!({ "status": row.status, "model": row.model, "provider": row.provider, "stream": row.stream,
@@ -84,7 +84,7 @@ async fn who_leaves_a_call_that_could_be_shared_is_accounted_like_who_leaves_any
                 let body = cached(json!({ "cache": { "enabled": cache } }));
                 moment.leave(&world, &body).await;
                 if drains {
-                    // Only now does the upstream go on.
+                    // The upstream continues from here.
                     world.gateway.log_with("client_closed_request").await;
                     more.fire();
                 } else {
@@ -106,7 +106,7 @@ async fn who_leaves_a_call_that_could_be_shared_is_accounted_like_who_leaves_any
     }
 }
 
-/// A stream that has begun, with what it has sent.
+/// A stream that has begun, with its first frames.
 pub(crate) async fn begun(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>) {
     let mut stream = world.client.stream(PATH, &with(body.clone(), json!({ "stream": true }))).await;
     assert_eq!(stream.head.header("x-gateway-cache"), Some(what));
@@ -122,7 +122,7 @@ pub(crate) async fn rest((mut stream, mut frames): (Stream, Vec<String>)) -> Vec
     frames
 }
 
-/// Waits until so many requests are being answered.
+/// Waits until this many requests are in flight.
 pub(crate) async fn in_flight(world: &World, count: usize) {
     let admin = world.client.with_key(ADMIN);
     within("all have come", async {
@@ -140,7 +140,7 @@ pub(crate) async fn in_flight(world: &World, count: usize) {
     .await;
 }
 
-/// A character that is twice as long in the gateway's JSON.
+/// A character that the gateway's JSON spells with twice as many bytes.
 const GROWS: &str = "\u{2028}";
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn an_event_that_is_too_large_to_share_is_an_error_at_once_and_never_a_gap
     let leader = begun(&world, &body, "MISS").await;
     let follower = begun(&world, &body, "COALESCED").await;
     more.fire();
-    // The leader's answer goes on meanwhile.
+    // The leader's answer continues meanwhile.
     let frames = rest(follower).await;
     assert_broken_off(&frames, "upstream_stream_error");
     last.fire();

@@ -1,4 +1,4 @@
-//! Teams that share their answers, because the operator says so, and nobody else.
+//! Teams share cached answers only where the operator enables it.
 
 use std::time::Duration;
 
@@ -38,11 +38,11 @@ async fn a_team_that_is_listed_shares_its_answers_and_no_other_does() {
     assert_eq!((what(&one).await, what(&two).await), ("MISS".to_owned(), "HIT".to_owned()));
     let (three, four) = (member(&world, &billing).await, member(&world, &billing).await);
     assert_eq!((what(&three).await, what(&four).await), ("MISS".to_owned(), "MISS".to_owned()));
-    // A key that was in no team, and one that is called as the team.
+    // A key without a team, and a key with the team's name.
     assert_eq!(what(&world.client.with_key(KEY)).await, "MISS");
     let (secret, alone) = create(&admin, json!({ "name": "search" })).await;
     assert_eq!(what(&world.client.with_key(&secret)).await, "MISS");
-    // What one of the team wants thrown away is the team's.
+    // A purge by one member purges the team's answers.
     let id = alone["id"].as_str().unwrap();
     admin.send("DELETE", &format!("/admin/v1/cache?key={id}"), None, None).await.ok();
     assert_eq!(what(&two).await, "HIT");
@@ -66,7 +66,7 @@ async fn a_team_that_is_made_anew_inherits_nothing() {
     let key = format!("/admin/v1/keys/{}", key["id"].as_str().unwrap());
     ask(&admin, "PATCH", &key, &json!({ "team": null })).await.ok();
     assert_eq!(what(&old).await, "MISS");
-    // Teams are told apart by the second.
+    // The creation time of a team has a resolution of one second.
     let made = admin.get(path).await.ok().json()["created_at"].clone();
     within("a second has passed", async {
         while admin.get(path).await.json()["created_at"] == made {
@@ -78,7 +78,7 @@ async fn a_team_that_is_made_anew_inherits_nothing() {
     assert_eq!(what(&member(&world, &json!("search")).await).await, "MISS");
 }
 
-/// A stream without an end, whose first word comes at once and the others after a signal.
+/// An endless stream: the first word comes at once, the others after a signal.
 fn endless(more: &Signal) -> Answer {
     let word = |text: &str| sse_data(&json!({ "content": text }), None);
     let again = format!("data: {}\n\n", word("word ")).into_bytes();

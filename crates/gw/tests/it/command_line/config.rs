@@ -1,4 +1,4 @@
-//! The command line: `check` and its places, what `serve` refuses, the catalogue in the terminal.
+//! The command line: positions in the output of `check`, configurations that `serve` refuses, the catalogue.
 
 use std::process::Output;
 

@@ -19,17 +19,17 @@ struct Example {
     page: String,
     line: usize,
     language: String,
-    /// What the comment before it says.
+    /// The comment before the block.
     marker: String,
     text: String,
 }
 
-/// A drill whose route is lost ends with 1. On a busy machine a route can be lost to the drill's short clocks, so here it is
-/// enough that the drill was run; that routes survive is shown in `drill.rs`.
+/// A drill ends with 1 when a route fails. The drill's short timeouts can fail a route on a busy machine, so this test only
+/// checks that the drill runs. `drill.rs` shows that routes survive.
 const DRILL: &str =
     "model-gateway() { command model-gateway \"$@\" || { code=$?; [ \"$1\" = drill ] && [ $code = 1 ]; }; }";
 
-/// Pages whose shell commands another test runs, in their order and with a state of their own.
+/// Pages whose shell commands another test runs in order.
 const RUN_ELSEWHERE: [(&str, &str); 1] = [("docs/keys.md", "crates/gw/tests/it/command_line/keys_docs.rs")];
 
 fn root() -> PathBuf {
@@ -80,7 +80,7 @@ impl Example {
     }
 }
 
-/// A gateway and the place in which the commands of a page run.
+/// A gateway, and the folder in which the commands of a page run.
 struct Stage {
     _upstream: FakeUpstream,
     gateway: Gateway,
@@ -96,7 +96,7 @@ impl Stage {
     async fn start(kind: &str) -> Self {
         let upstream = FakeUpstream::start().await;
         let provider = match kind {
-            // As a start with nothing but this variable, but for the address.
+            // A start with only this variable set, and with a free port.
             "" => format!(
                 "[[providers]]\nname = \"openai\"\napi_key = \"${{OPENAI_API_KEY}}\"\nbase_url = \"{}\"\n",
                 upstream.base_url()
@@ -152,7 +152,7 @@ impl Stage {
     async fn try_out(&self, example: &Example) {
         let (place, text) = (example.place(), self.here(&example.text));
         match example.language.as_str() {
-            // A status of 400 or more is a failure of curl's, too.
+            // curl must fail at a status of 400 or more.
             "sh" => {
                 let script = format!("{DRILL}\n{}", text.replace("curl ", "curl -sSf "));
                 ok(&place, &self.run("bash", &["-euo", "pipefail", "-c", &script]));

@@ -1,4 +1,4 @@
-//! `model-gateway drill`: which routes survive which faults, and that no real provider hears of it.
+//! `model-gateway drill` reports the routes that survive each fault, and calls no real provider.
 
 use std::process::Output;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{BINARY, Setup, UPSTREAM_KEY};
 
-/// Nobody listens at the providers' addresses.
+/// No server listens at the providers' addresses.
 fn drill(config: &str, args: &[&str]) -> Output {
     let launch = Launch::new(BINARY).file("gateway.toml", config).arg("drill");
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
@@ -52,7 +52,7 @@ fn a_route_of_two_providers_survives_every_fault_of_either() {
                 (&json!(true), &json!(true)),
                 "{case}"
             );
-            // Who is well, or heals by itself, serves; the first is asked first.
+            // A healthy provider, or one that recovers, serves. The first provider is asked first.
             let own = provider == "beta" || matches!(fault, "slow" | "bad_tool_index");
             let expected = if own { "acme/fast" } else { "beta/fast" };
             assert_eq!(
@@ -116,13 +116,13 @@ fn the_configurations_own_routing_and_clocks_decide() {
         (&refused["plain"]["code"], &refused["other_candidates"]),
         (&json!("upstream_unreachable"), &json!(true))
     );
-    // A deadline that is over when the first provider is given up leaves no time for the second.
+    // The total timeout ends with the first provider's attempt, so the second one has no time left.
     let clocks = "first_token_ms = 60000\nidle_ms = 60000\ntotal_ms = 60000";
     let output = drill(&config("", clocks), &["--only", "fast", "--json"]);
     let report = self::report(&output, 1);
     assert_eq!(case(&report, "acme", "stall")["plain"]["code"], "upstream_timeout");
     assert_eq!(case(&report, "acme", "refused")["survives"], true);
-    // Who is first by the configured strategy is asked first.
+    // The configured strategy decides which provider is asked first.
     let prefers_beta = "strategy = \"best_quality\"";
     let config = config(prefers_beta, "")
         .replace("id = \"beta/fast\"", "id = \"beta/fast\"\nquality_scores = { overall = 99.0 }");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, BINARY, KEY, Setup, UPSTREAM_KEY, chat, chat_with, world};
 
-/// Nobody listens at these addresses: whoever called a provider would fail.
+/// No server listens at these addresses, so a call of a provider would fail.
 fn config() -> String {
     let embeds = "[[models]]\nid = \"beta/plain\"\ncategory = [\"chat\"]\nfeatures = [\"function_calling\"]\n\
         pricing = { official_input_per_m = 0.1, official_output_per_m = 0.2 }";

@@ -1,4 +1,4 @@
-//! The first minutes with the program: each usual mistake gets an answer that says what to write instead.
+//! Common mistakes of new operators: each message says how to mend the configuration.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Runs it to its end: it must end with this code, and say each of these words.
+/// Runs the program to its end: the exit code and each of these words must match.
 #[track_caller]
 fn ends(launch: &Launch, code: i32, words: &[&str]) -> String {
     let output = launch.run();
@@ -36,7 +36,7 @@ fn ends(launch: &Launch, code: i32, words: &[&str]) -> String {
     said
 }
 
-/// What the gateway has said so far.
+/// The output of the gateway so far.
 fn told(gateway: &Gateway) -> String {
     [gateway.stderr(), gateway.stdout()].concat().join("\n")
 }
@@ -128,7 +128,7 @@ fn check_reports_aliases_and_key_models_beside_other_problems() {
         "{said}"
     );
     ends(&with_config(&config, &["serve"]), 2, &["server.body_limit", "alias 'fast'"]);
-    // A provider with a problem of its own may have any model.
+    // A misconfigured provider may have any model, so its models are no second problem.
     let config = "[[providers]]\nname = \"acme\"\napi = \"opnai\"\n[aliases]\n\"fast\" = \"acme/fast\"\n";
     let said = ends(&with_config(config, &["check"]), 2, &["1 problem"]);
     assert!(!said.contains("alias"), "{said}");
@@ -225,7 +225,7 @@ fn check_reports_that_serve_would_not_listen_without_a_key() {
     ends(&with_config(&open, &["serve"]), 2, &words);
     ends(&with_config(&format!("{open}{KEYS}"), &["check"]), 0, &["no problems"]);
     ends(&with_config(&open.replace("0.0.0.0", "127.0.0.1"), &["check"]), 0, &["no problems"]);
-    // With a store it depends on the keys in it, which `check` does not read.
+    // With a store the answer depends on its keys, which `check` does not read.
     let launch = with_config(&open, &["check"]);
     std::fs::create_dir(launch.dir().join("data")).expect("a directory");
     std::fs::write(launch.dir().join("data/gateway.db"), "").expect("a file");

@@ -11,7 +11,7 @@ fn launch() -> Launch {
     Launch::new(BINARY).arg("--listen").arg("127.0.0.1:0").arg("--no-discover")
 }
 
-/// What is said at a first start, once it is complete.
+/// The complete output of a first start.
 async fn welcome(gateway: &Gateway) -> String {
     let said = || [gateway.stderr(), gateway.stdout()].concat().join("\n");
     let complete = || Some(said()).filter(|text| text.contains("curl ") && text.contains(" -d '"));
@@ -114,7 +114,7 @@ async fn discover_takes_the_models_from_the_providers_own_list() {
     let gateway =
         Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
     let client = gateway.client().with_key("sk-k");
-    // The start does not wait for providers; their models appear when they have answered.
+    // The start does not wait for providers. Their models appear after they have answered.
     let start = std::time::Instant::now();
     loop {
         let list = client.get("/v1/models").await.ok().json();

@@ -1,4 +1,4 @@
-//! `model-gateway keys` and `usage`: straight on the store, and over the management API.
+//! `model-gateway keys` and `usage`, directly on the store and over the management API.
 
 use std::process::Output;
 

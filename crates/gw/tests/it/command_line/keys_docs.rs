@@ -1,4 +1,4 @@
-//! docs/keys.md does what it says: its commands are run, one after the other.
+//! Every command of docs/keys.md works, in the order of the page.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `model-gateway simulate`: a log whose replay is reckoned by hand.
+//! `model-gateway simulate`: the replay of a log with results that are computed by hand.
 
 use std::process::Output;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::BINARY;
 
-/// `acme/m` is dear and quick, `beta/m` cheap and slow, `gamma/m` was never asked and has a prior.
+/// `acme/m` is expensive and fast, `beta/m` cheap and slow; `gamma/m` has no requests, only a prior.
 const CONFIG: &str = r#"
 [[providers]]
 name = "acme"
@@ -86,7 +86,7 @@ fn row(n: usize, at: i64, model: &str, cost: i128) -> Entry {
     }
 }
 
-/// What 1,000 and 500 tokens cost at `acme/m`: 0.02 USD; at `beta/m`: 0.002 USD; at `gamma/m`: 0.075 USD.
+/// The cost of 1,000 and 500 tokens: 0.02 USD at `acme/m`, 0.002 USD at `beta/m`, 0.075 USD at `gamma/m`.
 fn log() -> Vec<Entry> {
     let cent = DOLLAR / 100;
     let failed_over = [("acme/m", "upstream_error", 100), ("beta/m", "ok", 900)];
@@ -98,7 +98,7 @@ fn log() -> Vec<Entry> {
             attempts: attempts(&failed_over),
             ..row(2, NOON + DAY, "beta/m", cent / 5)
         },
-        // None of these can be judged.
+        // The simulation cannot judge these rows.
         Entry {
             status: "upstream_error".to_owned(),
             cost: 0,
@@ -146,9 +146,9 @@ async fn the_cheapest_strategy_moves_what_was_dear_and_says_what_it_would_have_c
     assert_eq!((&report["object"], &report["strategy"]), (&json!("simulation"), &json!("cheapest")));
     let total = &report["total"];
     assert_eq!((&total["requests"], &total["moved"]), (&json!(3), &json!(2)), "{report}");
-    // Two of 0.02 and one of 0.002; then three of 0.002.
+    // Recorded: two requests of 0.02 USD and one of 0.002 USD. Replayed: three of 0.002 USD.
     assert_eq!((&total["cost_usd"]["was"], &total["cost_usd"]["would_be"]), (&json!(0.042), &json!(0.006)));
-    // beta answers plainly in 900 ms; of streams nothing is known, so the same.
+    // beta answers plain requests in 900 ms. Streams have no measurement, so the plain time counts for them.
     assert_eq!(total["latency_ms"], json!({ "was": 600.0, "would_be": 900.0 }));
     assert_eq!(total["first_token_ms"], json!({ "was": null, "would_be": null }));
     assert_eq!(total["failing_percent"], 0.0);
@@ -171,7 +171,7 @@ async fn the_cheapest_strategy_moves_what_was_dear_and_says_what_it_would_have_c
     let (acme, beta) = (model("acme/m"), model("beta/m"));
     assert_eq!((&acme["served"], &acme["would_serve"]), (&json!(2), &json!(0)));
     assert_eq!((&beta["served"], &beta["would_serve"]), (&json!(1), &json!(3)));
-    // Three answers (one of them of its own id) and a failure; 500 tokens in the 300 ms behind the first.
+    // Three answers, one of them by its own id, and a failure. 500 tokens took 300 ms after the first one.
     assert_eq!((&acme["calls"], &acme["failed_percent"]), (&json!(4), &json!(25.0)));
     assert_eq!((&acme["first_token_ms"], &acme["stream_ms"]), (&json!(100.0), &json!(400.0)));
     assert!((acme["tokens_per_second"].as_f64().expect("a speed") - 1666.67).abs() < 0.01, "{acme}");
@@ -179,19 +179,19 @@ async fn the_cheapest_strategy_moves_what_was_dear_and_says_what_it_would_have_c
 
 #[tokio::test]
 async fn each_strategy_picks_as_it_does_for_a_request() {
-    // The first of the catalogue: the two of acme as they were, and the failed over one back, its loss reckoned with.
+    // The catalogue's first model: both requests of acme stay, and the failed-over one returns with acme's failure rate.
     let first = report("default").await;
     assert_eq!((&first["total"]["requests"], &first["total"]["moved"]), (&json!(3), &json!(1)));
     assert_eq!(first["total"]["cost_usd"], json!({ "was": 0.042, "would_be": 0.06 }));
     assert_eq!(first["total"]["latency_ms"]["would_be"], 425.0, "400 ms, and 100 lost in one call of four");
     assert_eq!(first["total"]["first_token_ms"], json!({ "was": 100.0, "would_be": 125.0 }));
     assert_eq!(first["total"]["failing_percent"], 25.0);
-    // The best was never asked: its prior speaks, and no failures are known.
+    // The best model has no requests: its prior counts, and it has no failures.
     let best = report("best_quality").await;
     assert_eq!((&best["total"]["moved"], &best["total"]["cost_usd"]["would_be"]), (&json!(3), &json!(0.225)));
     assert_eq!(best["total"]["latency_ms"]["would_be"], 1234.0);
     assert_eq!(best["total"]["failing_percent"], Value::Null);
-    // A prompt that does not fit leaves it out.
+    // The prompt exceeds the model's context, so the model is left out.
     let mut long = row(0, NOON, "acme/m", DOLLAR);
     long.tokens.prompt = 5000;
     let args = ["--strategy", "best_quality", "--since", "2026-11-20", "--until", "2026-11-22", "--json"];

@@ -1,4 +1,4 @@
-//! GUARANTEES section 3, upstream rows: what a broken or hostile upstream may do, and what must be observed.
+//! Broken and hostile upstreams: the rows U1 to U28 of tests/guarantees.md.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::streaming::chunks::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Short clocks, and one attempt only.
+/// Short timeouts, and one attempt only.
 async fn impatient() -> World {
     let timeouts = "connect_ms = 1000\nfirst_token_ms = 2000\nidle_ms = 300\ntotal_ms = 5000";
     Setup { timeouts, routing: "retries = 0", ..Setup::default() }.start().await
@@ -33,7 +33,7 @@ async fn frames(world: &World) -> Vec<String> {
     world.client.stream(CHAT, &streamed()).await.rest().await
 }
 
-/// The frames of a stream that the upstream begins and then ends in this way.
+/// The frames of a stream that the upstream starts and then ends like this.
 async fn broken(world: &World, ending: impl FnOnce(Answer) -> Answer) -> Vec<String> {
     world.upstream.enqueue(ending(Answer::sse().data(&text("begun"))));
     let frames = frames(world).await;
@@ -41,7 +41,7 @@ async fn broken(world: &World, ending: impl FnOnce(Answer) -> Answer) -> Vec<Str
     frames
 }
 
-/// A gateway that trusts this certificate only, and whose `acme` presents that one.
+/// A gateway that trusts only the first certificate, and an upstream `acme` that presents the second one.
 async fn over_tls(trusted: &Certificate, presented: &Certificate) -> (FakeUpstream, Response) {
     let upstream = FakeUpstream::start_tls(presented).await;
     let config = Setup { routing: "retries = 0", ..Setup::default() }
@@ -117,7 +117,7 @@ async fn u08_clean_end_without_done() {
     let until_close = Answer::sse_until_close().bytes(format!("data: {}\n\n", text("begun"))).close();
     world.upstream.enqueue(until_close);
     assert_broken_off(&frames(&world).await, "upstream_stream_error");
-    // `[DONE]` alone is no better: nothing said that the answer is complete.
+    // `[DONE]` alone does not show that the answer is complete.
     assert_broken_off(&broken(&world, Answer::done).await, "upstream_stream_error");
     // With a finish_reason the answer is complete, with or without `[DONE]`.
     let whole = broken(&world, |answer| answer.data(&sse_data(&json!({}), Some("length"))).end()).await;
@@ -142,7 +142,7 @@ async fn u09_content_length_longer_than_the_body() {
     world.chat_ok(&chat("acme/fast")).await;
     let connections: Vec<_> = world.upstream.requests().iter().map(|request| request.connection).collect();
     assert_eq!(connections, [0, 1], "the broken connection is not used again");
-    // An event stream whose length lies is cut, not complete.
+    // An event stream that is shorter than its length is cut, not complete.
     let event = format!("data: {}\n\n", text("begun"));
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
@@ -234,12 +234,12 @@ async fn u12_every_legal_way_to_write_an_event_stream() {
 
 #[tokio::test]
 async fn u13_a_line_without_end() {
-    // An unoptimised gateway takes a while to read so much.
+    // A debug build needs time to read this much.
     let timeouts = "connect_ms = 1000\nfirst_token_ms = 60000\nidle_ms = 60000\ntotal_ms = 60000";
     let world = Setup { timeouts, routing: "retries = 0", ..Setup::default() }.start().await;
     let starts = [Answer::sse(), Answer::sse().data(&text("begun"))];
     let mut rss = 0;
-    // The first round touches the code and the buffers that every later one uses again.
+    // The first round loads code and buffers that all later rounds use again.
     for round in 0..5 {
         for start in &starts {
             let piece = vec![b'x'; 1024 * 1024];
@@ -256,7 +256,7 @@ async fn u13_a_line_without_end() {
             rss = world.gateway.rss_kib();
         }
     }
-    // The allocator gives pages back while other work is done.
+    // The allocator returns pages during later work.
     let start = Instant::now();
     loop {
         frames(&world).await;
@@ -278,7 +278,7 @@ async fn u14_comments_and_drips_do_not_live_for_ever() {
     .start()
     .await;
     let endless = |bytes: &str| Step::Endless(bytes.as_bytes().to_vec(), Duration::from_millis(20));
-    // Comments after content: the idle clock counts content.
+    // Comments after content: only content resets the idle timeout.
     world.upstream.enqueue(Answer::sse().data(&text("begun")).then(endless(":\n\n")));
     let start = Instant::now();
     assert_broken_off(&frames(&world).await, "upstream_timeout");
@@ -287,7 +287,7 @@ async fn u14_comments_and_drips_do_not_live_for_ever() {
     world.upstream.enqueue(Answer::sse().then(endless(":\n\n")));
     let answer = world.client.try_stream(CHAT, &streamed()).await.expect_err("not a stream");
     assert_error("comments only", &answer, 504, "upstream_error", "upstream_timeout");
-    // Content for ever: the total limit.
+    // Endless content: the total timeout ends it.
     world.upstream.enqueue(Answer::sse().then(endless(&format!("data: {}\n\n", text("x")))));
     let start = Instant::now();
     assert_broken_off(&frames(&world).await, "upstream_timeout");
@@ -514,7 +514,7 @@ async fn u24_usage_that_cannot_be_true() {
         let frames = world.client.stream(CHAT, &body).await.rest().await;
         assert_sane(usage, &chunks(&frames).pop().expect("a usage chunk")["usage"]);
     }
-    // A number that JSON does not have: not believed, and not repeated.
+    // NaN is no JSON number: the gateway neither uses nor repeats it.
     let whole = chat_body("m", "x").to_string().replace("\"prompt_tokens\":10", "\"prompt_tokens\":NaN");
     world.upstream.enqueue(Answer::full(200, &[], whole));
     let got = world.chat(&chat("acme/fast")).await;
@@ -562,7 +562,7 @@ async fn u25_strings_that_break_lines() {
         assert_eq!(frame.matches('\n').count(), 2, "{frame:?}");
         assert!(!frame.contains(['\u{2028}', '\u{2029}', '\u{85}', '\r', '\0']), "{frame:?}");
     }
-    // A lone surrogate has no UTF-8: replaced or refused, never passed on.
+    // A lone surrogate has no UTF-8 form, so the replacement character stands for it.
     let whole = chat_body("m", "MARK").to_string().replace("MARK", "\\ud800");
     world.upstream.enqueue(Answer::full(200, &[], whole));
     let got = world.chat(&chat("acme/fast")).await;

@@ -1,7 +1,7 @@
-//! Chaos: upstream faults, clients that leave, stores that restart, replicas that are killed, all at random, for as long
-//! as `CHAOS_SECONDS` says. In the end the ledger is compared with the upstream's own log, to the token and the
-//! nano-dollar: every request that reached the upstream has one row, every row says what the upstream reported or that it
-//! is an estimate, the sums are those of the rows, and the budget in Redis has counted what the ledger has.
+//! Chaos: upstream faults, clients that disconnect, stores that restart and replicas that are killed, at random, for
+//! `CHAOS_SECONDS` seconds. At the end the ledger must equal the upstream's own log, to the token and the nano-dollar: every
+//! request that reached the upstream has one row, every row has the reported usage or is marked as an estimate, the sums are
+//! those of the rows, and the budget in Redis equals the ledger.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,10 +28,10 @@ fn seconds() -> u64 {
     std::env::var("CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(20)
 }
 
-/// What the upstream reported of a request: prompt and completion tokens; None when its answer told of none.
+/// The prompt and completion tokens that the upstream reported; `None` when it reported none.
 type Oracle = Arc<Mutex<HashMap<String, Vec<Option<(u64, u64)>>>>>;
 
-/// A small random number from a text, so that a run can be understood afterwards.
+/// A small number derived from a text, so that a run can be repeated.
 fn dice(text: &str, sides: u64) -> u64 {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     for byte in text.bytes() {
@@ -40,7 +40,7 @@ fn dice(text: &str, sides: u64) -> u64 {
     (state ^ (state >> 29)) % sides
 }
 
-/// The upstream: mostly well, sometimes broken in one of many ways; its log is the truth.
+/// The upstream: mostly healthy, sometimes faulty. Its log is the reference.
 fn behave(request: &Recorded, oracle: &Oracle, count: &AtomicUsize) -> Answer {
     let body = request.json();
     let user = body["user"].as_str().unwrap_or("").to_owned();
@@ -120,7 +120,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
          rpm = 1000000\ntpm = 1000000000\nmax_in_flight = 1000\nbudget_usd = 1000\nbudget_period = \"total\"\n",
         redis.url()
     );
-    // What the killed had set aside in the moment of their death expires after twice the longest request.
+    // Reservations of killed replicas expire after twice the longest request.
     let config = Setup { extra, timeouts: "total_ms = 10000", ..Setup::default() }
         .config(&upstream.base_url(), &upstream.base_url());
     let data = (0..REPLICAS).map(|_| tempfile::tempdir().expect("a directory")).collect();
@@ -158,7 +158,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
     while let Some(done) = clients.join_next().await {
         asked += done.expect("a client does not panic");
     }
-    // Everybody once more, so that what the dead had under way is found.
+    // Every replica restarts once more and recovers the requests of the killed ones.
     for replica in 0..REPLICAS {
         world.kill(replica).await;
     }
@@ -175,7 +175,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
     );
 }
 
-/// One client: asks, sometimes leaves in the middle. Gives how often it asked.
+/// One client that sometimes disconnects in the middle. Gives the number of its requests.
 async fn behave_badly(
     client: usize,
     addrs: Arc<Mutex<Vec<std::net::SocketAddr>>>,
@@ -191,7 +191,7 @@ async fn behave_badly(
         let leaves = dice(&format!("leaves {user}"), 10) == 0;
         ask(addr, &user, number % 2 == 0, leaves).await;
         number += 1;
-        // A long run asks less often, so that all of its rows can still be read at once.
+        // A long run sends fewer requests per second, so that one query can still read all rows.
         tokio::time::sleep(Duration::from_millis(dice(&user, 30) * seconds().div_ceil(25))).await;
     }
     number
@@ -274,7 +274,7 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
             assert_eq!((row.tokens.prompt, row.tokens.completion), *reported, "{row:?}");
             exact += 1;
         } else if row.tokens.prompt + row.tokens.completion == 0 {
-            // Failed for good: nothing is charged. A client that left, or a replica that died, may have paid.
+            // A failed request is free. A disconnected client or a killed replica may have been charged.
             assert_ne!(row.status, "interrupted", "{row:?}");
             free += 1;
         } else if row.estimated {
@@ -297,12 +297,12 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
     )
 }
 
-/// What Redis has counted for the key's budget: as much as the ledger, and nothing is set aside any more.
+/// Checks the key's budget in Redis: it equals the ledger, and nothing is reserved any more.
 async fn redis_agrees(redis: &Redis, store: &Store, world: &World) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     let client = world.gateways[0].client().with_key(KEY);
     loop {
-        // Whoever is asked next cleans up what has expired.
+        // The next request removes expired reservations.
         client.post_json("/v1/chat/completions", &json!({ "user": "nobody" })).await;
         let nano = store.total(&Filter::default()).await.expect("sums").cost / 1_000_000;
         let mut figures = Vec::new();

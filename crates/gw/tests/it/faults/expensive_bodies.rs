@@ -1,7 +1,7 @@
-//! GUARANTEES C26: a body that takes long to read or to translate makes nobody else wait.
+//! A body that takes long to read or to translate delays no other request (C26).
 //!
-//! The gateway has one worker thread here. A step that ran on it would keep every other connection silent until the step is over,
-//! so the tests count the answers that other connections get meanwhile, and no clock decides.
+//! The gateway has one worker thread here. A long step on that thread would silence every other connection. The tests count the
+//! answers that other connections get meanwhile, so no timing decides.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use crate::harness::{BINARY, KEY};
 const CHAT: &str = "/v1/chat/completions";
 /// Bytes of a body. A debug build reads them in about a hundred milliseconds.
 const BODY_BYTES: usize = 256 << 10;
-/// Answers to others that prove that the worker was free.
+/// The number of answers to other connections that proves a free worker.
 const ENOUGH: usize = 5;
 
-/// A gateway with one worker, and a provider of this dialect that refuses every request once it has read it.
+/// A gateway with one worker, and a provider of this dialect that reads and refuses every request.
 async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream) {
     let upstream = FakeUpstream::start().await;
     upstream.respond_with(|_| {
@@ -34,7 +34,7 @@ async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream)
     (launch.start().await, upstream)
 }
 
-/// Pieces with commas between them, of so many bytes together.
+/// Pieces with commas between them, [`BODY_BYTES`] in total.
 fn many(piece: impl Fn(usize) -> String) -> String {
     let mut out = String::with_capacity(BODY_BYTES + 1024);
     for at in 0.. {
@@ -49,8 +49,8 @@ fn many(piece: impl Fn(usize) -> String) -> String {
     out
 }
 
-/// Sends a body and gives status and code of its answer, and how many times others were answered between its last byte and its
-/// answer.
+/// Sends a body; gives the status of its answer and the number of answers to other connections between the last byte of the body
+/// and its answer.
 async fn answered_meanwhile(client: &Client, path: &str, body: &str) -> (u16, usize) {
     let (over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut others = Vec::new();
@@ -92,7 +92,7 @@ fn chat_of(messages: &str) -> String {
     format!(r#"{{"model":"<model>","messages":[{messages}]}}"#)
 }
 
-/// Bodies that hold very many of something.
+/// Bodies with very many messages, calls, properties or numbers.
 fn shapes() -> Vec<(&'static str, &'static str, String)> {
     let call = |at: usize| {
         format!(r#"{{"id":"call_{at}","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}"#)
@@ -146,7 +146,7 @@ async fn c26_others_are_answered_while_tokens_and_inputs_are_read() {
     others_go_on("openai", "", "gpt-4o", &bodies).await;
 }
 
-/// A small request may have a large answer.
+/// A large answer to a small request.
 #[tokio::test]
 async fn c26_others_are_answered_while_a_large_answer_is_read() {
     let (gateway, upstream) = gateway("openai", "", "gpt-4o").await;
@@ -161,7 +161,7 @@ async fn c26_others_are_answered_while_a_large_answer_is_read() {
     assert!(meanwhile >= ENOUGH, "only {meanwhile} others were answered meanwhile");
 }
 
-/// Waits until so many steps wait for a thread of the CPU pool.
+/// Waits until the number of steps that wait for a thread of the CPU pool fulfils the condition.
 async fn until_waiting(client: &Client, holds: impl Fn(u64) -> bool) {
     let start = std::time::Instant::now();
     loop {
@@ -176,7 +176,7 @@ async fn until_waiting(client: &Client, holds: impl Fn(u64) -> bool) {
     }
 }
 
-/// A client that leaves takes its request with it, and a drain does not wait for either.
+/// A client that disconnects ends its request, and a drain does not wait for it.
 #[tokio::test]
 async fn c26_work_of_a_client_that_left_ends_and_does_not_hold_up_a_drain() {
     let (mut gateway, upstream) = gateway("anthropic", "", "claude-sonnet-4-5").await;

@@ -1,4 +1,4 @@
-//! Stores that fail under a running gateway: locked by another process, full, or not to be used at all.
+//! Stores that fail under a running gateway: locked by another process, on a full disk, or unusable.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::admin::keys::ask;
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, chat_with, serve, world};
 
-/// The database of a gateway, as another program opens it.
+/// Opens a gateway's database like another program.
 async fn other_program(gateway: &Gateway) -> SqliteConnection {
     open(&gateway.dir().join("data/gateway.db")).await
 }
@@ -28,14 +28,14 @@ pub(crate) async fn run(connection: &mut SqliteConnection, sql: &'static str) {
     sqlx::query(sql).execute(connection).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// Request ids of the ledger.
+/// The request ids of the ledger.
 async fn written(connection: &mut SqliteConnection) -> Vec<String> {
     let rows =
         sqlx::query("SELECT request_id FROM ledger ORDER BY at, request_id").fetch_all(connection).await;
     rows.expect("the ledger can be read").iter().map(|row| row.get(0)).collect()
 }
 
-/// Waits until so many rows are there.
+/// Waits until the ledger has this many rows.
 async fn written_all(connection: &mut SqliteConnection, count: usize) -> Vec<String> {
     let start = std::time::Instant::now();
     loop {
@@ -54,7 +54,7 @@ async fn served(world: &World) -> String {
     answer.header("x-request-id").expect("an id").to_owned()
 }
 
-/// A figure of `/metrics`.
+/// The value of a metric.
 pub(crate) async fn metric(gateway: &Gateway, name: &str) -> f64 {
     let text = gateway.client().with_key(ADMIN).get("/metrics").await.ok().text();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
@@ -73,7 +73,7 @@ async fn until_metric(gateway: &Gateway, name: &str, holds: impl Fn(f64) -> bool
     }
 }
 
-/// How many lines of the log say this.
+/// The number of log lines with this message.
 pub(crate) fn said(gateway: &Gateway, what: &str) -> usize {
     let lines = gateway.logs();
     lines.iter().filter(|line| line["message"].as_str().is_some_and(|text| text.contains(what))).count()
@@ -88,7 +88,7 @@ async fn s01_sqlite_locked_by_another_process() {
     written_all(&mut reader, 1).await;
     run(&mut lock, "BEGIN EXCLUSIVE").await;
 
-    // A change waits for the lock, and is told in time that it could not be made.
+    // A change waits for the lock and fails within its timeout.
     let change = tokio::spawn({
         let admin = admin.clone();
         async move { ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": "too late" })).await }
@@ -108,7 +108,7 @@ async fn s01_sqlite_locked_by_another_process() {
     assert_eq!(written(&mut reader).await.len(), 1, "nothing is written while it is locked");
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting == 31.0).await;
 
-    // A lock that ends in time is only waited for.
+    // A change succeeds when the lock ends in time.
     let change = tokio::spawn({
         let admin = admin.clone();
         async move { ask(&admin, "PUT", "/admin/v1/teams/blue", &json!({ "rpm": 5 })).await }
@@ -265,7 +265,7 @@ async fn s02_disk_full() {
     assert_eq!(std::fs::read_dir(disk.0.join("journal")).expect("the journal").count(), 0, "nothing is left");
 }
 
-/// Starts a gateway on this data directory, which must not work: one line, exit code 1, and the file as it was.
+/// Starts a gateway on this data directory. The start must fail with one line and exit code 1, and must not change the file.
 fn refuses(data: &Path, told: &str) {
     let path = data.join("gateway.db");
     let before = std::fs::read(&path).expect("the file");
@@ -319,7 +319,7 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
     disk.read_only();
     refuses(&disk.0, "cannot be written");
     drop(disk);
-    // Whoever finds the same file in a place that can be written goes on with it.
+    // The gateway uses the file again once it lies in a writable place.
     let restored = with(&good);
     let launch = Launch::new(BINARY).file(
         "gateway.toml",
@@ -328,7 +328,7 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
     drop(launch.env("MODEL_GATEWAY_DATA_DIR", &restored.path().to_string_lossy()).start().await);
 }
 
-/// Where the time of day is asked for, and what for. Everything else counts with a clock that only goes forward.
+/// The files that read the time of day, each with its reason. All other code uses the monotonic clock.
 const TIME_OF_DAY: [(&str, &str); 14] = [
     ("gw-engine/src/auth.rs", "whether a key has expired"),
     ("gw-engine/src/ledger.rs", "when a request came, in its row"),

@@ -1,4 +1,4 @@
-//! GUARANTEES section 3, client rows: what a hostile or broken client may do, and what must be observed.
+//! Hostile and broken clients: the rows C1 to C32 of tests/guarantees.md.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -26,14 +26,14 @@ async fn c05_body_over_the_limit() {
         assert_error(label, answer, 413, "invalid_request_error", "request_too_large")
     };
 
-    // A length that lies: refused from the head alone, and the connection is closed.
+    // A length above the limit is refused from the head alone, and the connection is closed.
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(world.client.head("POST", CHAT, Some("application/json"), Some(100 << 20))).await;
     wire.send("{\"model\"").await;
     too_large("length", &wire.response().await.expect("an answer"));
     wire.until_closed().await;
 
-    // The same asking first: no `100 Continue`.
+    // A client that expects `100 Continue` does not get it.
     let asking = world.client.with_header("expect", "100-continue");
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(asking.head("POST", CHAT, Some("application/json"), Some(100 << 20))).await;
@@ -53,7 +53,7 @@ async fn c05_body_over_the_limit() {
     assert!(sent < 32 << 20, "the sender was never stopped: {sent} bytes");
     assert_eq!(world.upstream.hits(), 0);
 
-    // Asking first with a body that fits: `100 Continue`, then the answer.
+    // A body that fits: `100 Continue`, then the answer.
     let body = chat("acme/fast").to_string();
     let mut wire = RawClient::connect(world.gateway.addr).await;
     wire.send(asking.head("POST", CHAT, Some("application/json"), Some(body.len()))).await;
@@ -156,7 +156,7 @@ async fn c08_bodies_that_are_not_utf_8() {
         let answer = world.client.post_bytes(CHAT, &body).await;
         assert_invalid(&format!("{:?}", String::from_utf8_lossy(&body)), &answer, "invalid_json");
     }
-    // The same bytes in a member that nobody reads.
+    // The same bytes in an unknown member.
     let mut ignored = written(",\"ignored\":\"?\"").into_bytes();
     let at = ignored.iter().rposition(|&byte| byte == b'?').expect("the mark");
     ignored[at] = 0xff;
@@ -189,7 +189,7 @@ async fn c10_null_characters_in_every_string() {
     let world = world().await;
     let nul = "a\u{0}b";
     let tool = |name: &str, description: &str| json!([{ "type": "function", "function": { "name": name, "description": description } }]);
-    // Members with a meaning refuse it; texts are passed on as they are.
+    // Names of models refuse a null character. Texts are passed on unchanged.
     let cases = [
         (json!({ "messages": [{ "role": "user", "content": nul }] }), (200, "")),
         (json!({ "messages": [{ "role": "user", "name": nul, "content": "x" }] }), (200, "")),
@@ -306,7 +306,7 @@ async fn c12_numbers_of_every_kind() {
             world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
         rows.answer(format!("{field} = {value}"), &answer, (200, ""));
     }
-    // Text completions and embeddings read their numbers with the same rules.
+    // The rules hold for text completions and embeddings, too.
     for (path, body, code) in [
         ("/v1/completions", r#"{"model":"acme/fast","prompt":"x","logprobs":1e999}"#, "invalid_type"),
         ("/v1/completions", r#"{"model":"acme/fast","prompt":[1e999]}"#, "invalid_type"),
@@ -322,7 +322,7 @@ async fn c12_numbers_of_every_kind() {
     rows.finish();
 }
 
-/// Compressed by the system's own program, so that the test does not trust the gateway's library.
+/// Compresses with the system's program, so that the test does not rely on the gateway's library.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut child =
         Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
@@ -396,7 +396,7 @@ async fn c15_model_ids_that_look_like_paths() {
     let long = format!("acme/{}", "x".repeat(10_000));
     const NONE: (u16, &str) = (404, "model_not_found");
     const FOUND: (u16, &str) = (200, "");
-    // As the model of a chat, as the path of a model, and as that path with every byte encoded.
+    // Each id with three expected answers: as the model of a chat, as a path, and as a path with every byte encoded.
     let ids = [
         ("../", NONE, NONE, NONE),
         ("acme/../fast", NONE, NONE, NONE),
@@ -432,7 +432,7 @@ async fn c15_model_ids_that_look_like_paths() {
     }
     rows.finish();
     assert_eq!(world.upstream.hits(), 0, "the catalogue decides, not the text of an id");
-    // Decoded once: the second encoding is part of the name.
+    // The gateway decodes a path once; a second encoding is part of the name.
     assert_eq!(world.client.get("/v1/models/acme%2Ffast").await.status, 200);
     assert_eq!(world.client.get("/v1/models/acme%252Ffast").await.status, 404);
     let strange = Setup {

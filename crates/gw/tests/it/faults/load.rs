@@ -1,4 +1,4 @@
-//! Many clients at once: nobody gets another's answer, nothing is left behind, and a slow reader costs little.
+//! Many clients at once: each gets its own answer, no resources leak, and a slow reader costs little.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ async fn clients_that_leave_at_any_time_leave_nothing_behind() {
             let body = ask("hello", number % 3 != 0).to_string();
             let mut wire = RawClient::connect(client.addr).await;
             wire.send(client.head("POST", CHAT, Some("application/json"), Some(body.len()))).await;
-            // Some leave within the body, some at once, some after a number of bytes of the answer.
+            // Some clients disconnect within the body, some at once, some after a number of bytes of the answer.
             if number % 10 == 9 {
                 wire.send(&body[..10]).await;
             } else {
@@ -101,7 +101,7 @@ async fn clients_that_leave_at_any_time_leave_nothing_behind() {
     }
     let open = || world.upstream.requests().iter().all(|request| request.closed_at().is_some()).then_some(());
     eventually("every upstream call is closed", open).await;
-    // A client that resets at once may never have been seen; every other has its line, and only one.
+    // The gateway may not see a client that resets at once. Every other client has exactly one log line.
     let called = world.upstream.hits();
     let all_told = || {
         let lines = world.gateway.logs();
@@ -117,7 +117,7 @@ async fn clients_that_leave_at_any_time_leave_nothing_behind() {
 #[tokio::test]
 async fn c01_a_reader_that_stops_costs_little() {
     let world = world().await;
-    // Warm: code and buffers that every stream uses.
+    // The first streams load the code and buffers that all streams use.
     for _ in 0..3 {
         world.client.stream(CHAT, &ask("x", true)).await.rest().await;
     }
@@ -132,7 +132,7 @@ async fn c01_a_reader_that_stops_costs_little() {
         wire.send(world.client.head("POST", CHAT, Some("application/json"), Some(body.len())) + &body).await;
         readers.push(wire);
     }
-    // Others go on while these do not read.
+    // Other clients are served while these do not read.
     world.second.always(Answer::sse().all(&chat_transcript(&["fine"])).done());
     let other = chat_with("beta/fast", json!({ "stream": true }));
     let start = Instant::now();

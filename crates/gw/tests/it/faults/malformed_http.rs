@@ -167,7 +167,7 @@ async fn c17_a_body_is_never_read_as_a_request() {
     }
 }
 
-/// What one byte does in the name, in the value, and in the target of a request: the rules of RFC 9110 and 9112.
+/// Every byte in a header's name, in its value and in the target, by the rules of RFC 9110 and 9112.
 #[tokio::test]
 async fn c17_every_byte_in_every_place_has_one_answer() {
     let world = world().await;
@@ -182,7 +182,7 @@ async fn c17_every_byte_in_every_place_has_one_answer() {
         let in_value = around("GET /v1/models HTTP/1.1\r\nx: a", byte, "b\r\n");
         let in_target = around("GET /v1/models?x=", byte, "y HTTP/1.1\r\n");
         let value_is_legal = byte == b'\t' || (byte >= 0x20 && byte != 0x7f);
-        // RFC 3986 leaves more out of a query. These do no harm, and common clients send them.
+        // RFC 3986 forbids more characters in a query. The gateway accepts those that common clients send.
         let target_is_legal = (0x21..0x7f).contains(&byte) && !b"\"<>".contains(&byte);
         let cases = [
             ("name", in_name, token(byte) || byte == b':'),
@@ -199,7 +199,7 @@ async fn c17_every_byte_in_every_place_has_one_answer() {
     rows.finish();
 }
 
-/// Chunked bodies with a fault in each place where one can be: refused, and nothing after them is read.
+/// Every kind of fault in a chunked body is refused, and nothing after it is read.
 #[tokio::test]
 async fn c17_faults_in_chunks_are_refused() {
     let world = world().await;

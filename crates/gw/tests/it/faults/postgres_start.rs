@@ -1,4 +1,4 @@
-//! The program on a PostgreSQL store: it waits for a server that is away, and says so without the password.
+//! The program on a PostgreSQL store: it waits for an unreachable server and logs that without the password.
 
 use gw_testkit::postgres::{PASSWORD, Postgres};
 use gw_testkit::{Launch, eventually};
@@ -31,7 +31,7 @@ async fn s05_a_start_waits_for_postgres_and_ends_when_it_has_waited_long_enough(
     let gateway = starting.await.expect("it starts");
     let ready = gateway.client().get("/readyz").await;
     assert_eq!(ready.status, 200);
-    // The server goes away under it: it is not ready, lives on, and is ready again.
+    // The server stops: the gateway is not ready, keeps running, and becomes ready again.
     server.stop();
     let client = gateway.client();
     let status = async |wanted: u16| {

@@ -1,5 +1,5 @@
-//! Several replicas on one PostgreSQL and one Redis, as real processes: limits and budgets hold over all of them, a key
-//! that is revoked is revoked everywhere, and each works on when a store is away.
+//! Several replicas on one PostgreSQL and one Redis, as real processes: limits and budgets hold over all of them, a revoked key
+//! is revoked everywhere, and each replica keeps working while a store is away.
 
 mod loss;
 
@@ -18,7 +18,7 @@ use crate::harness::{ADMIN, BINARY, KEY, Setup, assert_error};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Replicas and what they share.
+/// Replicas, and the servers that they share.
 struct Replicas {
     gateways: Vec<Gateway>,
     data: Vec<TempDir>,
@@ -34,7 +34,7 @@ impl Replicas {
         Self::start_with(count, |_| (None, None), "").await
     }
 
-    /// `ways` may lead a replica to its PostgreSQL and its Redis through other ports.
+    /// `ways` gives a replica other ports for its PostgreSQL and its Redis.
     async fn start_with(
         count: usize,
         ways: impl Fn(usize) -> (Option<u16>, Option<u16>),
@@ -43,7 +43,7 @@ impl Replicas {
         let (postgres, redis, upstream) =
             (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
         let url = postgres.database();
-        // A busy machine is no dead Redis.
+        // A slow answer of Redis on a busy machine must not count as a lost Redis.
         let extra = "[store]\nurl = \"<store>\"\n[redis]\nurl = \"<redis>\"\ntimeout_ms = 2000\n".to_owned();
         let config =
             Setup { extra, timeouts, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
@@ -81,7 +81,7 @@ impl Replicas {
         self.client(replica, ADMIN)
     }
 
-    /// Makes a key at the first replica and waits until all the others know it.
+    /// Creates a key at the first replica and waits until all the others know it.
     async fn key(&self, members: Value) -> (String, Value) {
         let made = create(&self.admin(0), members).await;
         for replica in 0..self.gateways.len() {
@@ -99,7 +99,7 @@ impl Replicas {
     }
 }
 
-/// Waits for something, and says how long it took.
+/// Waits for a condition; gives the duration.
 async fn within(what: &str, at_most: Duration, holds: impl AsyncFn() -> bool) -> Duration {
     let start = Instant::now();
     while !holds().await {
@@ -114,7 +114,7 @@ fn cheap() -> Value {
     json!({ "model": "acme/plain", "max_tokens": 5, "messages": [{ "role": "user", "content": "Hello!" }] })
 }
 
-/// Sends this many requests at once over all replicas; gives the number of 200s. Everything else must be a 429.
+/// Sends this many requests at once over all replicas; gives the number of 200s. All other answers must be 429.
 async fn at_once(replicas: &Replicas, key: &str, count: usize) -> usize {
     let mut asking = tokio::task::JoinSet::new();
     for index in 0..count {
@@ -170,7 +170,7 @@ async fn r02_what_a_killed_replica_had_set_aside_is_free_again() {
     let killed = replicas.gateways.remove(0);
     let _ = killed.stop();
     hanging.abort();
-    // The next process in its place finds what it had under way: the prompt was sent, and that is all that is charged.
+    // The next process recovers the request: the prompt was sent, so the prompt alone is charged.
     let next = replicas.launch(&replicas.data[0], (None, None)).start().await;
     let only_prompt = json!({ "model": "acme/plain", "max_tokens": 0, "messages": [{ "role": "user", "content": "Hello!" }] });
     let client = replicas.client(0, &key);
@@ -221,7 +221,7 @@ async fn r04_a_revoked_key_is_revoked_everywhere_within_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r05_a_replica_that_is_cut_off_works_on_and_heals() {
     let mut replicas = Replicas::start(1).await;
-    // The second replica reaches both through proxies that can be cut.
+    // The second replica reaches both servers through proxies that the test can cut.
     let to_postgres = Proxy::to(replicas.postgres.addr().port()).await;
     let to_redis = Proxy::to(replicas.redis.port()).await;
     let data = tempfile::tempdir().expect("a directory");
@@ -253,12 +253,12 @@ async fn r05_a_replica_that_is_cut_off_works_on_and_heals() {
         .await;
 
     to_postgres.cut();
-    // A known key and its budget go on without PostgreSQL; the rows wait.
+    // A known key and its budget keep working without PostgreSQL; the rows wait.
     for _ in 0..5 {
         let answer = cut.post_json(CHAT, &cheap()).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    // A key that the other replica makes meanwhile: not known, and not called wrong.
+    // A key that the other replica creates meanwhile is unknown here, and is not called invalid.
     let (unknown, _) = create(&replicas.admin(0), json!({ "name": "new" })).await;
     let client = replicas.client(1, &unknown);
     within("an unknown key is a 503", Duration::from_secs(15), async || {
@@ -270,7 +270,7 @@ async fn r05_a_replica_that_is_cut_off_works_on_and_heals() {
         client.get("/v1/models").await.status == 200
     })
     .await;
-    // Nothing lost, nothing twice: 1 at the first, and at the second those that were answered.
+    // No row is lost or doubled: one at the first replica, and one per answered request at the second.
     let store = replicas.store().await;
     let filter = Filter {
         key_id: made["id"].as_str().map(str::to_owned),
@@ -376,7 +376,7 @@ async fn s09_a_dead_redis_costs_no_request_without_a_budget() {
     let refused = replicas.client(0, &budgeted).post_json(CHAT, &cheap()).await;
     assert_error("closed", &refused, 503, "server_error", "budget_store_unavailable");
     replicas.redis.restart().await;
-    // Everything that Redis knew is gone: the ledger says what was spent.
+    // Redis lost everything; the ledger has the spending.
     let client = replicas.client(0, &budgeted);
     within("it heals", Duration::from_secs(10), async || {
         client.post_json(CHAT, &cheap()).await.status == 200
@@ -434,7 +434,7 @@ async fn a_circuit_that_opens_on_one_replica_is_open_on_the_others() {
     }
     assert_eq!(standing(0).await, "open");
     within("the other one knows", Duration::from_secs(5), async || standing(1).await == "open").await;
-    // It asks somebody else first.
+    // The gateway asks another target first.
     replicas.upstream.respond_with(|request| {
         let is_fast = request.json()["model"] == "fast-2026-01";
         if is_fast { Answer::error(500, "x", "down") } else { gw_testkit::upstream::default_answer(request) }

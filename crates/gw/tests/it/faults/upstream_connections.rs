@@ -1,4 +1,4 @@
-//! GUARANTEES section 3, upstream rows about what comes over a connection: it closes, says too much, or goes on for ever.
+//! Connections to upstreams that close early, send too much or never end (U9, U26 to U28 of tests/guarantees.md).
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::faults::upstream_network::{CHAT, PLAIN, peer, url, with_spare};
 use crate::harness::{Setup, World, assert_error, chat, chat_with};
 use crate::routing::{attempts, pairs};
 
-/// Asks on one connection: what is pooled behind it is used again.
+/// Sends requests on one connection, so that the gateway uses its pooled upstream connection again.
 struct Asker<'w>(&'w World, RawClient);
 
 impl<'w> Asker<'w> {
@@ -36,15 +36,15 @@ fn connections(upstream: &FakeUpstream) -> Vec<usize> {
 async fn u26_a_pooled_connection_that_is_closed_as_we_write() {
     let world = Setup { routing: PLAIN, ..Setup::default() }.start().await;
     let mut asker = Asker::of(&world).await;
-    // Closed before the request was written: nobody notices, and each call is made once.
+    // Closed before the request was written: the client notices nothing, and each call is made once.
     world.upstream.respond_with(|_| Answer::json(200, &chat_body("m", "x")).reset());
     for round in 1..=20 {
         let body = asker.ask().await.ok().json();
         assert_eq!((attempts(&body).len(), world.upstream.hits()), (1, round));
         world.upstream.last().until_closed().await;
     }
-    // Closed when it was written, before or within the answer's head: nobody knows what became of it, so it is not
-    // sent again behind the client's back.
+    // Closed after the request was written, before or within the answer's head: the upstream may have served it, so the gateway
+    // does not send it again silently.
     let head = Answer::raw("HTTP/1.1 200 OK\r\nx").close();
     for ending in [Answer::default().close(), Answer::default().reset(), head] {
         world.upstream.always(Answer::json(200, &chat_body("m", "x")));
@@ -106,7 +106,7 @@ async fn u27_an_answer_while_we_upload_is_read_and_its_connection_closed() {
     assert_eq!((answer.status, answer.code().as_str()), (400, "too_much"), "{}", answer.text());
     let mut first = within("the first connection", peer.left.recv()).await.expect("a connection");
     let mut rest = Vec::new();
-    // It ends, with or without a reset, before the upload is complete.
+    // The connection ends, with or without a reset, before the upload is complete.
     let _reset = within("it is closed", first.read_to_end(&mut rest)).await;
     assert!(rest.len() < long.len(), "{} of {}", rest.len(), long.len());
     let body = world.chat_ok(&chat("acme/fast")).await;
@@ -133,7 +133,7 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
         assert!(took >= Duration::from_millis(1500) && took < Duration::from_secs(8), "{took:?}");
         world.upstream.last().until_closed().await;
     }
-    // A document that has begun and only drips stands still: its idle limit ends it, long before the total.
+    // A body that arrives too slowly ends at the idle timeout, long before the total timeout.
     let timeouts = "first_token_ms = 60000\nidle_ms = 400\ntotal_ms = 60000";
     let slow = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
     let begun = Answer::raw(
@@ -144,7 +144,7 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
     let answer = slow.chat(&chat("acme/fast")).await;
     assert_error("drip", &answer, 504, "upstream_error", "upstream_timeout");
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-    // An error's status is enough to go on: its body is not waited for.
+    // The status of an error is enough for a fallback: the gateway does not wait for the body.
     let timeouts = "first_token_ms = 60000\nidle_ms = 60000\ntotal_ms = 60000";
     let world = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
     for body in [drip("500 Broken"), Answer::raw("HTTP/1.1 500 Broken\r\ncontent-length: 9\r\n\r\n").hang()] {

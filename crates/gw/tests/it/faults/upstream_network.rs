@@ -1,4 +1,4 @@
-//! GUARANTEES section 3, upstream rows about the network: addresses, names, TLS, and what a connection may do to us.
+//! The network before an upstream: addresses, names and TLS (U1 to U4 of tests/guarantees.md).
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::ledger::rows;
 use crate::routing::{attempts, fallback, pairs};
 
 pub(crate) const CHAT: &str = "/v1/chat/completions";
-/// One attempt per target, and no breaker that would hide what is tested.
+/// One attempt per target, and no circuit breaker, which would hide the fault.
 pub(crate) const PLAIN: &str = "retries = 0\n[routing.breaker]\nfailures = 1000";
 
 pub(crate) fn with_spare() -> Value {
@@ -36,7 +36,7 @@ pub(crate) fn url(address: SocketAddr) -> String {
     format!("http://{address}/v1")
 }
 
-/// Both ways of asking are answered by `beta` after `acme` failed with this code.
+/// Plain and streamed requests are answered by `beta` after `acme` failed with this code.
 async fn assert_spared(label: &str, world: &World, code: &str) {
     let body = world.chat_ok(&with_spare()).await;
     assert_eq!(attempts(&body), pairs(&[("acme/fast", code), ("beta/spare", "ok")]), "{label}");
@@ -64,7 +64,7 @@ async fn u01_a_refused_connection_moves_on_at_once() {
         assert_eq!((row.status.as_str(), tried.as_array().map(Vec::len)), ("ok", Some(2)), "{row:?}");
     }
     assert_spared("refused", &world, "upstream_unreachable").await;
-    // Nobody is left.
+    // No candidate is left.
     let config = Setup { routing, ..Setup::default() }.config(&url(dead), &url(dead_too));
     let gateway = crate::harness::serve(&config).await;
     let client = gateway.client().with_key(KEY);
@@ -160,7 +160,7 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
             assert_error(label, &answer, 502, "upstream_error", "upstream_unreachable");
         }
     }
-    // A resolver that needs half a minute: the connect limit ends it, and one question is enough for all who wait.
+    // A resolver that needs half a minute: the connect timeout ends it, and all waiting requests share one query.
     let start = Instant::now();
     let asked = (0..50).map(|_| async { client.post_json(CHAT, &chat("beta/fast")).await });
     for answer in futures_util::future::join_all(asked).await {
@@ -172,16 +172,16 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
     assert_eq!(lookups("slow."), 1, "no thread for each request");
 }
 
-/// A server that reads once, says something, and keeps the connection.
+/// A server that reads once, sends these bytes, and keeps the connection.
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
-    /// What was read, of all connections.
+    /// The bytes that the server read on all connections.
     seen: Arc<Mutex<Vec<u8>>>,
-    /// Connections as they were left.
+    /// The connections, kept open.
     pub(crate) left: tokio::sync::mpsc::UnboundedReceiver<TcpStream>,
 }
 
-/// A peer that says this on each of its connections.
+/// A server that sends these bytes on each connection.
 pub(crate) async fn peer(says: impl Fn(usize) -> Vec<u8> + Send + 'static) -> Peer {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
     let address = listener.local_addr().expect("its address");
@@ -213,7 +213,7 @@ fn tls11_hello() -> Vec<u8> {
 
 #[tokio::test]
 async fn u04_handshakes_that_go_wrong_never_show_the_key() {
-    // The first connection reads the machine's roots, too: a fault must be told long before the limit.
+    // The first connection also reads the machine's root certificates. The fault must be reported long before the timeout.
     let (long, short) = ("connect_ms = 30000\ntotal_ms = 60000", "connect_ms = 1000\ntotal_ms = 60000");
     let faults: [(&str, Vec<u8>, u16, &str); 5] = [
         ("it refuses our versions", vec![21, 3, 1, 0, 2, 2, 70], 502, "upstream_unreachable"),
@@ -270,7 +270,7 @@ async fn u04_a_name_with_a_nul_in_its_certificate_is_not_ours() {
 async fn u05_no_response_head_fails_over_and_closes_the_upstream() {
     let acme = "timeouts = { first_token_ms = 500, idle_ms = 30000, total_ms = 60000 }".to_owned();
     let world = Setup { routing: PLAIN, acme, ..Setup::default() }.start().await;
-    // Nothing at all, and a head that never ends.
+    // No bytes, and an endless head.
     for silence in [Answer::default().hang(), Answer::raw("HTTP/1.1 200 OK\r\ncontent-type:").hang()] {
         world.upstream.always(silence);
         let start = Instant::now();

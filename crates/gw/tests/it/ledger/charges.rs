@@ -1,4 +1,4 @@
-//! What is charged for requests that were left, cut, failed or divided, against the truth.
+//! Charges of requests that were left, cut, failed or divided, compared with the calls that the upstreams received.
 
 use gw_store::ledger::Entry;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Signal};
@@ -13,7 +13,7 @@ const CHAT: &str = "/v1/chat/completions";
 /// One token at one USD per million.
 const TOKEN: i128 = 1_000_000_000;
 
-/// A request that is left while its upstream is silent; None = no upstream was asked, with the answer's status.
+/// Sends a request and disconnects while its upstream is silent; gives its row, or the status of an answer without any call.
 async fn leave(
     gateway: &Gateway,
     upstream: &FakeUpstream,
@@ -34,11 +34,11 @@ async fn leave(
     Ok(rows(gateway, count).await.into_iter().max_by_key(|row| row.request_id.clone()).expect("a row"))
 }
 
-/// Kinds of content that a dialect has no words for: the gateway refuses them.
+/// Kinds of content that a dialect cannot express: the gateway refuses them.
 pub(crate) const UNSAID: [&str; 5] =
     ["anthropic sound", "cohere pdf", "cohere sound", "ollama pdf", "ollama sound"];
 
-/// A picture of 1,024 by 1,024 pixels, as far as its head tells.
+/// A PNG header of an image of 1,024 by 1,024 pixels.
 fn picture() -> String {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x04\0\0\0\x04\0\x08\x02\0\0\0".to_vec();
     bytes.resize(2_000, 7);
@@ -51,7 +51,7 @@ fn document() -> String {
     )
 }
 
-/// A minute of 16 kHz.
+/// A minute of sound at 16 kHz.
 fn sound() -> String {
     let (rate, seconds) = (32_000_u32, 60);
     let mut bytes = b"RIFF\xff\xff\xff\x7fWAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0".to_vec();
@@ -150,11 +150,11 @@ async fn hanging_up_costs_what_the_upstream_was_sent() {
             assert_eq!(row.cost, i128::from(expected) * TOKEN, "{api} {kind}");
         }
     }
-    // Content that a dialect has no words for is sent to no upstream.
+    // Content that a dialect cannot express is sent to no upstream.
     assert_eq!(refused, UNSAID);
 }
 
-/// A gateway with an Anthropic upstream whose models have no parameter for several answers, and another to fall back to.
+/// A gateway with an Anthropic upstream, which has no parameter for several choices, and a fallback.
 async fn divided(more: &str) -> (Gateway, FakeUpstream, FakeUpstream) {
     let (claude, other) = (FakeUpstream::start().await, FakeUpstream::start().await);
     let config = format!(
@@ -184,7 +184,7 @@ fn of_four(stream: bool) -> Value {
 async fn the_calls_of_a_divided_request_have_their_own_price_tiers() {
     let (gateway, claude, other) = divided("").await;
     claude.respond_with(|request| dialects::anthropic(Say::Words, request.json()["stream"] == true));
-    // Each call has 100 and 20 tokens, below the tier of 150; their sum is above it.
+    // Each call has 100 and 20 tokens, below the tier of 150. Their sum is above it.
     let truth = 4 * (100 + 20 * 2);
     let told = client(&gateway).post_json(CHAT, &of_four(false)).await.ok().json();
     assert_eq!(told["usage"]["prompt_tokens"], 400);
@@ -241,14 +241,14 @@ async fn what_failed_and_is_billed_is_in_the_row_and_not_in_the_answer() {
     };
     let message = json!({ "id": "m", "type": "message", "role": "assistant", "model": "up", "stop_reason": "end_turn",
                           "content": [{ "type": "text", "text": "hi" }], "usage": { "input_tokens": 100, "output_tokens": 20 } });
-    // A call that is refused is free; one whose answer is cut short is not.
+    // A refused call is free; a call whose answer is cut is charged.
     for (answer, failed) in [(Answer::error(529, "x", "busy"), 0), (broken(&message), 10)] {
         claude.always(answer);
         other.always(Answer::json(200, &gw_testkit::upstream::chat_body("plain", "hi")));
         let body = json!({ "model": "claude/tiered", "messages": [{ "role": "user", "content": "Hello" }],
                            "routing": { "fallback": ["other/plain"] } });
         let told = client(&gateway).post_json(CHAT, &body).await.ok().json();
-        // 10 and 5 tokens at the one that served.
+        // 10 and 5 tokens at the model that served.
         assert_eq!(told["usage"]["cost_usd"].to_string().parse::<f64>().unwrap(), 0.00002, "{told}");
         let id = told["gateway"]["request_id"].as_str().expect("an id").to_owned();
         let mut count = 1;

@@ -1,4 +1,5 @@
-//! Each way a request can end × each kind of content × each dialect: the charge is what the upstreams were sent, or what they told.
+//! Every ending of a request × every kind of content × every dialect: the charge is the reported usage, or the exact estimate of the
+//! prompts that were sent.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +22,7 @@ const TOKEN: i128 = 1_000_000_000;
 /// The dialects that have a parameter for several answers.
 const SEVERAL: [&str; 3] = ["openai", "azure", "mistral"];
 
-/// How a request ends, by a word of its prompt. All are of one length: the prompts cost the same.
+/// The ending of a request, by a word of its prompt. All words have one length, so that the prompts cost the same.
 const LEFT: &str = "left";
 const TORN: &str = "torn";
 const REFUSED: &str = "deny";
@@ -31,7 +32,7 @@ const DIVIDED: &str = "twin";
 const KILLED: &str = "kill";
 /// Killed while a hedge runs.
 const KILLED_HEDGED: &str = "both";
-/// So many of these make enough traffic that every hedge may be paid: each has all the tokens that the model can read.
+/// Requests with very many tokens: [`RICH_CALLS`] of them fill the budget for hedges.
 const RICH: &str = "rich";
 const RICH_CALLS: usize = 80;
 
@@ -39,11 +40,11 @@ const RICH_CALLS: usize = 80;
 struct Case {
     user: String,
     body: Value,
-    /// Calls at each upstream, by its place in [`targets`].
+    /// The upstreams that get a call, by their index in [`targets`].
     calls: Vec<usize>,
 }
 
-/// The same request for every dialect and kind that can be asked.
+/// One request for every dialect and every kind of content that it can express.
 fn cases(ending: &'static str) -> Vec<Case> {
     let models: Vec<_> = targets().collect();
     let mut cases = Vec::new();
@@ -75,13 +76,13 @@ fn name(api: &str, kind: &str, ending: &str) -> String {
     format!("{api} {kind} {ending}")
 }
 
-/// The upstream that a hedge asks: OpenAI's, and Gemini's beside OpenAI's. Both take every kind.
+/// The upstream of a hedge: OpenAI's, and Gemini's for requests to OpenAI's. Both accept every kind of content.
 fn beside(place: usize) -> usize {
     let wanted = if place == 0 { "gemini" } else { "openai" };
     targets().position(|(api, _)| api == wanted).expect("the dialect")
 }
 
-/// Answers as the prompt's word says.
+/// Answers according to the word in the prompt.
 fn answer(request: &Recorded, words: &impl Fn(&Recorded) -> Answer) -> Answer {
     let text = String::from_utf8_lossy(&request.body);
     let says =
@@ -106,7 +107,7 @@ async fn start(config: &str, data: &Path) -> Gateway {
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 
-/// Sends all of these at one time, and gives them up when their upstreams have them.
+/// Sends all requests at one time; gives the tasks, to be aborted, once the upstreams have every call.
 async fn leave(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) -> JoinSet<()> {
     let before: Vec<usize> = upstreams.iter().map(FakeUpstream::hits).collect();
     let (mut asking, mut wanted) = (JoinSet::new(), before);
@@ -127,7 +128,7 @@ async fn leave(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) 
     asking
 }
 
-/// Sends all of these at one time, to their ends.
+/// Sends all requests at one time and waits for their answers.
 async fn finish(gateway: &Gateway, cases: Vec<Case>, status: u16) {
     let mut asking = JoinSet::new();
     for case in cases {
@@ -140,7 +141,7 @@ async fn finish(gateway: &Gateway, cases: Vec<Case>, status: u16) {
     asking.join_all().await;
 }
 
-/// The rows by the user whom the request named, once there are so many.
+/// The rows by the user of the request, once the ledger has this many.
 async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
     let store = Store::open(&data.join("gateway.db")).await.expect("the store");
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
@@ -159,7 +160,7 @@ async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
 async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_were_sent() {
     let data = tempfile::tempdir().expect("a directory");
     let (config, upstreams) = config_of_all("").await;
-    // A busy machine must not refuse any of them.
+    // No overload protection: a busy machine must not refuse any request.
     let mut config = config.replacen("[server]\n", "[server]\nshed_after_ms = 0\n", 1);
     config += "[routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n\
                [routing.hedge]\nafter = 20\nmax_extra_cost_percent = 100\n";

@@ -1,4 +1,4 @@
-//! Clocks that jump while no gateway runs, or while one does: nothing is purged by a time that nobody has confirmed.
+//! Clocks that jump while a gateway runs or is stopped: rows are never purged by an unconfirmed time.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use crate::faults::failing_stores::{metric, said};
 use crate::harness::{ADMIN, BINARY, chat, logged};
 
 const HOUR: i64 = 3_600_000;
-/// Rows of the log before the start with another clock, and those that its journal brings.
+/// Rows in the store before the start with another clock, and rows in its journal.
 const ROWS: i64 = 95;
 const LEFT: i64 = 5;
 
@@ -48,7 +48,7 @@ fn launch(data: &Path, url: &str) -> Launch {
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())
 }
 
-/// How many rows and payloads the store has, and the requests of its sums.
+/// The numbers of rows and payloads in the store, and of requests in its sums.
 async fn counted(store: &Store, entries: &[Entry]) -> (usize, usize, u64) {
     let rows = store.requests(&Filter::default(), None, 1_000).await.expect("rows");
     let mut payloads = 0;
@@ -70,7 +70,7 @@ async fn until_held(gateway: &Gateway, held: f64) {
 const WARNING: &str =
     "nothing is purged until the clock is right, or `model-gateway clock --confirm` says that it is";
 
-/// What the command prints, with the clock of this launch.
+/// The output of the command, with the clock of this launch.
 fn clock(launch: Launch, arguments: &[&str]) -> String {
     let launch = arguments.iter().fold(launch.arg("clock"), |launch, argument| launch.arg(*argument));
     let output = launch.run();
@@ -79,10 +79,10 @@ fn clock(launch: Launch, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A start a year ahead on a store with rows, payloads and a journal: all stay, until the clock is confirmed.
+/// A start a year ahead on a store with rows, payloads and a journal: all of them stay until the clock is confirmed.
 async fn a_year_ahead(url: &str) {
     let data = tempfile::tempdir().expect("a directory");
-    // A start with the right clock notes when the store was in use.
+    // A start with the right clock stores the time of its use.
     let gateway = launch(data.path(), url).start().await;
     assert_eq!(metric(&gateway, "gateway_clock_held").await, 0.0);
     assert_eq!(said(&gateway, WARNING), 0);
@@ -105,7 +105,7 @@ async fn a_year_ahead(url: &str) {
         assert_eq!(said(&gateway, WARNING), 1);
         assert_eq!(said(&gateway, "the clock is 365 days ahead of"), 1);
         assert_eq!(counted(&store, &entries).await, (all, rows.len(), all as u64));
-        // A row by this clock proves nothing to the next start.
+        // A row with this clock does not confirm the clock for the next start.
         let admin = gateway.client().with_key(ADMIN);
         let answer = admin.post_json("/v1/chat/completions", &chat("demo/chat")).await.ok();
         logged(&admin, answer.header("x-request-id").expect("an id")).await;
@@ -123,7 +123,7 @@ async fn a_year_ahead(url: &str) {
     assert_eq!(counted(&store, &entries).await, (all, rows.len(), all as u64));
     let told = clock(time.apply(launch(data.path(), url)), &["--confirm"]);
     assert!(told.contains("\nconfirmed: "), "{told}");
-    // The gateway that runs hears of it.
+    // The running gateway notices the confirmation.
     until_held(&gateway, 0.0).await;
     within("old rows go, a tenth of them, and old payloads", async {
         while counted(&store, &entries).await != (all - all.div_ceil(10), 0, all as u64) {

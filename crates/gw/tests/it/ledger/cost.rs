@@ -1,4 +1,4 @@
-//! Money: decimal to the last digit, cached and tiered prices, multipliers, and never a silent zero.
+//! Costs: exact decimals, cached and tiered prices, multipliers, and a warning instead of a silent zero.
 
 use gw_testkit::Answer;
 use gw_testkit::upstream::{chat_body, chat_transcript};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, chat, chat_with, world};
 
-/// The `cost_usd` as written when the upstream reports this usage.
+/// The text of `cost_usd` when the upstream reports this usage.
 async fn cost(world: &World, model: &str, usage: Value) -> String {
     let mut body = chat_body("m", "x");
     body["usage"] = usage;
@@ -41,7 +41,7 @@ async fn cached_tokens_have_their_own_price() {
     let world = world().await;
     // (100 - 64) × 0.15 + 64 × 0.075 + 20 × 0.60 = 5.4 + 4.8 + 12.
     assert_decimal(&cost(&world, "acme/fast", tokens(100, 20, 64)).await, "0.0000222");
-    // A model without one pays the input price: 100 × 1 + 20 × 2.
+    // A model without a cached price pays the input price: 100 × 1 + 20 × 2.
     assert_decimal(&cost(&world, "acme/plain", tokens(100, 20, 64)).await, "0.00014");
 }
 

@@ -1,5 +1,5 @@
-//! P1: the process is killed at random with requests in flight, again and again. No request that reached an upstream is
-//! missing from the ledger, none is there twice, and what a client was told is what its row says.
+//! P1: the process is killed repeatedly with requests in flight. Every request that reached an upstream has exactly one row,
+//! and the row equals the client's answer.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,12 +20,12 @@ use crate::harness::{BINARY, KEY, Setup};
 /// Requests in flight when the process is killed.
 const IN_FLIGHT: usize = 50;
 
-/// Kill -9, this often: `P1_ROUNDS`, or what the issue asks for.
+/// The number of kills (`kill -9`): `P1_ROUNDS`, or the default.
 pub(crate) fn rounds() -> usize {
     std::env::var("P1_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100)
 }
 
-/// What the clients were told: by `user`, the request id of a complete answer.
+/// The request ids of complete answers, by `user`.
 type Told = Arc<Mutex<HashMap<String, String>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,7 +35,7 @@ async fn p01_a_killed_process_loses_and_doubles_nothing_on_sqlite() {
     killed_again_and_again(&url, data.path(), rounds()).await;
 }
 
-/// The rig, for any store.
+/// The test for any store.
 pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize) {
     let upstream = FakeUpstream::start().await;
     upstream.respond_with(default_answer);
@@ -45,7 +45,7 @@ pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize
     for round in 0..rounds {
         let gateway = start(&config, data).await;
         let load = Load::start(gateway.addr, round, &told);
-        // A different moment in each round, counted in calls and not in time.
+        // Each round kills at another number of calls.
         let wanted = upstream.hits() + 1 + (round * 37) % 211;
         eventually("the upstream is called", || (upstream.hits() >= wanted).then_some(())).await;
         let _ = gateway.stop();
@@ -64,7 +64,7 @@ async fn start(config: &str, data: &Path) -> Gateway {
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 
-/// Clients that ask until the process is gone.
+/// Clients that send requests until the process is gone.
 struct Load {
     clients: tokio::task::JoinSet<()>,
     over: Arc<AtomicBool>,
@@ -98,7 +98,7 @@ impl Load {
     }
 }
 
-/// Asks once; the request id when the whole answer came. None: the gateway is gone.
+/// Sends one request; gives the request id of a complete answer, or `None` when the gateway is gone.
 async fn ask(addr: SocketAddr, user: &str, stream: bool) -> Option<String> {
     let body = json!({ "model": "acme/fast", "user": user, "stream": stream,
         "messages": [{ "role": "user", "content": "Hello" }] })
@@ -121,7 +121,7 @@ async fn ask(addr: SocketAddr, user: &str, stream: bool) -> Option<String> {
     id.split("\r\n").next().map(str::to_owned)
 }
 
-/// The ledger against the upstream's own log and against what the clients were told.
+/// Compares the ledger with the upstream's own log and with the clients' answers.
 async fn compare(store: &Store, upstream: &FakeUpstream, told: &HashMap<String, String>) {
     let rows = store.requests(&Filter::default(), None, u32::MAX >> 1).await.expect("the ledger");
     let mut by_user: HashMap<&str, Vec<&Entry>> = HashMap::new();

@@ -10,10 +10,10 @@ use sqlx::Row;
 use crate::faults::failing_stores::{metric, open, run, said};
 use crate::harness::{BINARY, KEY, Setup, chat};
 
-/// So many requests, as of the journal that was found damaged.
+/// The number of requests in the journal of the reported damage.
 const CHATS: usize = 103;
 
-/// What a killed process has left: its only segment, and the ids of all that it answered.
+/// The journal of a killed process: its only segment, and the ids of all answered requests.
 async fn killed() -> (String, Vec<String>) {
     let (upstream, data) = (FakeUpstream::start().await, tempfile::tempdir().expect("a directory"));
     let gateway = start(data.path(), &upstream).await;
@@ -36,13 +36,13 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// What the rows must be, by what of the lines is whole: their ids and statuses.
+/// The ids and statuses of the rows that the intact lines describe.
 fn expected(original: &str, damaged: &[u8], ids: &[String]) -> BTreeMap<String, &'static str> {
     let has = |line: &&str| damaged.windows(line.len()).any(|window| window == line.as_bytes());
     let mut rows = BTreeMap::new();
     for line in original.lines().filter(|line| !line.is_empty()).filter(has) {
         let id = ids.iter().find(|id| line.contains(id.as_str())).expect("a line is of a request");
-        // An outcome stands behind its beginning.
+        // An outcome follows its beginning.
         let status = if line.starts_with('E') { "ok" } else { "interrupted" };
         rows.insert(id.clone(), status);
     }
@@ -61,7 +61,7 @@ async fn start(data: &Path, upstream: &FakeUpstream) -> Gateway {
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 
-/// Starts on a journal of these bytes: no more is lost than what is damaged, and everybody is told.
+/// Starts on a journal of these bytes: only damaged lines are lost, and the log and the metrics report them.
 async fn assert_kept(what: &str, original: &str, damaged: &[u8], ids: &[String], lost: usize) {
     let upstream = FakeUpstream::start().await;
     let data = tempfile::tempdir().expect("a directory");
@@ -87,7 +87,7 @@ async fn assert_kept(what: &str, original: &str, damaged: &[u8], ids: &[String],
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&kept).expect("a file").permissions().mode() & 0o777, 0o600, "{what}");
     drop(gateway.stop());
-    // The next start has nothing to say of it.
+    // The next start reports no damage.
     let gateway = start(data.path(), &upstream).await;
     assert_eq!(metric(&gateway, "gateway_journal_unreadable_total").await, 0.0, "{what}");
     assert_eq!(metric(&gateway, "gateway_journal_set_aside").await, 1.0, "{what}");

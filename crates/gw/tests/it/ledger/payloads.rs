@@ -1,4 +1,4 @@
-//! Payloads: stored nowhere by default; for a key that has them switched on masked, cut, shown to admins, and forgotten.
+//! Payloads: not stored by default. For a key with payloads enabled they are masked, cut, shown to admins, and purged.
 
 use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
@@ -15,7 +15,7 @@ use crate::security::canary::Heap;
 const CHAT: &str = "/v1/chat/completions";
 const KEY: &str = "sk-heard";
 
-/// A world whose key `heard` has payloads switched on.
+/// A gateway whose key `heard` stores payloads.
 async fn heard(settings: &str) -> (World, Client) {
     let extra = format!("[[keys]]\nname = \"heard\"\nkey = \"{KEY}\"\nlog_payloads = true\n{settings}\n");
     let world = Setup { extra, ..Setup::default() }.start().await;
@@ -49,7 +49,7 @@ fn id_of(answer: &gw_testkit::Response) -> String {
     answer.header("x-request-id").expect("an id").to_owned()
 }
 
-/// A text of the payload as the JSON that it is.
+/// A text of the payload, parsed as JSON.
 fn read(payload: &Value, body: &str) -> Value {
     serde_json::from_str(payload[body].as_str().expect("a text")).expect("JSON")
 }
@@ -105,7 +105,7 @@ async fn k05_prompts_and_answers_are_stored_nowhere_unless_switched_on() {
     for path in ["/metrics", "/admin/v1/requests", "/admin/v1/usage", "/admin/v1/keys"] {
         heap.answer(path, &admin.get(path).await.ok());
     }
-    // While it runs the write-ahead log is there, too; when it has ended everything is in the file.
+    // The write-ahead log exists while the gateway runs; after its end the database file holds everything.
     heap.files(&world.gateway.dir().join("data"));
     world.gateway.sigterm();
     assert!(world.gateway.ended().await.success());
@@ -159,7 +159,7 @@ async fn what_was_said_is_shown_for_answers_streams_embeddings_and_errors() {
     let refused = payload(&world, &id_of(&answer)).await;
     assert_eq!(refused["request"], "{\"not\": json, \"a\":\"\u{fffd}\\ud800\"");
 
-    // Not in the list, not in reports, not in the log, not for those who are no admins.
+    // Payloads are absent from the list, the reports and the log, and other keys cannot read them.
     let admin = admin(&world);
     let mut heap = Heap::default();
     for path in ["/admin/v1/requests", "/admin/v1/usage?format=csv", "/metrics"] {
@@ -169,14 +169,14 @@ async fn what_was_said_is_shown_for_answers_streams_embeddings_and_errors() {
     heap.add("stderr", world.gateway.stderr().concat());
     heap.holds_none_of(&["Tell me of", "find me", "Hello from upstream"]);
     assert_eq!(client.get(&format!("/admin/v1/requests/{id}")).await.status, 403);
-    // Forgotten when an admin says so; the row stays.
+    // An admin deletes the payload; the row stays.
     let path = format!("/admin/v1/requests/{id}/payload");
     assert_eq!(ask(&client, "DELETE", &path, &json!({})).await.status, 403);
     let gone = ask(&admin, "DELETE", &path, &json!({})).await.ok().json();
     assert_eq!(gone, json!({ "object": "payload", "id": id, "deleted": true }));
     assert_eq!(shown(&admin, &id, |_| true).await["payload"], Value::Null);
     assert_eq!(ask(&admin, "DELETE", &path, &json!({})).await.code(), "not_found");
-    // Another key's requests are not heard.
+    // Payloads of other keys are not stored.
     let other = shown(&admin, &id_of(&world.chat(&chat("acme/fast")).await.ok()), |_| true).await;
     assert_eq!(other["payload"], Value::Null);
 }
@@ -197,7 +197,7 @@ async fn secrets_and_people_are_masked_before_anything_is_written() {
         json!({ "stream": true, "messages": [{ "role": "user", "content": [
             { "type": "text", "text": SECRETS.join(", ") }, { "type": "image_url", "image_url": { "url": image } } ] }] }),
     );
-    // Each in pieces of a few characters.
+    // Each secret arrives in pieces of a few characters.
     let letters: Vec<char> = SECRETS.join(" and ").chars().collect();
     let pieces: Vec<String> = letters.chunks(5).map(|piece| piece.iter().collect()).collect();
     let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
@@ -265,7 +265,7 @@ async fn a_key_is_switched_on_and_off_while_the_gateway_runs() {
     assert_eq!(key["log_payloads"], true);
     let refused = ask(&admin, "PATCH", &path, &json!({ "log_payloads": "yes" })).await;
     assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_type"));
-    // By another program, on the store.
+    // Another program changes the store.
     let made = Launch::new(BINARY)
         .env("MODEL_GATEWAY_DATA_DIR", &world.gateway.dir().join("data").to_string_lossy())
         .env("MODEL_GATEWAY_CONFIG", &world.gateway.dir().join("gateway.toml").to_string_lossy())
@@ -325,9 +325,9 @@ async fn old_payloads_are_forgotten_before_their_rows() {
     let said = || Said { text: "something".to_owned(), is_cut: false };
     let payload =
         |days: i64| Payload { request_id: id(days), at: now - days * DAY, request: said(), response: said() };
-    // The newest row tells that the clock is right.
+    // The newest row confirms the clock.
     store.record(&[entry(0), entry(1), entry(3), entry(50)]).await.expect("rows");
-    // More than one portion is.
+    // More rows than one purge step takes.
     let many = (0..450).map(|n| Payload { request_id: format!("req_x{n}"), ..payload(5) });
     let payloads: Vec<_> = many.chain([payload(1), payload(3), payload(50)]).collect();
     store.keep_payloads(&payloads).await.expect("payloads");

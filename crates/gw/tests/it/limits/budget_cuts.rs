@@ -1,4 +1,4 @@
-//! Budgets that cannot be crossed (`on_budget = "cut"`), and what a killed process charges for the streams that it was giving.
+//! Budgets that are never exceeded (`on_budget = "cut"`), and the charges of a killed process for its open streams.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn stream() -> serde_json::Value {
             "messages": [{ "role": "user", "content": "Hello!" }] })
 }
 
-/// A stream that says a word of four letters a time and never ends by itself.
+/// An endless stream with a word of four letters per chunk.
 fn endless(_: &Recorded) -> Answer {
     let pieces = chat_transcript(&["word "]);
     let word = format!("data: {}\n\n", pieces[1]).into_bytes();
@@ -56,7 +56,7 @@ async fn a_stream_is_cut_when_its_budget_ends() {
     let row = rows(&world.gateway, 1).await.remove(0);
     assert_eq!(row.status, "insufficient_quota");
     assert!((800_000 * TOKEN / 1000..=(1000 + BEYOND * 2) * TOKEN).contains(&row.cost), "{row:?}");
-    // Nothing is left for another one.
+    // The budget is used up for the next request.
     let refused = client(&world).try_stream(CHAT, &stream()).await.expect_err("no budget");
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
@@ -65,7 +65,7 @@ async fn a_stream_is_cut_when_its_budget_ends() {
 async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
     let setup = key("budget_usd = 0.001\non_budget = \"cut\"");
     let world = Setup { routing: "retries = 0\nmid_stream = \"continue\"", ..setup }.start().await;
-    // 400 of the 490 tokens that the budget can pay, and then the next upstream goes on without an end.
+    // The first upstream sends 400 of the 490 tokens that the budget pays; the next one continues without an end.
     let pieces = chat_transcript(&["word "]);
     let said = vec![pieces[1].clone(); 240];
     world.upstream.enqueue(Answer::sse().all(&pieces[..1]).all(&said).reset());
@@ -82,7 +82,8 @@ async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
 /// The budget that two hundred streams share, in tokens of an answer.
 const SHARED_TOKENS: i128 = 25_000;
 
-/// Two hundred streams at one time under one budget: the femto-USD that the ledger has of them, and the pieces that their clients have.
+/// Two hundred streams at one time under one budget: their cost in the ledger in femto-USD, and the number of pieces that the clients
+/// got.
 async fn two_hundred(world: &World, body: &serde_json::Value, piece: &'static str) -> (i128, usize) {
     let mut streams = tokio::task::JoinSet::new();
     for _ in 0..200 {
@@ -139,7 +140,7 @@ async fn two_hundred_streams_of_dense_tokens_do_not_cross_a_budget() {
     assert!(truth <= SHARED_TOKENS + streams * BEYOND, "{truth}");
 }
 
-/// Tokens of reasoning that an upstream bills beyond `max_tokens`, and shows only in its usage.
+/// Reasoning tokens that an upstream bills beyond `max_tokens` and reports only in its usage.
 const HIDDEN: u64 = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,7 +158,7 @@ async fn reasoning_that_no_stream_shows_is_beyond_the_budget_once_for_each_strea
     let (spent, _) = two_hundred(&world, &body, "word ").await;
     let (streams, over) = (world.upstream.hits() as i128, spent - SHARED_TOKENS * 2 * TOKEN);
     println!("{streams} streams, {} femto-USD over a budget of 0.05 USD", over.max(0));
-    // Each stream has 100 tokens and its prompt set aside: 238 of them fit at one time.
+    // Each stream reserves 100 tokens and its prompt: 238 of them fit at one time.
     assert!(over <= streams * i128::from(HIDDEN) * 2 * TOKEN, "{over}");
     let refused = client(&world).try_stream(CHAT, &body).await.expect_err("no budget is left");
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
@@ -169,7 +170,7 @@ async fn a_plain_answer_is_asked_for_no_longer_than_its_budget_can_pay() {
     world.upstream.respond_with(|_| Answer::json(200, &chat_body("plain", "done")));
     let body = json!({ "model": "acme/plain", "messages": [{ "role": "user", "content": "Hello!" }] });
     client(&world).post_json(CHAT, &body).await.ok();
-    // 0.001 USD are 1,000 tokens of prompt: 10 for the prompt, and 495 of answer at twice the price.
+    // 0.001 USD pays 1,000 prompt tokens: 10 for the prompt, and 495 answer tokens at twice the price.
     assert_eq!(world.upstream.last().json()["max_tokens"], 495);
     let mut long = body.clone();
     long["max_tokens"] = json!(300);
@@ -191,7 +192,7 @@ async fn start(config: &str, data: &std::path::Path) -> Gateway {
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 
-/// Kill -9, this often: `P11_ROUNDS`.
+/// The number of kills (`kill -9`): `P11_ROUNDS`.
 fn rounds() -> usize {
     std::env::var("P11_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(2)
 }
@@ -239,7 +240,7 @@ async fn p11_a_killed_process_charges_what_its_streams_have_delivered() {
             assert_eq!((row.status.as_str(), row.estimated), ("interrupted", true), "{row:?}");
             let missing = bytes.div_ceil(3).saturating_sub(row.tokens.completion);
             largest = largest.max(missing);
-            // A twentieth of the 2,000 tokens that were set aside.
+            // A twentieth of the 2,000 reserved tokens.
             assert!(missing <= 100, "{missing} tokens of {bytes} bytes are not charged: {row:?}");
         }
         println!("round {round}: {STREAMS} streams, at most {largest} tokens delivered and not charged");

@@ -1,4 +1,4 @@
-//! The periods of budgets, by a time of day that jumps (libfaketime), over a socket.
+//! Budget periods with a clock that the test sets (libfaketime).
 
 use gw_testkit::upstream::chat_transcript;
 use gw_testkit::wait::within;
@@ -14,7 +14,7 @@ fn ask() -> Value {
     json!({ "model": "acme/plain", "max_tokens": 5, "messages": [{ "role": "user", "content": "Hello!" }] })
 }
 
-/// A gateway that keeps what it knows in a directory.
+/// A gateway with a lasting data directory.
 async fn start(config: &str, data: &std::path::Path, time: &Faketime) -> Gateway {
     let launch = Launch::new(BINARY).file("gateway.toml", config);
     time.apply(launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())).start().await
@@ -83,7 +83,7 @@ async fn a_stream_over_midnight_counts_on_the_day_on_which_it_began() {
     go.fire();
     let streamed = streaming.await.expect("no panic").ok();
     assert!(streamed.text().contains("[DONE]"), "{}", streamed.text());
-    // All of the new day's budget is there, and no more.
+    // The whole budget of the new day is available, and no more.
     assert_eq!(statuses(&client, 3).await, [200, 200, 429]);
     said_by(&gateway, 0.000_04).await;
     let _ = gateway.stop();
@@ -97,7 +97,7 @@ async fn a_stream_over_midnight_counts_on_the_day_on_which_it_began() {
     assert_eq!(statuses(&client, 2).await, [200, 429], "the day before has the stream");
 }
 
-/// Waits until the API says that so much is spent by the key of the day.
+/// Waits until the API reports this spending of the key with a daily budget.
 async fn said_by(gateway: &Gateway, spent: f64) {
     let admin = gateway.client().with_key(ADMIN);
     let has_it = async || {

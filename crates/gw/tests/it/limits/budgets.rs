@@ -1,4 +1,4 @@
-//! Limits and budgets: never exceeded, never leaked, and a client hears which one it was.
+//! Limits and budgets: never exceeded, never leaked, and named in the refusal.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn client(world: &World) -> Client {
     world.gateway.client().with_key("sk-by")
 }
 
-/// A prompt of 6 bytes is taken for 2 + 8 tokens, which is what the upstream will report, too.
+/// A prompt of 6 bytes is estimated at 2 + 8 tokens, and the upstream reports 10.
 fn ask(max_tokens: u64) -> serde_json::Value {
     json!({ "model": "acme/plain", "max_tokens": max_tokens, "messages": [{ "role": "user", "content": "Hello!" }] })
 }
@@ -43,7 +43,7 @@ async fn a_used_up_budget_is_insufficient_quota_and_is_not_retried() {
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
     assert!(refused.message().contains("this key"), "{}", refused.message());
     assert_eq!(world.upstream.hits(), 2, "nothing was sent for it");
-    // What fits into the rest still passes.
+    // A request that fits into the rest still passes.
     client.post_json(CHAT, &ask(0)).await.ok();
 }
 
@@ -51,7 +51,7 @@ async fn a_used_up_budget_is_insufficient_quota_and_is_not_retried() {
 async fn c25_the_worst_case_is_set_aside_before_the_call() {
     let world = key("budget_usd = 0.001").start().await;
     let client = client(&world);
-    // 2,000,000 tokens of answer cost 4 USD, at most 8,000 of which the model can give: 0.016.
+    // The model writes at most 8,000 of the 2,000,000 tokens: 0.016 USD.
     let refused = client.post_json(CHAT, &ask(2_000_000)).await;
     assert_error("max_tokens", &refused, 429, "insufficient_quota", "insufficient_quota");
     let many = chat_with("acme/plain", json!({ "n": 128, "max_tokens": 100 }));
@@ -64,7 +64,7 @@ async fn c25_the_worst_case_is_set_aside_before_the_call() {
         "insufficient_quota",
         "insufficient_quota",
     );
-    // The dearest model that the route may reach counts: beta/spare costs more than acme/plain.
+    // The most expensive model of the route counts: beta/spare costs more than acme/plain.
     let mut fallback = ask(100);
     client.post_json(CHAT, &fallback).await.ok();
     fallback["routing"] = json!({ "fallback": ["beta/spare"] });
@@ -104,13 +104,13 @@ async fn parallel_requests_never_spend_more_than_the_budget_and_use_it_up() {
 async fn what_was_set_aside_comes_back_whatever_happens() {
     let world = key("budget_usd = 0.00002").start().await;
     let client = client(&world);
-    // Refused by the upstream, cut by it, broken: nothing is charged.
+    // The upstream refuses or fails: no charge.
     world.upstream.enqueue(Answer::error(400, "bad", "no"));
     assert_eq!(client.post_json(CHAT, &ask(5)).await.status, 400);
     world.upstream.enqueue(Answer::error(500, "bad", "no"));
     world.upstream.enqueue(Answer::error(500, "bad", "no"));
     assert_eq!(client.post_json(CHAT, &ask(5)).await.status, 502);
-    // Refused by us after it was set aside.
+    // The gateway refuses the request after its reservation.
     assert_eq!(client.post_json(CHAT, &json!({ "model": "acme/plain" })).await.status, 400);
     client.post_json(CHAT, &ask(5)).await.ok();
     assert_eq!(client.post_json(CHAT, &ask(5)).await.code(), "insufficient_quota");
@@ -155,7 +155,7 @@ async fn c04_a_client_that_leaves_gives_back_what_it_did_not_use() {
 async fn tokens_per_minute_are_taken_at_the_worst_and_settled_at_what_was_used() {
     let world = key("tpm = 100").start().await;
     let client = client(&world);
-    // 10 + 80 are set aside, 15 are used.
+    // 90 tokens are reserved and 15 are used.
     let first = client.post_json(CHAT, &ask(80)).await.ok();
     assert_eq!(first.header("x-ratelimit-limit-tokens"), Some("100"));
     assert_eq!(first.header("x-ratelimit-remaining-tokens"), Some("100"));
@@ -168,7 +168,8 @@ async fn tokens_per_minute_are_taken_at_the_worst_and_settled_at_what_was_used()
     assert!(never.message().contains("may need 101"), "{}", never.message());
 }
 
-/// How many requests pass when they come as fast as possible for a while, and how long that is at least and at most.
+/// The number of requests that pass in five seconds without pauses, with the least and the largest duration between the first
+/// and the last of them.
 async fn hammered(limits: &str) -> (u32, Duration, Duration) {
     let world = key(limits).start().await;
     let client = client(&world);
@@ -231,7 +232,7 @@ async fn what_an_upstream_uses_beyond_the_worst_case_is_counted() {
 
 #[tokio::test]
 async fn c25_everything_that_may_be_paid_is_in_the_worst_case() {
-    // 0.002 USD are 2,000 tokens of prompt or 1,000 of answer at acme/plain, 13,000 and 3,300 at acme/fast.
+    // 0.002 USD pays 2,000 prompt or 1,000 answer tokens of acme/plain, and 13,000 or 3,300 of acme/fast.
     let world = key("budget_usd = 0.002").start().await;
     let client = client(&world);
     let plain = |more: serde_json::Value| chat_with("acme/plain", more);
@@ -277,7 +278,7 @@ async fn an_answer_that_nobody_bounded_fits_into_an_ordinary_limit_of_tokens() {
     let world = key("tpm = 10000").start().await;
     let body = json!({ "model": "demo/chat", "messages": [{ "role": "user", "content": "Hello!" }] });
     client(&world).post_json(CHAT, &body).await.ok();
-    // What somebody asks for is taken at their word.
+    // An explicit `max_tokens` is reserved in full.
     let asked = chat_with("demo/chat", json!({ "max_tokens": 20_000 }));
     assert_eq!(client(&world).post_json(CHAT, &asked).await.code(), "rate_limit_exceeded");
 }
@@ -328,7 +329,7 @@ async fn requests_under_way_when_a_budget_is_given_are_counted_in_it() {
         .collect();
     world.upstream.request(9).await;
     crate::admin::keys::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
-    // The ledger is asked now, and knows nothing of them.
+    // The gateway reads the ledger now, which has no rows of them.
     client.post_json(CHAT, &ask(5)).await.ok();
     go.iter().for_each(Signal::fire);
     for task in under_way {

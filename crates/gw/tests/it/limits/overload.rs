@@ -1,4 +1,4 @@
-//! More requests than the gateway can answer: the program itself, with its own measure of its load.
+//! Overload: more requests than the gateway can answer, refused by its own measure of load.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn c31_two_hundred_at_once_are_answered_or_told_to_come_back() {
     assert!(!good.is_empty(), "some are answered whatever comes");
     assert_eq!(world.upstream.hits(), good.len(), "a refused request reaches no provider");
     assert_eq!(metric(&world, "gateway_shed_requests_total").await, refused.len() as u64);
-    // The queue is empty again: the next request is answered.
+    // The queue is empty again, so the next request is answered.
     world.chat_ok(&body).await;
     tokio::time::timeout(Duration::from_secs(2), world.client.get("/healthz")).await.expect("alive").ok();
 }

@@ -1,4 +1,4 @@
-//! Several keys of one provider: shares by weight, refused ones set aside, limited ones resting, and what operators see.
+//! Several keys of one provider: weights, refused keys that are disabled, limited keys that cool down, and their status for operators.
 
 use gw_testkit::{Answer, Recorded};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A model gets only what it takes: the real program looks a model's row up when it reads its configuration.
+//! A model gets only the parameters that it accepts: the program looks up a model's row when it reads its configuration.
 
 use gw_testkit::FakeUpstream;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! GUARANTEES section 3, upstream rows about routes: who is asked next, who is left alone, and what the client hears.
+//! Failover: the next target, targets that cool down, and the client's error (U15 to U19 of tests/guarantees.md).
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn with_spare(streamed: bool) -> Value {
     body
 }
 
-/// What `/admin/v1/providers` says of a target; null for one that was never asked.
+/// The record of a target in `/admin/v1/providers`; null for a target without calls.
 async fn target(world: &World, provider: &str, model: &str) -> Value {
     let told = world.client.with_key(ADMIN).get("/admin/v1/providers").await.ok().json();
     let row = |rows: &Value, name: &str, is: &str| {
@@ -31,18 +31,18 @@ async fn target(world: &World, provider: &str, model: &str) -> Value {
     row(&row(&told["data"], "name", provider)["targets"], "model", model)
 }
 
-/// How it stands.
+/// The state of its circuit breaker.
 async fn standing(world: &World, provider: &str, model: &str) -> String {
     target(world, provider, model).await["standing"].as_str().unwrap_or("able").to_owned()
 }
 
-/// What a row of the ledger says was tried: models and statuses.
+/// The attempts in a row of the ledger: models and statuses.
 pub(crate) fn tried(row: &Entry) -> Vec<(String, String)> {
     let gateway = json!({ "gateway": { "attempts": serde_json::to_value(&row.attempts).expect("JSON") } });
     attempts(&gateway)
 }
 
-/// A stream that `acme` does not begin is `beta`'s: the text, the attempts, the one row of the ledger.
+/// Sends a stream that `acme` does not begin: `beta` serves it. Checks the text, the attempts and the only row of the ledger.
 async fn assert_stream_moves_on(label: &str, world: &World, code: &str, failed: i128) {
     let mut stream = world.client.stream(CHAT, &with_spare(true)).await;
     let id = stream.head.header("x-request-id").expect("an id").to_owned();
@@ -112,7 +112,7 @@ async fn u16_a_rate_limit_rests_its_target_and_is_told_to_the_client() {
         let limited =
             json!({ "error": { "message": "slow down", "type": "x", "code": "rate_limit_exceeded" } });
         world.upstream.always(Answer::json_with(429, headers, &limited));
-        // Seven times alone: more than open a breaker.
+        // Seven failures of an only target: more than the number that opens a breaker.
         for _ in 0..7 {
             let answer = world.chat(&chat("acme/fast")).await;
             assert_error(&label, &answer, 429, "rate_limit_error", "upstream_rate_limited");
@@ -126,7 +126,7 @@ async fn u16_a_rate_limit_rests_its_target_and_is_told_to_the_client() {
         );
         let left = target(&world, "acme", "acme/fast").await["asked_again_in_seconds"].as_f64();
         assert!(left.is_none_or(|left| left <= 300.0), "{label}: {left:?} s");
-        // Another target serves meanwhile, and one that rests is not asked before it.
+        // Another target serves meanwhile, and the target that cools down is not asked before it.
         let body = world.chat_ok(&chat("fast")).await;
         assert_eq!(body["gateway"]["model_used"], "beta/fast", "{label}");
         assert_eq!(world.upstream.hits(), if rests { 7 } else { 8 }, "{label}");
@@ -147,7 +147,7 @@ async fn u16_after_its_rest_a_target_is_asked_first_again() {
     assert!(start.elapsed() >= Duration::from_secs(1), "a second at least: {:?}", start.elapsed());
 }
 
-/// Sends so many requests, ten at a time; gives how many of them were answered with 200, and how long it took.
+/// Sends this many requests, ten at a time; gives the number of 200s and the duration.
 async fn storm(world: &World, model: &str, count: usize) -> (usize, Duration) {
     let start = Instant::now();
     let asked = (0..count).map(|_| async { world.chat(&chat(model)).await.status == 200 });
@@ -167,7 +167,7 @@ async fn u17_an_outage_is_not_made_worse_by_retries() {
         assert_eq!(good, 0);
         let calls = world.upstream.hits() + world.second.hits();
         assert!(calls >= REQUESTS, "an open circuit refuses nobody: {calls}");
-        // A fifth of the requests; or ten a second, when the machine is so slow that this is more.
+        // A fifth of the requests, or ten per second where that is more on a slow machine.
         let extra = (REQUESTS as f64 / 5.0).max(10.0 * took.as_secs_f64() + 20.0);
         assert!((calls - REQUESTS) as f64 <= extra, "{targets} targets: {calls} calls in {took:?}");
     }
@@ -187,7 +187,7 @@ async fn u17_a_breaker_opens_after_few_failures_and_its_client_notices_nothing()
     let opened: Vec<_> =
         metrics.lines().filter(|line| line.starts_with("gateway_breaker_opened_total")).collect();
     assert!(opened.iter().any(|line| line.contains("acme/fast") && line.ends_with(" 1")), "{opened:?}");
-    // Per model: its neighbour at the same provider is not concerned.
+    // The breaker is per model: another model of the provider is unaffected.
     assert_eq!(standing(&world, "acme", "acme/plain").await, "able");
 }
 
@@ -200,7 +200,7 @@ async fn u17_one_probe_at_a_time_and_a_quick_recovery() {
         world.chat_ok(&chat("fast")).await;
     }
     let failed = world.upstream.hits();
-    // From now on it says nothing until it is told to.
+    // From now on the upstream waits for a signal.
     let go = Signal::new();
     world.upstream.always(Answer::error(500, "x", "still down").after(Step::Wait(go.clone())));
     let ask = || {
@@ -216,7 +216,7 @@ async fn u17_one_probe_at_a_time_and_a_quick_recovery() {
     })
     .await;
     assert_eq!(standing(&world, "acme", "acme/fast").await, "probing");
-    // While it is out nobody else is sent there, and nobody waits for it.
+    // During the probe no other request is sent there, and none waits for it.
     let (good, _) = storm(&world, "fast", 50).await;
     assert_eq!((good, world.upstream.hits()), (50, failed + 1), "one probe");
     go.fire();
@@ -224,7 +224,7 @@ async fn u17_one_probe_at_a_time_and_a_quick_recovery() {
         assert_eq!(asked.await.expect("it was asked"), 200);
     }
     assert_eq!(standing(&world, "acme", "acme/fast").await, "open", "the probe has failed");
-    // It is well again: the next probe finds out.
+    // The upstream is healthy again, and the next probe notices.
     let healed = Instant::now();
     world.upstream.respond_with(default_answer);
     loop {
@@ -257,7 +257,7 @@ async fn u18_an_overloaded_upstream_fails_over_or_is_told_with_its_wait() {
             let answer = world.client.try_stream(CHAT, &body).await.expect_err("no stream");
             assert_error("alone", &answer, 503, "upstream_error", "upstream_overloaded");
         }
-        // It asked for three seconds: another one is asked first.
+        // `acme` asked for three seconds, so another target is asked first.
         let before = world.upstream.hits();
         assert_eq!(world.chat_ok(&chat("fast")).await["gateway"]["model_used"], "beta/fast");
         assert_eq!(world.upstream.hits(), before, "{status}");
@@ -309,7 +309,7 @@ async fn u19_when_all_targets_fail_each_was_tried_once_and_one_error_is_told() {
     assert_eq!(found.len(), 2);
     for row in found {
         assert_eq!((row.status.as_str(), tried(&row)), ("upstream_overloaded", pairs(&order)));
-        // The prompt of ten tokens, of those that may have read it: who fell silent, and whose answer was no answer. One has no price.
+        // Targets that may have read the prompt of ten tokens are charged: the silent one and the one with an invalid answer. One has no price.
         let costs: Vec<i128> = row.attempts.iter().map(|attempt| attempt.cost).collect();
         assert_eq!(costs, [0, 10_000_000_000, 0, 3_000_000_000, 0], "{row:?}");
         assert_eq!(row.cost, 13_000_000_000);

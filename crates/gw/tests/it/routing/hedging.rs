@@ -1,4 +1,4 @@
-//! Hedges and other bounds of a route: what a second attempt gains, what it costs, and what no route may ever do.
+//! Hedges: the gain and the cost of a second attempt, and the bounds of every route.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::routing::failover::tried;
 use crate::routing::{attempts, fallback, pairs};
 
 const CHAT: &str = "/v1/chat/completions";
-/// How slow the slow answers of the heavy tail are.
+/// The delay of the slow answers.
 const TAIL: Duration = Duration::from_millis(600);
 /// Femto-USD per token of `acme/fast`: input, output.
 const ACME: (i128, i128) = (150_000_000, 600_000_000);
-/// The same of `beta/fast`.
+/// Femto-USD per token of `beta/fast`: input, output.
 const BETA: (i128, i128) = (300_000_000, 1_200_000_000);
 
 fn streamed(model: &str) -> Value {
@@ -29,7 +29,7 @@ fn transcript() -> Answer {
     Answer::sse().all(&chat_transcript(&["Hello", " from", " upstream"])).done()
 }
 
-/// Every so many requests the first token takes [`TAIL`] longer.
+/// One request in this many gets its first token [`TAIL`] later.
 fn heavy_tailed(upstream: &FakeUpstream, every: usize) {
     let count = AtomicUsize::new(0);
     upstream.respond_with(move |_| {
@@ -53,7 +53,7 @@ async fn refused(world: &World, body: &Value) -> Response {
     world.client.try_stream(CHAT, body).await.expect_err("no stream")
 }
 
-/// Sends so many streams, one after the other; gives the second-worst time to the first content.
+/// Sends this many streams, one after the other; gives the second-largest time to the first content.
 async fn p99(world: &World, count: usize) -> Duration {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -78,7 +78,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
     assert!(slow >= TAIL, "without hedges the tail is felt: {slow:?}");
     assert!(quick <= slow.mul_f64(0.7), "{quick:?} instead of {slow:?}");
     assert_eq!(without.second.hits(), 0);
-    // The loser's connection is closed, and it is in the answer and in the ledger.
+    // The loser's connection is closed, and the answer and the ledger list its attempt.
     for request in with.upstream.requests().iter().skip(9).step_by(10) {
         request.until_closed().await;
     }
@@ -94,7 +94,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
         }
         hedges += 1;
         extra += row.cost - cost;
-        // What the loser was sent, at the loser's price.
+        // The loser's prompt at the loser's price.
         let loser = if row.model == "beta/fast" { ACME.0 } else { BETA.0 };
         let tokens = (row.cost - cost) / loser;
         assert!((row.cost - cost) % loser == 0 && (1..=40).contains(&tokens), "{row:?}");
@@ -114,13 +114,13 @@ async fn both_attempts_of_a_hedge_are_told() {
     let input = json!({ "model": "fast", "stream": true, "stream_options": { "include_usage": true } });
     let told = last_chunk(&world, &with(chat("fast"), input)).await;
     assert_eq!(told["usage"]["cost_usd"], (10.0 * 0.30 + 5.0 * 1.20) / 1e6, "what served: {told}");
-    // The first may win after all.
+    // The first attempt may still win.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(Answer::default().hang());
     let last = last_chunk(&world, &streamed("fast")).await;
     assert_eq!(attempts(&last), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "ok")]));
     world.second.last().until_closed().await;
-    // Or both fail, each once; then others are asked.
+    // Both attempts may fail, each once; then other targets are asked.
     world.upstream.always(Answer::default().then(Step::Pause(Duration::from_millis(200))).reset());
     world.second.respond_with(|request| match request.json()["model"].as_str() {
         Some("fast") => Answer::error(500, "x", "down"),
@@ -152,7 +152,7 @@ async fn without_a_number_a_models_own_slow_times_are_waited_for() {
 
 #[tokio::test]
 async fn a_whole_answer_is_not_hedged() {
-    // Its first token is not seen, and what the slower call has written by then is billed by its provider.
+    // The slower call's tokens are not shown, but its provider bills them.
     let world = hedged("[routing.hedge]\nafter = 20").await;
     world
         .upstream
@@ -174,7 +174,7 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     let row = rows(&world.gateway, 1).await.remove(0);
     assert_eq!(tried(&row), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "invalid_request")]));
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");
-    // What the second one cannot do says nothing about the first.
+    // A refusal by the second target does not end the first attempt.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(bad);
     let frames = world.client.stream(CHAT, &streamed("fast")).await.rest().await;
@@ -210,7 +210,7 @@ async fn nothing_is_hedged_that_cannot_be_paid() {
         world.client.stream(CHAT, &streamed(model)).await.rest().await;
     }
     assert_eq!((world.upstream.hits(), world.second.hits()), (2, 0), "no share");
-    // A fresh purse holds one cent: not the prompt of a book, but that of a question.
+    // A new hedge budget holds one cent: enough for a short prompt, and not for a long one.
     let world = hedged("[routing.hedge]\nafter = 20").await;
     world.upstream.always(late());
     let mut book = streamed("fast");
@@ -223,7 +223,7 @@ async fn nothing_is_hedged_that_cannot_be_paid() {
         (2, 1),
         "the first slow request of a fresh gateway"
     );
-    // An only target has nobody to hedge with.
+    // A plan with one target has no hedge.
     world.client.stream(CHAT, &streamed("acme/fast")).await.rest().await;
     assert_eq!((world.upstream.hits(), world.second.hits()), (3, 1));
 }
@@ -231,7 +231,7 @@ async fn nothing_is_hedged_that_cannot_be_paid() {
 #[tokio::test]
 async fn hedges_and_retries_keep_to_the_deadline_and_to_max_attempts() {
     let all = ["beta/fast", "acme/plain", "beta/spare", "acme/unpriced"];
-    // Everybody is silent: each would be waited for 4 s.
+    // All targets are silent, and each has a timeout of 4 s.
     let world = Setup {
         timeouts: "first_token_ms = 4000\ntotal_ms = 1500",
         routing: "retries = 1\n[routing.hedge]\nafter = 20",
@@ -247,7 +247,7 @@ async fn hedges_and_retries_keep_to_the_deadline_and_to_max_attempts() {
         let took = start.elapsed();
         assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(7500), "{took:?}");
     }
-    // Everybody fails after a while, so that each attempt is hedged where it may be.
+    // All targets fail after a while, so that each attempt is hedged where a hedge is allowed.
     for (routing, most) in [
         ("max_attempts = 1\n[routing.hedge]\nafter = 20", 1),
         ("max_attempts = 2\n[routing.hedge]\nafter = 20", 2),

@@ -1,5 +1,5 @@
-//! What no route may do, whatever its upstreams do: hundreds of requests as chance made them, each against upstreams that
-//! fail as chance will have it. The dice are the same in every run.
+//! Properties of every route: hundreds of random requests against upstreams that fail at random. The seed is fixed, so every run
+//! is equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::routing::strategies::THREE;
 const REQUESTS: usize = 300;
 const MAX_ATTEMPTS: usize = 4;
 
-/// What a name stands for.
+/// The models of a name.
 const NAMES: [(&str, &[&str]); 9] = [
     ("acme/fast", &["acme/fast"]),
     ("smart", &["acme/fast"]),
@@ -34,7 +34,7 @@ const NAMES: [(&str, &[&str]); 9] = [
 /// Models whose catalogue entry says that they have no tools.
 const WITHOUT_TOOLS: [&str; 3] = ["acme/plain", "acme/m", "gamma/m"];
 
-/// What 10 tokens in and 5 out cost, in femto-USD.
+/// The cost of 10 input and 5 output tokens, in femto-USD.
 fn cost(model: &str) -> i128 {
     let (input, output) = match model {
         "acme/fast" => (150, 600),
@@ -75,7 +75,7 @@ impl Dice {
         of[self.below(of.len())]
     }
 
-    /// What an upstream does.
+    /// The behaviour of an upstream.
     fn answer(&self, request: &Recorded) -> Answer {
         match self.below(100) {
             0..25 => Answer::error(500, "x", "down"),
@@ -90,15 +90,15 @@ impl Dice {
     }
 }
 
-/// A request and what may become of it.
+/// A request and its possible outcomes.
 struct Case {
     body: Value,
     limited: bool,
     upgrade: bool,
-    /// What the client has named, and what of it can serve.
+    /// The models that the client named, and those of them that can serve the request.
     named: BTreeSet<&'static str>,
     able: BTreeSet<&'static str>,
-    /// Of the requested name only.
+    /// The models of the requested name only.
     requested: BTreeSet<&'static str>,
 }
 
@@ -126,7 +126,7 @@ fn case(dice: &Dice) -> Case {
     Case { body, limited, upgrade, named, able, requested }
 }
 
-/// Asks and gives the request's id.
+/// Sends the request; gives its id.
 async fn ask(world: &World, case: &Case) -> String {
     let client = if case.limited { world.client.with_key(LIMITED) } else { world.client.clone() };
     let path = "/v1/chat/completions";
@@ -166,7 +166,7 @@ fn check_row(case: &Case, row: &Entry) {
         let is_upgrade = case.upgrade && !case.named.contains(model) && !case.limited;
         assert!(is_named || is_upgrade, "{model} was not to be asked: {told}");
     }
-    // Each once; an only one may be tried again.
+    // Each target is called once; only a single target may be tried again.
     assert!(models.len() == tried.len() || (models.len() == 1 && tried.len() == 2), "{told}");
     let served: Vec<_> = tried.iter().filter(|(_, status)| status == "ok").collect();
     assert_eq!(served.len(), usize::from(row.status == "ok"), "{told}");
@@ -176,7 +176,7 @@ fn check_row(case: &Case, row: &Entry) {
     if model.starts_with("demo/") {
         return;
     }
-    // It costs what the model costs that served, and with it the prompts of those that may have been read in vain.
+    // The cost is that of the serving model, plus the prompts that failed targets may have read.
     let is_served = |status: &str| status == "ok";
     let (served, others): (Vec<_>, Vec<_>) =
         row.attempts.iter().partition(|attempt| is_served(&attempt.status));
@@ -219,7 +219,7 @@ async fn a_route_asks_only_who_may_serve_each_once_and_never_dearer_unasked() {
         served += usize::from(row.status == "ok");
         several += usize::from(tried.len() > 1);
     }
-    // Every call is told, and every call that is told was made, unless it was given up before it was.
+    // Every call is listed, and every listed call was made, unless it was cancelled before.
     let hits = world.upstream.hits() + world.second.hits();
     assert!(hits <= calls && hits + given_up >= calls, "{hits} of {calls}, {given_up} given up");
     assert!(served > REQUESTS / 3 && several > REQUESTS / 5, "chance made too little: {served}, {several}");

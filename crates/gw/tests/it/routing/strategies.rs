@@ -1,4 +1,4 @@
-//! Strategies, upgrades and explanations over real sockets: which upstream is asked, and what is said about it.
+//! Strategies, upgrades and explanations over real sockets.
 
 use gw_testkit::Answer;
 use gw_testkit::upstream::chat_body;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, chat, chat_with, with};
 
-/// `one` is cheap and weak, `two` is dear and good, `three` is in between; all of the bare name `m`.
+/// `one` is cheap and weak, `two` is expensive and good, `three` is in between. All have the bare name `m`.
 pub(crate) const THREE: &str = r#"
 [[providers]]
 name = "gamma"
@@ -115,7 +115,7 @@ async fn without_permission_nothing_but_what_was_named_serves() {
 #[tokio::test]
 async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
     let upgrade = json!({ "routing": { "allow_upgrade": true } });
-    // Down.
+    // The first model is down.
     let world = three("retries = 0").await;
     world.upstream.always(Answer::error(500, "x", "down"));
     let body = world.chat_ok(&chat_with("gamma/m", upgrade.clone())).await;
@@ -123,7 +123,7 @@ async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
     assert_eq!(body["gateway"]["fallback_used"], true);
     assert_eq!(body["gateway"]["warnings"], json!(["upgraded_for_availability"]));
     assert_eq!(body["usage"]["cost_usd"], json!((10.0 * 9.0 + 5.0 * 20.0) / 1e6), "billed as what served");
-    // The prompt is too long for it.
+    // The prompt is too long for the model.
     let world = three("retries = 0").await;
     world.upstream.always(Answer::error(400, "context_length_exceeded", "too long"));
     let body = world.chat_ok(&chat_with("gamma/m", upgrade.clone())).await;
@@ -131,7 +131,7 @@ async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
         (used(&body), &body["gateway"]["warnings"]),
         ("beta/m", &json!(["upgraded_for_context_length"]))
     );
-    // It lacks a feature.
+    // The model lacks a feature.
     let world = three("").await;
     let tools =
         json!([{ "type": "function", "function": { "name": "f", "parameters": { "type": "object" } } }]);
@@ -139,11 +139,11 @@ async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
     assert_invalid("no permission", &world.chat(&with_tools).await, "unsupported_parameter");
     let body = world.chat_ok(&with(with_tools, upgrade.clone())).await;
     assert_eq!((used(&body), &body["gateway"]["warnings"]), ("acme/fast", &json!(["upgraded_for_feature"])));
-    // Not when it can.
+    // No upgrade when the model can serve the request.
     let world = three("").await;
     let body = world.chat_ok(&chat_with("gamma/m", upgrade.clone())).await;
     assert_eq!((used(&body), &body["gateway"]["fallback_used"]), ("gamma/m", &json!(false)));
-    // A fault of the request itself is nobody's business but the client's.
+    // An invalid request is refused, and no model is asked.
     world.upstream.always(Answer::error(400, "bad", "m"));
     assert_eq!(world.chat(&chat_with("gamma/m", upgrade)).await.code(), "bad");
     assert_eq!(world.second.hits(), 0);
@@ -217,9 +217,9 @@ async fn explain_tells_the_decision_and_asks_nobody() {
     );
     assert!(told["worst_case"]["cost_usd"].as_f64().unwrap() > 0.0, "{told}");
     assert_eq!(world.upstream.hits() + world.second.hits(), 0);
-    // It is the real decision.
+    // The explanation equals the real decision.
     assert_eq!(used(&world.chat_ok(&request).await), "gamma/m");
-    // Who cannot serve, and why.
+    // Models that cannot serve the request, each with its reason.
     let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
     let told = admin.post_json("/admin/v1/routing/explain", &chat_with("m", json!({ "tools": tools }))).await;
     let told = told.ok().json();
@@ -227,13 +227,13 @@ async fn explain_tells_the_decision_and_asks_nobody() {
         told["excluded"].as_array().unwrap().iter().filter_map(|row| row["model"].as_str()).collect();
     assert_eq!(out, ["acme/m", "gamma/m"], "{told}");
     assert!(told["excluded"][0]["reason"].as_str().unwrap().contains("tools"), "{told}");
-    // Text completions and embeddings are told by their members.
+    // The members of a request distinguish text completions and embeddings.
     let told =
         admin.post_json("/admin/v1/routing/explain", &json!({ "model": "acme/embed", "input": "x" })).await;
     assert_eq!(told.ok().json()["candidates"][0]["model"], "acme/embed");
     let told = admin.post_json("/admin/v1/routing/explain", &json!({ "model": "m", "prompt": "x" })).await;
     assert_eq!(told.ok().json()["candidates"][0]["model"], "acme/m");
-    // What the request would be refused with, and as whom.
+    // The error with which the request would be refused, for another key.
     let wrong = admin.post_json("/admin/v1/routing/explain", &chat("nobody/has")).await;
     assert_error("unknown", &wrong, 404, "invalid_request_error", "model_not_found");
     let wrong = admin.post_json("/admin/v1/routing/explain?key=none", &chat("m")).await;

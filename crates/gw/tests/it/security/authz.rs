@@ -1,4 +1,4 @@
-//! Who may do what: every route of the router's own table, with every kind of key and every method.
+//! Access rights: every route of the router's own table, with every kind of key and every method.
 
 use gw_server::{Guard, ROUTES, Route};
 use gw_testkit::Client;
@@ -41,8 +41,7 @@ const URLS: [(&str, &str); 28] = [
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
-/// What the order of checks says: the key first, then the role, then the URL, then the method. None: the endpoint's own
-/// business.
+/// The answer by the order of checks: the key first, then the role, the URL and the method. `None`: the endpoint decides.
 fn expected(route: &Route, method: &str, is_known: bool, is_admin: bool) -> Option<(u16, &'static str)> {
     match (method, route.guard) {
         ("OPTIONS", _) => return Some((204, "")),
@@ -74,7 +73,7 @@ async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
     ];
     let mut urls = std::collections::BTreeMap::from(URLS);
     for route in &ROUTES {
-        // The admin comes last, and does to the key what the others could not.
+        // The admin comes last, because an admin may change and revoke the key.
         let (_, key) = create(&admin, json!({ "name": "victim" })).await;
         let id = key["id"].as_str().expect("an id").to_owned();
         let url =
@@ -113,7 +112,7 @@ async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
     assert!(urls.is_empty(), "of no route: {urls:?}");
 }
 
-/// Texts that mean something to SQL, to a path, to a shell, to a page or to a log.
+/// Texts with a meaning in SQL, paths, shells, HTML pages or logs.
 const PAYLOADS: [&str; 28] = [
     "'",
     "''",
@@ -257,7 +256,7 @@ async fn k11_ids_of_nobody_and_crafted_ids_are_404_for_every_method() {
                 ["usage?key=", "usage?team=", "requests?key=", "requests?team=", "keys?team=", "keys?after="]
             {
                 let answer = admin.get(&format!("/admin/v1/{url}{query}")).await;
-                // Blanks around a filter's value and a NUL in it are no part of an id.
+                // A filter's value is trimmed, and an id contains no NUL.
                 let is_other = ["%20", "%00"].iter().any(|part| query.contains(part));
                 assert!(
                     answer.status == 404 || is_other,

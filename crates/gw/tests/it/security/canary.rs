@@ -1,4 +1,4 @@
-//! The search for canaries: everything that was said or kept, and every way in which a secret may stand in it.
+//! A search for canaries: secrets in any spelling in everything that the gateway sent, logged or stored.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use gw_testkit::Response;
 
-/// How a secret may be written down.
+/// The spellings of a secret.
 fn forms(secret: &str) -> Vec<Vec<u8>> {
     let bytes = secret.as_bytes();
     let mut all = vec![bytes.to_vec()];
@@ -19,7 +19,7 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     all.push(url(|byte| format!("%{byte:02X}")).into_bytes());
     all.push(url(|byte| format!("%{byte:02x}")).into_bytes());
     all.push(secret.replace('/', "\\/").into_bytes());
-    // Base64 of a text that holds it, wherever in it: what the neighbours change is left out.
+    // Base64 of a text that contains the secret at any offset, without the characters that its neighbours change.
     for before in 0..3 {
         let text = [&vec![b' '; before][..], bytes].concat();
         let sure = text.len() / 3 * 4;
@@ -33,7 +33,7 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Everything that was said or kept, by where.
+/// Everything that the gateway sent, logged or stored, by its place.
 #[derive(Default)]
 pub(crate) struct Heap(pub(crate) Vec<(String, Vec<u8>)>);
 

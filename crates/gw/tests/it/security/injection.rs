@@ -1,4 +1,4 @@
-//! Texts that mean something to a database, and floods of wrong keys: on both stores they are values and nothing else.
+//! SQL injection and floods of invalid keys: on both stores every text is only a value.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::tidy::rust_files;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// In every payload, so that it can be looked for.
+/// A part of every payload, for the search.
 const MARK: &str = "zq7x";
 
-/// Ways out of a text, each followed by everything that one would do outside.
+/// Endings of a text literal, each followed by statements that an attacker would run.
 fn payloads() -> Vec<String> {
     let outs = [
         "'", "\"", "`", "\\'", "''", "')", "%27", "\u{2019}", "\u{ff07}", "1", "$$", "E'\\'", "\u{0}'", "*/",
@@ -54,7 +54,7 @@ fn encode(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// What no answer may be: our fault, or late. A payload that works sleeps for 8 seconds.
+/// No answer may be a server error or late. A successful payload sleeps for 8 seconds.
 fn harmless(label: &str, start: Instant, answer: &Response) {
     assert!(answer.status < 500, "{label}: {} {}", answer.status, answer.text());
     assert!(start.elapsed() < Duration::from_secs(6), "{label} took {:?}", start.elapsed());
@@ -63,7 +63,7 @@ fn harmless(label: &str, start: Instant, answer: &Response) {
     }
 }
 
-/// Everything that one payload is sent as; gives the id of the key that bears it, when one could be made.
+/// Sends one payload in every place; gives the id of the key that has it as its name, when one was created.
 async fn send_everywhere(gateway: Arc<Gateway>, payload: String) -> Option<(String, String)> {
     let (client, admin) = (gateway.client().with_key(KEY), gateway.client().with_key(ADMIN));
     let line = payload.replace('\0', "");
@@ -106,7 +106,7 @@ async fn send_everywhere(gateway: Arc<Gateway>, payload: String) -> Option<(Stri
     Some((payload, id))
 }
 
-/// Every payload everywhere; then all that should be there is there, and as it was.
+/// Sends every payload in every place, and then checks that all stored values are complete and unchanged.
 async fn i01(world: World) -> World {
     let World { upstream, second, gateway, client } = world;
     let gateway = Arc::new(gateway);
@@ -125,7 +125,7 @@ async fn i01(world: World) -> World {
     let keys = keys["data"].as_array().expect("keys");
     assert_eq!(keys.len(), 5 + made, "no key is gone, and none came by itself");
     assert_eq!(keys.iter().filter(|key| key["role"] == "admin").count(), 1);
-    // The ledger holds what was said, to the letter.
+    // The ledger holds the exact texts.
     let expected: BTreeSet<_> = all.iter().cloned().collect();
     let start = Instant::now();
     loop {
@@ -161,7 +161,7 @@ async fn i01_sql_injection_on_sqlite() {
 async fn i01_sql_injection_on_postgresql() {
     let server = Postgres::start();
     let url = server.database();
-    // Every statement is in the server's log, as it came and without the values that were bound to it.
+    // The server's log has every statement without its bound values.
     for setting in
         ["log_statement = 'all'", "log_parameter_max_length = 0", "log_parameter_max_length_on_error = 0"]
     {
@@ -208,7 +208,7 @@ fn i01_no_sql_is_made_of_formatted_text() {
             ];
             let of_store = name.contains("gw-store");
             assert!(!of_store || !makes.iter().any(|made| squeezed.contains(made)), "{place}: {line}");
-            // The one place that vouches for a text, and its type takes only texts of the program.
+            // The only place that marks a text as safe; its type accepts only constants of the program.
             if line.contains("AssertSqlSafe(") {
                 assert!(
                     name.ends_with("gw-store/src/sql.rs") && line.contains("AssertSqlSafe(self.text)"),
@@ -228,7 +228,7 @@ fn i01_no_sql_is_made_of_formatted_text() {
     assert_eq!(seen, 2, "both databases");
 }
 
-/// What can hold a null character, on this store: kept the same, or refused.
+/// Sends null characters in every field of this store: they are stored unchanged or refused.
 async fn c10(world: &World) -> Vec<Value> {
     let admin = world.gateway.client().with_key(ADMIN);
     let nul = "a\u{0}b";
@@ -296,7 +296,7 @@ async fn c10_nul_in_every_text_field() {
     assert_eq!(sqlite, postgresql, "both stores keep and refuse the same");
 }
 
-/// Sends bad keys over a few connections that stay open; gives how many were 401.
+/// Sends invalid keys over a few open connections; gives the number of 401s.
 async fn flood(addr: std::net::SocketAddr, keys: Vec<String>) -> usize {
     let mut sending = tokio::task::JoinSet::new();
     for part in keys.chunks(keys.len().div_ceil(4)) {
@@ -319,7 +319,7 @@ async fn flood(addr: std::net::SocketAddr, keys: Vec<String>) -> usize {
     sending.join_all().await.into_iter().sum()
 }
 
-/// Distinct wrong keys: of the right form but for their check, of the right form altogether, and of no form.
+/// Distinct invalid keys: with a wrong checksum, well-formed but unknown, and malformed. Also gives the number of well-formed ones.
 fn bad_keys(from: usize, count: usize) -> (Vec<String>, usize) {
     let mut well_formed = 0;
     let key = |n: usize| match n % 10 {
@@ -356,7 +356,7 @@ async fn c24_a_hundred_thousand_bad_keys() {
         }
     });
     assert_eq!(flood(addr, bad_keys(1_000, 10_000).0).await, 10_000);
-    // A store that is asked nothing may as well be frozen: a single look-up would hang.
+    // The store is frozen, so a single look-up would hang.
     server.freeze();
     let (keys, well_formed) = bad_keys(11_000, 10_000);
     let refused = flood(addr, keys).await;
@@ -365,7 +365,7 @@ async fn c24_a_hundred_thousand_bad_keys() {
     server.thaw();
     let slowest = slowest.expect("the good client is served, all the time");
     assert!(slowest < Duration::from_secs(5), "the good client waited {slowest:?}");
-    // Of those that another replica may have made, none is called wrong when the store was not seen for long.
+    // Another replica may have created a well-formed key, so it gets 503 while the store is unreachable for long.
     assert!((10_000 - well_formed..=10_000).contains(&refused), "{refused} of 10000");
     let grown = world.gateway.rss_kib().saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more");

@@ -1,4 +1,4 @@
-//! C28: what chooses a model, an upstream or a price is the operator's: a client's members never get past that.
+//! Members of a request that choose a model, an upstream or a price never override the operator's settings (C28).
 
 use gw_testkit::upstream::{Recorded, default_answer};
 use gw_testkit::{Answer, FakeUpstream, Launch};
@@ -88,7 +88,7 @@ async fn c28_members_that_steer_are_refused_at_every_endpoint() {
     assert_eq!(world.upstream.hits(), 0);
 }
 
-/// An aggregator: it answers with the model that the last of these members names.
+/// An aggregator that answers with the model that the last of these members names.
 fn aggregator(request: &Recorded) -> Answer {
     let body = request.json();
     let chosen =
@@ -110,7 +110,7 @@ async fn c28_a_key_for_one_model_is_never_answered_by_another() {
     }
     for more in &members {
         let answer = client.post_json(CHAT, &chat_with("acme/plain", more.clone())).await;
-        // `models` and `fallbacks` mean `routing.fallback`; spelled otherwise they mean nothing, and stay here.
+        // `models` and `fallbacks` mean `routing.fallback`. Other spellings have no meaning and are not forwarded.
         let expected = match more.as_object().and_then(|members| members.keys().next()).map(String::as_str) {
             Some("models" | "fallbacks") if *more != json!({ "fallbacks": [{ "plain": ["dear"] }] }) => 404,
             Some("Models" | "FALLBACKS") => 200,
@@ -121,7 +121,7 @@ async fn c28_a_key_for_one_model_is_never_answered_by_another() {
             assert_eq!(answer.json()["gateway"]["model_used"], "acme/plain", "{more}");
         }
     }
-    // Members that name the requested model itself are no reason to refuse, and do not leave the gateway either.
+    // Members that name the requested model are accepted and not forwarded.
     for name in ["models", "fallbacks"] {
         let answer =
             client.post_json(CHAT, &chat_with("acme/plain", json!({ name: ["acme/plain"] }))).await.ok();
@@ -182,7 +182,7 @@ async fn c28_members_that_only_change_the_price_are_dropped_with_a_warning() {
     }
 }
 
-/// Members without which the answer would be to another question, and those that have a price per call.
+/// Members that change the meaning of the request, and members with a price per call.
 fn meaning() -> Vec<Value> {
     vec![
         json!({ "web_search_options": { "search_context_size": "high" } }),
@@ -326,7 +326,7 @@ async fn c28_an_operator_opens_members_one_by_one() {
         for (name, value) in more.as_object().expect("an object") {
             assert_eq!(&sent[name], value, "{name}");
         }
-        // The other provider has not opened it.
+        // The other provider does not allow the member.
         let elsewhere = world.chat(&chat_with("beta/fast", more.clone())).await;
         let is_dropped = more.get("service_tier").is_some() || more.get("store").is_some();
         assert_eq!(elsewhere.status, if is_dropped { 200 } else { 400 }, "{more}: {}", elsewhere.text());

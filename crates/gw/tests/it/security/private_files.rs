@@ -1,4 +1,4 @@
-//! What the gateway keeps on a disk is readable by the user who runs it, and by nobody else.
+//! Files of the gateway are readable only by the user who runs it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -51,7 +51,7 @@ async fn c27_the_journal_and_the_database_are_private() {
     assert_private(&data);
     drop(gateway.stop());
 
-    // As an older version has left them, with a segment that nobody can read to its end.
+    // The files of an older version, with a damaged segment.
     let journal = data.join("journal");
     fs::write(journal.join("left.journal"), "{").expect("a file");
     loosen(&journal, 0o755);

@@ -1,4 +1,4 @@
-//! Secrets stay where they were put: canaries in every slot, every fault, the loudest log, and a search of all there is.
+//! Secrets never leak: canaries in every setting, every fault, the most verbose log, and a search of all output.
 
 use gw_testkit::postgres::{self, PASSWORD, Postgres};
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis};
@@ -11,7 +11,7 @@ use crate::tidy::rust_files;
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A secret of the configuration or of a request, with characters that are written otherwise in a URL.
+/// A secret of the configuration or of a request, with characters that a URL escapes.
 const ACME_KEY: &str = "sk-acme/canary+one=7QyT";
 const BETA_ONE: &str = "sk-beta/canary+two=8RzU";
 const BETA_TWO: &str = "sk-beta/canary+three=9SaV";
@@ -23,7 +23,7 @@ const WRONG: &str = "canary-wrong-password-6XfA";
 const STRANGER: &str = "sk-stranger/canary+seven=7YgB";
 const PROMPT: &str = "canary prompt/eight+8ZhC";
 
-/// A gateway.toml with a secret in every slot.
+/// A gateway.toml with a secret in every setting.
 fn config(acme: &FakeUpstream, beta: &FakeUpstream, stores: &str) -> String {
     format!(
         r#"
@@ -74,7 +74,7 @@ role = "admin"
     )
 }
 
-/// An upstream that tells its clients what they have sent.
+/// An upstream that echoes the request.
 fn echoes(upstream: &FakeUpstream) {
     let told = |status: u16, how: &str| {
         let text = format!("{how} {ACME_KEY} {BETA_ONE} {BETA_TWO} {HEADER} Bearer {ACME_KEY}");
@@ -91,7 +91,7 @@ fn echoes(upstream: &FakeUpstream) {
     upstream.enqueue(Answer::raw("junk"));
 }
 
-/// Every kind of request and fault; gives every answer but those that show a key that was just made, and its secret.
+/// Sends every kind of request and fault; gives all answers except those that show a new key, and the new key's secret.
 async fn provoke(gateway: &Gateway, acme: &FakeUpstream, heap: &mut Heap) -> String {
     let (user, admin) = (gateway.client().with_key(USER_KEY), gateway.client().with_key(ADMIN_KEY));
     let (secret, key) =
@@ -162,7 +162,7 @@ fn launch(config: &str) -> Launch {
     Launch::new(BINARY).file("gateway.toml", config).env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full")
 }
 
-/// What a command says and leaves.
+/// Runs a command and adds its output to the search; gives its exit code.
 fn add_run(heap: &mut Heap, launch: &Launch, place: &str) -> Option<i32> {
     let output = launch.run();
     heap.add(format!("stdout of {place}"), output.stdout);
@@ -170,7 +170,7 @@ fn add_run(heap: &mut Heap, launch: &Launch, place: &str) -> Option<i32> {
     output.status.code()
 }
 
-/// The end of a gateway, and all that it has said; gives its directory.
+/// Ends a gateway and adds its output and files to the search.
 async fn end(mut gateway: Gateway, heap: &mut Heap) {
     gateway.sigterm();
     assert!(gateway.ended().await.success());
@@ -189,7 +189,7 @@ const CONFIGURED: [&str; 9] =
     [ACME_KEY, BETA_ONE, BETA_TWO, HEADER, USER_KEY, ADMIN_KEY, STRANGER, REDIS, PASSWORD];
 
 fn holds_no_canary(heap: &mut Heap, said: Heap, secret: &str) {
-    // An answer may repeat to a client what it has said itself, nothing else may.
+    // Only an answer may repeat the client's own text.
     heap.holds_none_of(&CONFIGURED);
     heap.0.extend(said.0);
     said_nothing(heap, secret);
@@ -209,7 +209,7 @@ async fn i12_canaries_on_sqlite() {
     let secret = provoke(&gateway, &acme, &mut answers).await;
     let metrics = gateway.client().with_key(ADMIN_KEY).get("/metrics").await.ok();
     kept.answer("metrics", &metrics);
-    // While it runs, its log beside the file is there too.
+    // The write-ahead log exists while the gateway runs.
     kept.files(&gateway.dir().join("data"));
     assert!(
         kept.0.iter().any(|(place, bytes)| place.ends_with("-wal") && !bytes.is_empty()),
@@ -232,14 +232,14 @@ async fn i12_canaries_on_postgresql_and_redis() {
     let whole = config(&acme, &beta, &stores);
     let (mut answers, mut kept) = (Heap::default(), Heap::default());
     assert_eq!(add_run(&mut kept, &launch(&whole).arg("check"), "check"), Some(0));
-    // Passwords that are not let in, and addresses where nobody is.
+    // Wrong passwords, and addresses without a server.
     let wrong = whole.replace(PASSWORD, WRONG);
     assert_eq!(add_run(&mut kept, &launch(&wrong).arg("serve"), "a wrong password"), Some(1));
     let nobody = whole.replace(&format!(":{}/", server.addr().port()), ":1/");
     assert_eq!(add_run(&mut kept, &launch(&nobody).arg("serve"), "no server"), Some(1));
     let gateway = launch(&whole).start().await;
     let secret = provoke(&gateway, &acme, &mut answers).await;
-    // Redis refuses its password, then it is gone.
+    // Redis refuses the password, then it stops.
     redis.command(&["AUTH", REDIS]).await;
     redis.kill();
     let key = create(&gateway.client().with_key(ADMIN_KEY), json!({ "name": "b", "budget_usd": 1 })).await.0;
@@ -337,7 +337,7 @@ async fn k01_a_dump_of_postgresql_holds_no_part_of_a_key() {
     let mut kept = Heap::default();
     kept.add("a dump", dump(&url));
     assert!(String::from_utf8_lossy(&kept.0[0].1).contains("sk-gw-"), "the ids are there");
-    // No eight characters in a row of what follows the public id, in any form.
+    // No eight consecutive characters of the secret part, in any spelling.
     for secret in &secrets {
         let hidden = if secret.starts_with("sk-gw-") { &secret[12..] } else { &secret[3..] };
         for at in 0..=hidden.len() - 8 {
@@ -346,7 +346,7 @@ async fn k01_a_dump_of_postgresql_holds_no_part_of_a_key() {
     }
 }
 
-/// Field names of what must not be printed.
+/// Names of fields that must not be printed.
 fn is_secret_name(name: &str) -> bool {
     let exact = [
         "key",
@@ -365,9 +365,9 @@ fn is_secret_name(name: &str) -> bool {
         || name.ends_with("_api_key")
 }
 
-/// `key` and the like that are no secrets, each with what it is.
+/// Fields with such names that are no secrets, each with its meaning.
 const NO_SECRETS: [(&str, &str, &str); 5] = [
-    // The answer that shows a key once: it is written, and cannot be printed.
+    // The answer that shows a key once. It is serialised, and cannot be printed.
     ("manage/keys.rs", "KeyObject", "key"),
     // An id of a key.
     ("manage/requests.rs", "RequestObject", "key"),

@@ -1,4 +1,4 @@
-//! C27: a client never reads with the operator's credentials what is stored at a provider or lies in its network.
+//! A client cannot use the operator's credentials to read files at a provider or addresses in its network (C27).
 
 use gw_testkit::{FakeUpstream, Gateway, Response};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn image(url: &str) -> Value {
     json!({ "type": "image_url", "image_url": { "url": url } })
 }
 
-/// A chat whose user sends this part.
+/// A chat with this content part.
 fn with_part(model: &str, part: &Value) -> Value {
     let content = json!([{ "type": "text", "text": "What is this?" }, part]);
     chat_with(model, json!({ "messages": [{ "role": "user", "content": content }] }))
@@ -92,7 +92,7 @@ async fn c27_an_operator_opens_a_provider_that_can_read_them() {
             "openai" | "azure" => "/messages/0/content/1/file/file_id",
             "mistral" => "/messages/0/content/1/file_id",
             "gemini" | "vertex" => "/contents/0/parts/1/fileData/fileUri",
-            // They have no files that a chat could name.
+            // These dialects have no files that a chat could name.
             _ => {
                 assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}");
                 assert_eq!(upstream.hits(), 0, "{api}");

@@ -1,4 +1,4 @@
-//! What one tenant can see of another one: no request, no answer, no spending, no model of the other's list.
+//! Tenants are separated: no request, answer, spending or model of one tenant is visible to another one.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::cache::scope::{Tenants, tenants};
 use crate::harness::{ADMIN, LIMITED, World, assert_error, chat_with, logged, with, world};
 
 const PATH: &str = "/v1/chat/completions";
-/// Said by `a` wherever it may say something.
+/// A text that `a` sends in every place where it may send one.
 const CANARY: &str = "canary-of-a-20571";
 
 fn said_by_a(more: Value) -> Value {
@@ -24,7 +24,7 @@ fn what(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
-/// `a` makes a request of each kind; gives the ids by which they could be found.
+/// `a` sends a request of each kind; gives their ids.
 async fn traffic(world: &World, a: &Client) -> Vec<String> {
     let a = a.with_header("x-client-request-id", CANARY);
     let mut ids = Vec::new();
@@ -48,13 +48,13 @@ async fn traffic(world: &World, a: &Client) -> Vec<String> {
     ids
 }
 
-/// An answer without what is its own, and without the id that was asked for.
+/// An answer without its own ids and times, and without the id of the URL.
 fn shape(answer: &Response, id: &str) -> (u16, Vec<String>, String) {
     let names = answer.headers.iter().map(|(name, _)| name.clone()).collect();
     (answer.status, names, String::from_utf8_lossy(&answer.body).replace(id, "<id>"))
 }
 
-/// Where an id of a request, a key or a team could be put, and by which method.
+/// Every URL and method that takes the id of a request, a key or a team.
 const PLACES: [(&str, &str); 29] = [
     ("GET", "/admin/v1/requests/<id>"),
     ("GET", "/admin/v1/requests/<id>/payload"),
@@ -97,7 +97,7 @@ async fn t06_ids_of_another_tenant_are_like_ids_of_nobody() {
     let limited = ("limited", world.client.with_key(LIMITED));
     for (who, other) in [&stranger, &mate, &limited] {
         for id in &ids {
-            // As long, and of the same letters.
+            // An id of equal length and letters.
             let nobodys: String = id.chars().rev().collect();
             for (method, place) in PLACES {
                 let label = format!("{method} {place} of {id} by {who}");
@@ -128,7 +128,7 @@ async fn t06_ids_of_another_tenant_are_like_ids_of_nobody() {
             assert_error(place, &answer, 403, "permission_error", "admin_required");
         }
     }
-    // None of it has done anything.
+    // No request changed anything.
     assert_eq!(what(&a.post_json(PATH, &said_by_a(json!({}))).await.ok()), "HIT");
     within("what was said is still there", async {
         let holds =
@@ -187,7 +187,7 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
     let Tenants { a, a_key, others: [(_, b), _, (_, admin)] } = tenants(&world).await;
     let (of_a, of_b) = (a_key["id"].clone(), b_id(&admin).await);
     let mut ids = [BTreeSet::new(), BTreeSet::new()];
-    // The same question by both, and out of the cache for both.
+    // Both tenants send one question twice, so that each has a cache hit.
     for (n, client) in [&a, &b, &a, &b, &b].into_iter().enumerate() {
         let answer = client.post_json(PATH, &said_by_a(json!({}))).await.ok();
         assert_eq!(what(&answer), if n < 2 { "MISS" } else { "HIT" });
@@ -222,7 +222,7 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
     assert!(!logs.contains(CANARY), "{logs}");
 }
 
-/// Labels of the design, none of which has values of a tenant's own.
+/// The metrics' labels. None of them has a tenant's value.
 const LABELS: [&str; 9] =
     ["code", "kind", "le", "method", "model", "operation", "provider", "route", "worker"];
 
@@ -255,14 +255,14 @@ async fn t06_no_metric_has_a_label_of_a_tenant() {
             assert!(name != "model" || models.contains(&value), "{line}");
         }
     }
-    // It was read at all.
+    // The metrics contain the model.
     assert!(
         ["model", "provider", "route", "operation", "status"].iter().all(|name| seen.contains(name)),
         "{seen:?}"
     );
 }
 
-/// What a key limited to some models is answered about others that are there.
+/// The answers about existing models that a key may not use.
 #[tokio::test]
 async fn t06_models_outside_of_a_keys_list_are_like_models_that_are_not_there() {
     let world = world().await;
@@ -275,7 +275,7 @@ async fn t06_models_outside_of_a_keys_list_are_like_models_that_are_not_there() 
         list["data"].as_array().expect("models").iter().filter_map(|m| m["id"].as_str()).collect();
     assert!(ids.iter().all(|id| id.starts_with("beta/") || *id == "acme/plain"), "{ids:?}");
     assert!(ids.contains(&"beta/fast") && list["total"] == json!(ids.len()), "{list}");
-    // Hidden ones, and as many that nobody has.
+    // Hidden models, and as many models that do not exist.
     for (hidden, none) in [
         ("acme/fast", "acme/none"),
         ("acme/embed", "acme/ember"),
@@ -306,7 +306,7 @@ async fn t06_models_outside_of_a_keys_list_are_like_models_that_are_not_there() 
             "{query}"
         );
     }
-    // A name that both have leads to its own; one that leads elsewhere says no more than that it may not.
+    // A shared bare name leads to the key's own model. Other names get a refusal without details.
     assert_eq!(key.get("/v1/models/fast").await.ok().json()["id"], "beta/fast");
     let answer = key.post_json(PATH, &chat_with("fast", json!({}))).await.ok();
     assert_eq!(answer.json()["gateway"]["model_used"], "beta/fast");

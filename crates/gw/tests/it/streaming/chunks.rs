@@ -1,4 +1,4 @@
-//! Streamed chat: the frame grammar, the order of chunks, the commit point, failures in the middle, cancelling.
+//! Streamed chat: the frame grammar, the order of chunks, the first content, failures in the middle, cancellation.
 
 use std::time::Duration;
 
@@ -266,7 +266,7 @@ async fn a_failure_before_the_first_event_is_an_http_error() {
     }
 }
 
-/// The one test that waits for a clock of the contract that nobody can set: ten seconds.
+/// The only test that waits for a fixed timeout: ten seconds.
 #[tokio::test]
 async fn after_ten_seconds_without_an_event_the_stream_opens_and_a_failure_is_the_error_event() {
     let setup = Setup { timeouts: "first_token_ms = 11000", routing: "retries = 0", ..Setup::default() };
@@ -291,7 +291,7 @@ async fn request_faults_are_http_errors_also_for_streams() {
     crate::harness::assert_invalid("temperature", &answer, "decimal_above_max_value");
 }
 
-/// The error event and `[DONE]` end the frames, and nothing claims that the answer was complete.
+/// Checks that the error event and `[DONE]` end the frames, and that no chunk has a finish reason.
 #[track_caller]
 pub(crate) fn assert_broken_off(frames: &[String], code: &str) {
     let [.., error, done] = frames else { panic!("too few frames: {frames:?}") };
@@ -393,7 +393,7 @@ async fn the_demo_provider_streams_and_misbehaves_on_request() {
     }
 }
 
-/// CONTRACT 2.3: some upstreams stream under the name of a document (Gemini's list, Ollama's lines behind a proxy).
+/// Some upstreams stream with the content type of a document (Gemini's list, Ollama's lines behind a proxy).
 #[tokio::test]
 async fn a_stream_that_calls_itself_a_document_is_read_as_a_stream() {
     let world = world().await;
@@ -406,7 +406,7 @@ async fn a_stream_that_calls_itself_a_document_is_read_as_a_stream() {
     let got = frames(&world, &streamed(json!({}))).await;
     assert_eq!(text_of(&got, 0), "Hello");
     assert_eq!(got.last().map(|frame| frame.trim_end()), Some("data: [DONE]"));
-    // What is neither is the same fault as before, and a cut one is never complete.
+    // A body that is neither a stream nor a document is an invalid answer, and a cut stream is never complete.
     world.upstream.enqueue(Answer::full(200, &json, "{\"what\": 1"));
     assert_eq!(world.chat(&streamed(json!({}))).await.status, 502);
     world.upstream.enqueue(Answer::full(200, &json, events(&transcript[..2])));

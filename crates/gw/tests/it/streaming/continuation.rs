@@ -1,4 +1,4 @@
-//! `mid_stream = "continue"`: a plain text stream that breaks off is finished by the next candidate, and accounted for.
+//! `mid_stream = "continue"`: the next candidate finishes a broken text stream, and both calls are charged.
 
 use gw_testkit::Answer;
 use gw_testkit::sse::{chunks, text_of};
@@ -20,7 +20,7 @@ fn streamed(more: Value) -> Value {
     with(chat_with("acme/fast", asked), more)
 }
 
-/// Some text, and then nothing that ends it.
+/// Some text without an end.
 fn broken() -> Answer {
     Answer::sse()
         .data(&sse_data(&json!({ "role": "assistant", "content": "Once upon" }), None))
@@ -73,13 +73,13 @@ async fn the_next_candidate_goes_on_where_the_text_stopped() {
     let attempts: Vec<&str> =
         gateway["attempts"].as_array().unwrap().iter().filter_map(|row| row["status"].as_str()).collect();
     assert_eq!(attempts, ["upstream_stream_error", "ok"]);
-    // What the second was asked: what was said, and the wish for the rest, within what is left of the limit.
+    // The second request has the text so far, the request for the rest, and the remaining token limit.
     let asked = world.second.last().json();
     let messages = asked["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 3, "{asked}");
     assert_eq!(messages[1], json!({ "role": "assistant", "content": "Once upon a time" }));
     assert!(asked["max_tokens"].as_u64().unwrap() < 50, "{asked}");
-    // Both parts are paid: in the answer and in the ledger.
+    // The answer and the ledger have the cost of both calls.
     let id = last["gateway"]["request_id"].as_str().unwrap_or_default();
     let row = logged(&world.client.with_key(ADMIN), id).await;
     assert_eq!(row["prompt_tokens"], last["usage"]["prompt_tokens"]);

@@ -1,5 +1,5 @@
-//! Clients that leave at any moment, gracefully or not: the upstream hears of it, the ledger has one row, and nothing of
-//! the budget stays set aside.
+//! Clients that disconnect at any moment, gracefully or not: the upstream call ends, the ledger has one row, and no budget
+//! stays reserved.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, World, world};
 
 const CHAT: &str = "/v1/chat/completions";
-/// How often somebody leaves. The guarantee's thousand: `C02_TIMES=1000`.
+/// The number of disconnects. The guarantee's thousand: `C02_TIMES=1000`.
 const TIMES: usize = 200;
 const AT_ONCE: usize = 20;
 
@@ -23,7 +23,7 @@ fn times() -> usize {
     std::env::var("C02_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(TIMES)
 }
 
-/// Sends the first `sent` bytes of a streamed chat, reads `read` bytes of its answer, and leaves.
+/// Sends the first `sent` bytes of a streamed chat, reads `read` bytes of its answer, and disconnects.
 async fn leave(gateway: &Gateway, key: &str, user: &str, sent: Option<usize>, read: usize, reset: bool) {
     let body = json!({ "model": "acme/plain", "user": user, "stream": true, "max_tokens": 5,
         "messages": [{ "role": "user", "content": "Hello!" }] })
@@ -46,7 +46,7 @@ async fn leave(gateway: &Gateway, key: &str, user: &str, sent: Option<usize>, re
     }
 }
 
-/// A stream that says a word now and then and never ends by itself.
+/// An endless stream with a word from time to time.
 fn endless(_: &Recorded) -> Answer {
     let pieces = chat_transcript(&["word "]);
     Answer::sse().all(&pieces[..1]).then(Step::Endless(format!("data: {}\n\n", pieces[1]).into_bytes(), DRIP))
@@ -59,7 +59,7 @@ async fn rows(world: &World) -> Vec<Entry> {
     rows
 }
 
-/// The key's budget is exactly what was spent and one small request more: it passes when nothing else is set aside.
+/// Checks that nothing stays reserved: a budget of the spending plus one small request lets that request pass.
 async fn nothing_is_set_aside(world: &World, key: &str, made: &serde_json::Value) {
     let admin = world.gateway.client().with_key(ADMIN);
     let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));

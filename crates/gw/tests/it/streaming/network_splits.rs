@@ -1,4 +1,4 @@
-//! U11: however the network cuts an upstream's event stream, the client's bytes are the same.
+//! The network may cut an upstream's event stream anywhere; the client's bytes stay equal (U11).
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn transcript(size: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The client's bytes when the upstream's come in these pieces, through the real decoder and normaliser.
+/// The client's bytes for an upstream stream in these pieces, through the real decoder and normaliser.
 fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut out = Vec::new();
     let opening = Opening {
@@ -112,7 +112,7 @@ async fn u11_cuts_over_a_socket_give_the_same_text() {
         .chain([bytes.chunks(1).collect(), bytes.chunks(7).collect()])
         .collect();
     for pieces in cuts {
-        // The pieces are chunks of the encoding: a reader that decodes per chunk would fail on each.
+        // The pieces are chunks of the transfer coding: a reader that decodes text per chunk would fail on each.
         let answer = pieces.iter().fold(Answer::sse(), |answer, piece| answer.chunk(piece)).end();
         world.upstream.enqueue(answer);
         let frames = world.client.stream("/v1/chat/completions", &body).await.rest().await;

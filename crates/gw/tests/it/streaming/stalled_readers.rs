@@ -1,4 +1,4 @@
-//! GUARANTEES C32: what a reader that stops costs, in user and in kernel memory, and that it all comes back.
+//! A stalled reader costs bounded memory in the process and in the kernel, and all of it is freed (C32).
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::harness::{ADMIN, KEY};
 use crate::streaming::timeouts::{Flood, endless_content, gateway, streamed};
 
 const CHAT: &str = "/v1/chat/completions";
-/// What a stalled reader may cost beside the one event that waits for it.
+/// The memory that a stalled reader may cost beside its waiting event, in bytes.
 const USER_KIB: u64 = 256;
 const KERNEL_KIB: u64 = 1024;
 
-/// How many readers stop: `STALLED_READERS` sets another number.
+/// The number of stalled readers; `STALLED_READERS` sets another one.
 fn readers() -> u64 {
     std::env::var("STALLED_READERS").map_or(48, |count| count.parse().expect("STALLED_READERS is a number"))
 }
@@ -26,7 +26,7 @@ async fn stalled(client: &Client, body: &str) -> RawClient {
     wire
 }
 
-/// Resident memory, once it has stopped changing: what was needed for a moment is given back by then.
+/// Resident memory in bytes, once it has stopped changing.
 async fn settled_kib(gateway: &Gateway) -> u64 {
     let (mut last, mut since) = (gateway.rss_kib(), Instant::now());
     eventually("the memory settles", || {
@@ -39,7 +39,7 @@ async fn settled_kib(gateway: &Gateway) -> u64 {
     .await
 }
 
-/// Kernel memory of the gateway's connections on both sides, as the kernel counts it.
+/// Kernel memory of the gateway's connections to clients and upstreams.
 fn kernel_kib(gateway: &Gateway) -> u64 {
     let output =
         Command::new("ss").args(["-tnmpO", "state", "established"]).output().expect("ss of iproute2");
@@ -54,7 +54,7 @@ fn kernel_kib(gateway: &Gateway) -> u64 {
     text.lines().filter(|line| line.contains(&owner)).filter_map(used).sum::<u64>() / 1024
 }
 
-/// Bytes of large events, as the metrics tell.
+/// The bytes of large events, from the metrics.
 async fn event_bytes(gateway: &Gateway) -> u64 {
     let text = gateway.client().with_key(ADMIN).get("/metrics").await.text();
     let line = text.lines().find_map(|line| line.strip_prefix("gateway_stream_event_bytes "));
@@ -70,7 +70,7 @@ async fn c32_readers_that_stop_cost_one_event_each_and_give_it_back() {
         let gateway = gateway(&flood, &shapes, &admin).await;
         let client = gateway.client().with_key(KEY);
         let body = streamed(0).to_string();
-        // Warm: code and buffers that every stream uses.
+        // The first streams load the code and buffers that all streams use.
         client.stream(CHAT, &streamed(0)).await.frame().await.expect("content");
         flood.all_closed(1).await;
         let before = settled_kib(&gateway).await;
@@ -83,7 +83,7 @@ async fn c32_readers_that_stop_cost_one_event_each_and_give_it_back() {
             .await;
         let user = settled_kib(&gateway).await.saturating_sub(before) / count;
         let kernel = kernel_kib(&gateway) / count;
-        // The allocator rounds a large one up.
+        // The allocator rounds large buffers up.
         let event = if bytes > 64 << 10 { bytes as u64 / 1024 * 5 / 4 } else { 0 };
         println!("events of {bytes} bytes: {user} KiB user, {kernel} KiB kernel for each of {count} readers");
         assert!(user <= USER_KIB + event, "events of {bytes} bytes: {user} KiB of user memory");
@@ -115,7 +115,7 @@ async fn c32_beyond_the_bound_of_all_a_large_event_ends_its_stream_and_small_one
     for _ in 0..290 {
         waiting.push(stalled(&client, &body).await);
     }
-    // A debug build takes a while to read so much.
+    // A debug build needs time to read this much.
     eventually_within(Duration::from_secs(120), "one had no room", || {
         let lines = gateway.logs();
         lines.iter().any(|line| line["code"] == "upstream_stream_error").then_some(())

@@ -1,4 +1,4 @@
-//! GUARANTEES C30: the clocks of a stream end it whatever its upstream sends and however slowly its client reads.
+//! The timeouts of a stream end it, whatever the upstream sends and however slowly the client reads (C30).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -19,10 +19,10 @@ use crate::harness::{KEY, chat_with, serve};
 use crate::providers::dialects::frame;
 
 const CHAT: &str = "/v1/chat/completions";
-/// What a clock may be late. A debug build on a busy machine is slow.
+/// The tolerated delay of a timeout. A debug build on a busy machine is slow.
 const SLACK: Duration = Duration::from_millis(if cfg!(debug_assertions) { 4_000 } else { 250 });
 
-/// What an upstream says, and goes on to say for ever without a pause.
+/// The first bytes of an upstream, and the bytes that it repeats for ever without a pause.
 pub(crate) struct Shape {
     name: &'static str,
     api: &'static str,
@@ -43,7 +43,7 @@ fn event(value: &Value) -> Vec<u8> {
     format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default()).into_bytes()
 }
 
-/// Everything that is no content, in the words of each dialect.
+/// Events without content, in each dialect.
 fn without_content() -> Vec<Shape> {
     let no_parts = json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": []}}]});
     let empty =
@@ -71,7 +71,7 @@ fn without_content() -> Vec<Shape> {
     ]
 }
 
-/// Content, then the shape.
+/// Content, and then the endless bytes of the shape.
 fn after_content(again: Vec<u8>) -> Shape {
     let first = data(&sse_data(&json!({ "content": "word" }), None));
     Shape { first, ..shape("after content", "openai", again) }
@@ -96,7 +96,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     output.stdout
 }
 
-/// Upstreams that never pause: one for each shape, at `/s<index>`. Threads, so that they do not wait for the test.
+/// Upstreams that never pause, one for each shape, at `/s<index>`. They run in threads, independent of the test.
 pub(crate) struct Flood {
     addr: SocketAddr,
     opened: Arc<AtomicUsize>,
@@ -126,12 +126,12 @@ impl Flood {
         flood
     }
 
-    /// How many connections were made.
+    /// The number of connections so far.
     pub(crate) fn opened(&self) -> usize {
         self.opened.load(Ordering::SeqCst)
     }
 
-    /// Every connection that was made is gone.
+    /// Waits until every connection is closed.
     pub(crate) async fn all_closed(&self, calls: usize) {
         eventually("every upstream call is dropped", || {
             let (opened, closed) = (self.opened.load(Ordering::SeqCst), self.closed.load(Ordering::SeqCst));
@@ -141,7 +141,7 @@ impl Flood {
     }
 }
 
-/// The head with what comes first, and 64 KiB of what follows for ever, each event a chunk of its own.
+/// The head with the first bytes, and 64 KiB of the repeated bytes, each event in its own chunk.
 fn answer(shape: &Shape) -> (Vec<u8>, Vec<u8>) {
     let packed = shape.again.is_empty();
     let encoding = if packed { "content-encoding: gzip\r\n" } else { "" };
@@ -194,7 +194,7 @@ pub(crate) fn streamed(index: usize) -> Value {
     chat_with(&format!("p{index}/m"), json!({ "stream": true }))
 }
 
-/// The longest that `/healthz` took, over new connections, while `working` went on.
+/// The longest duration of `/healthz` over new connections while `working` runs.
 async fn healthz_while<T>(client: &Client, working: impl Future<Output = T>) -> (T, Duration) {
     let mut working = std::pin::pin!(working);
     let mut longest = Duration::ZERO;
@@ -295,11 +295,11 @@ async fn c30_the_total_clock_ends_content_that_never_pauses() {
     flood.all_closed(shapes.len()).await;
 }
 
-/// Waits so long between two reads.
+/// The pause between two reads.
 const READ_EVERY: Duration = Duration::from_millis(100);
 const RATES: [usize; 5] = [0, 10, 200, 2_000, 20_000];
 
-/// Asks over HTTP/1, reads at this rate until the connection is gone.
+/// Sends a request over HTTP/1 and reads at this rate until the connection ends.
 async fn read_slowly(addr: SocketAddr, request: String, rate: usize) {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small window");
@@ -318,11 +318,11 @@ async fn read_slowly(addr: SocketAddr, request: String, rate: usize) {
     }
 }
 
-/// The same over HTTP/2, where a stream's window is opened at this rate.
+/// Sends a request over HTTP/2 and opens the stream's window at this rate.
 async fn read_slowly_http2(addr: SocketAddr, body: String, rate: usize) {
     let tcp = TcpStream::connect(addr).await.expect("the gateway accepts");
     let mut builder = h2::client::Builder::new();
-    // A client of this library closes a connection on which many small frames pile up.
+    // The h2 library closes a connection on which many small frames pile up.
     builder.initial_window_size(u32::try_from(rate.min(2_000)).expect("it is small"));
     let (sender, connection) = builder.handshake::<_, Bytes>(tcp).await.expect("a handshake");
     let driver = tokio::spawn(connection);
@@ -343,7 +343,7 @@ async fn read_slowly_http2(addr: SocketAddr, body: String, rate: usize) {
     driver.abort();
 }
 
-/// Every request ends at its total clock, is logged as that, and its upstream call is gone.
+/// Checks that every request ends at its total timeout, is logged so, and closes its upstream call.
 async fn ended_in_time(gateway: &Gateway, flood: &Flood, calls: usize) {
     let lines = eventually("every request has its line", || {
         let lines = gateway.logs();
@@ -423,7 +423,7 @@ async fn c30_a_document_that_never_pauses_ends_at_its_total_clock() {
 
 #[tokio::test]
 async fn c30_a_reader_that_keeps_up_gets_the_error_event_at_the_total_clock() {
-    // Content drips: the reader waits for the gateway, never the other way round.
+    // Slow content: the reader waits for the gateway, and the gateway never waits for the reader.
     let shapes = [endless_content(5)];
     let flood = Flood::start(&shapes);
     let gateway = gateway(&flood, &shapes, "[timeouts]\ntotal_ms = 1000").await;
@@ -434,7 +434,7 @@ async fn c30_a_reader_that_keeps_up_gets_the_error_event_at_the_total_clock() {
     let answer = within("the stream ends", wire.response()).await.expect("an answer");
     assert!(!answer.broken);
     assert!(answer.text().ends_with("data: [DONE]\n\n"));
-    // The connection goes on: the clock of an answer that was taken is nobody else's.
+    // The connection stays usable: the timeout of a finished answer does not affect the next one.
     wire.send(client.head("GET", "/healthz", None, None)).await;
     assert_eq!(wire.response().await.map(|answer| answer.status), Some(200));
 }

@@ -1,5 +1,5 @@
-//! One answer in nine dialects: a thought, two pieces of text, another thought, a call; whole and streamed; and where it stands
-//! in the next request.
+//! One answer in nine dialects, plain and streamed: reasoning, two texts, more reasoning, a tool call; and its place in the next
+//! request.
 
 use gw_testkit::Answer;
 use serde_json::{Value, json};
@@ -8,14 +8,14 @@ use crate::providers::dialects::frame;
 
 pub(super) struct Dialect {
     pub(super) api: &'static str,
-    /// Lines of its entry in gateway.toml.
+    /// More lines of the provider's entry in gateway.toml.
     pub(super) lines: &'static str,
     pub(super) model: &'static str,
     /// The upstream's answer.
     pub(super) answer: fn(bool) -> Answer,
     /// The assistant's turn of a request to it.
     pub(super) turn: fn(&Value) -> Value,
-    /// What it is when it is the answer's.
+    /// The expected value of that turn.
     pub(super) expected: fn() -> Value,
 }
 
@@ -94,11 +94,11 @@ pub(super) const DIALECTS: [Dialect; 9] = [
     },
 ];
 
-/// Part of every signature.
+/// A part of every signature.
 pub(super) const SIGNATURE: &str = "U0lHTkVE";
 const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
 const THOUGHTS: [&str; 2] = ["What is it? 考え", "I must look."];
-/// The pieces of text. Where a dialect has no pieces they are one.
+/// The pieces of text. A dialect without pieces joins them.
 pub(super) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
 const ARGUMENTS: &str = r#"{"at":"the moon"}"#;
 

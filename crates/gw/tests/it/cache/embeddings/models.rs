@@ -1,4 +1,4 @@
-//! Vectors of several models, of one that has changed, and of one that does not answer.
+//! Stored vectors of several models, of a changed model, and of a model that does not answer.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{answer, ask, cost, embed, figures, on, sent, vectors, what};
 use crate::harness::{ADMIN, Setup, assert_error};
 
-/// A second provider of the same bare name.
+/// A second provider with a model of the same bare name.
 pub(crate) const TWO: &str = "[[models]]\nid = \"acme/vector\"\ncategory = [\"embedding\"]\n\
                    [[models]]\nid = \"beta/vector\"\ncategory = [\"embedding\"]\n";
 
@@ -19,13 +19,13 @@ async fn vectors_of_two_models_are_never_put_together() {
     let body = |input: Value| json!({ "model": "vector", "input": input });
     ask(&world.client, &body(json!(["a", "b"]))).await.ok();
     assert_eq!((world.upstream.hits(), world.second.hits()), (1, 0));
-    // Whose vectors are there is asked for the others; when he cannot, the other one is asked for all of it.
+    // The model of the stored vectors is asked for the missing ones. If it fails, the other model is asked for the whole batch.
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let anew = ask(&world.client, &body(json!(["a", "b", "c"]))).await.ok();
     assert_eq!((what(&anew), anew.header("x-gateway-model")), ("MISS", Some("beta/vector")));
     assert_eq!((sent(&world.upstream), sent(&world.second)), (json!(["c"]), json!(["a", "b", "c"])));
     assert_eq!(what(&ask(&world.client, &body(json!(["b", "c", "a"]))).await.ok()), "HIT");
-    // What lies there of two models: nothing of it is used.
+    // Stored vectors of two models are never mixed in one answer.
     let admin = world.client.with_key(ADMIN);
     for (text, up, down) in [("p", &world.upstream, &world.second), ("q", &world.second, &world.upstream)] {
         up.respond_with(answer);
@@ -37,7 +37,7 @@ async fn vectors_of_two_models_are_never_put_together() {
     let before = hits();
     assert_eq!(what(&ask(&admin, &body(json!(["p", "q"]))).await.ok()), "MISS");
     assert_eq!((what(&ask(&admin, &body(json!(["p", "q"]))).await.ok()), hits()), ("HIT", before + 1));
-    // A request that is wrong anywhere is not shopped around.
+    // An invalid request is not sent to another model.
     for upstream in [&world.upstream, &world.second] {
         upstream.always(Answer::error(400, "bad", "no"));
     }
@@ -67,7 +67,7 @@ async fn a_model_that_has_changed_behind_its_name_is_asked_for_everything_anew()
         assert_eq!((what(&anew), sent(&world.upstream)), ("MISS", json!([text, "c"])), "{model}");
         assert_eq!(anew.json()["data"][0]["embedding"], numbers);
         assert_eq!(anew.json()["usage"]["prompt_tokens"], 50);
-        // Both calls are paid, and told.
+        // Both calls are charged and listed.
         assert!((cost(&anew) - 100.0 * 0.02e-6).abs() < 1e-18, "{}", cost(&anew));
         assert_eq!(what(&ask(&world.client, &embed(&json!([text, "c"]))).await.ok()), "HIT");
         world.client.with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await.ok();

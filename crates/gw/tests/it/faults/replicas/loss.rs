@@ -1,4 +1,4 @@
-//! Redis loses its memory behind a burst, and is slow: no budget is given back, and no more run at one time than may.
+//! Redis loses its data during a burst, and is slow: no budget is granted twice, and the limits of parallel requests hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +10,20 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// What happens to Redis.
+/// The fault of Redis.
 #[derive(Clone, Copy, Debug)]
 enum Loss {
     Flushed,
-    /// It comes back empty.
+    /// Redis restarts empty.
     Restarted,
-    /// The same, after PostgreSQL went away; that comes back later.
+    /// PostgreSQL stops, Redis restarts empty, and PostgreSQL returns later.
     WithPostgres,
 }
 
-/// Requests that the budget of a key is enough for.
+/// The number of requests that a key's budget pays.
 const ENOUGH: usize = 10;
 
-/// As [`cheap()`], with an answer that waits.
+/// As [`cheap()`], with a delayed answer.
 fn held() -> Value {
     json!({ "model": "acme/plain", "max_tokens": 5, "messages": [{ "role": "user", "content": "Hold!!" }] })
 }
@@ -47,7 +47,7 @@ impl Seen {
     }
 }
 
-/// So many at once, over all replicas.
+/// Requests at one time, over all replicas.
 fn ask_at_once(replicas: &Replicas, key: &str, body: &Value, count: usize) -> JoinSet<Response> {
     let mut asking = JoinSet::new();
     for index in 0..count {
@@ -64,7 +64,7 @@ async fn burst(replicas: &Replicas, key: &str, count: usize) -> Seen {
     seen
 }
 
-/// Bursts until every budget is known again; how many were served.
+/// Sends bursts until every budget is known again; gives the number of served requests.
 async fn bursts(replicas: &Replicas, key: &str) -> usize {
     let (start, mut served) = (Instant::now(), 0);
     loop {
@@ -77,7 +77,7 @@ async fn bursts(replicas: &Replicas, key: &str) -> usize {
     }
 }
 
-/// Requests whose answers wait for a word.
+/// Requests whose answers wait for a signal.
 struct Held {
     word: Signal,
     asking: JoinSet<Response>,
@@ -100,7 +100,7 @@ impl Held {
         Self { word, asking }
     }
 
-    /// Lets them go on; how many there were.
+    /// Lets them continue; gives their number.
     async fn release(self) -> usize {
         let over = Arc::new(AtomicBool::new(false));
         let firing = tokio::spawn({
@@ -121,7 +121,7 @@ impl Held {
     }
 }
 
-/// A loss behind a burst of a new key's; how many requests it was served. Its budget is enough for [`ENOUGH`].
+/// Redis loses its data after a burst of a new key; gives the number of served requests. The key's budget pays [`ENOUGH`].
 async fn round(replicas: &mut Replicas, loss: Loss, number: usize) -> usize {
     let name = format!("{loss:?} {number}");
     let (key, _) =
@@ -178,7 +178,7 @@ async fn s16_what_a_killed_replica_held_is_known_again_when_redis_was_lost_meanw
     bursts(&replicas, &key).await;
     let known = || std::fs::read_to_string(&generation).is_ok_and(|name| !name.is_empty()).then_some(());
     eventually("the journal says what its lines are told to", known).await;
-    // Half of them hear that their replica is gone.
+    // The requests to the stopped replica fail.
     let Held { word, mut asking } = held;
     let firing = tokio::spawn(async move {
         loop {
@@ -252,7 +252,7 @@ async fn r07_requests_at_one_time_over_a_slow_redis() {
         });
         let before = replicas.upstream.hits();
         let mut asking = ask_at_once(&replicas, &key, &cheap(), 24);
-        // All that may not run are refused; those that may wait for the word.
+        // Requests above the limit are refused; the others wait for the signal.
         let mut seen = Seen::default();
         while replicas.upstream.hits() - before + seen.refused < 24 {
             let next = tokio::time::timeout(Duration::from_millis(10), asking.join_next()).await;
