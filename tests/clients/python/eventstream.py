@@ -8,7 +8,7 @@ CONTENT_TYPE = "application/vnd.amazon.eventstream"
 
 
 def frame(headers, payload):
-    """One message, checksums and all."""
+    """One message with its checksums."""
     head = b"".join(
         struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
         for name, value in headers.items()

@@ -123,7 +123,7 @@ def test_slowhttptest_keeps_nobody_out(server, mode):
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 60, check=False)
     report = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", run.stdout + run.stderr)
     assert "Exit status" in report, report
-    # It asks in between as another client would.
+    # The attacker sends requests in between like other clients.
     assert set(re.findall(r"service available: +(\w+)", report)) == {"YES"}, report
 
 
@@ -254,7 +254,7 @@ def zero_window(attacker, number):
     return attacker.headers(2 * number + 1, WHOLE, path="/openapi.json")
 
 
-# Who breaks a rule is sent away. Who only asks for little, often, costs nothing that grows.
+# A client that breaks a rule of the protocol is disconnected. Many small requests cost no growing memory.
 ENDED = [rapid_reset, continuation_flood, empty_continuations, made_you_reset, hpack_bomb]
 BORNE = [many_streams, empty_data, pings, settings, zero_window]
 

@@ -48,7 +48,7 @@ def test_chat(client):
 def test_a_bare_name_and_an_alias(client):
     for name in ("chat", "gpt-4o-mini"):
         answer = client.chat.completions.create(model=name, messages=HELLO, max_tokens=5)
-        assert answer.gateway["model_used"] in ("demo/chat", "tiny/chat")
+        assert answer.gateway["model_used"] == "demo/chat"
 
 
 def test_streaming(client):
@@ -156,7 +156,7 @@ def test_text_completion(client, lenient):
     chunks = list(lenient.completions.create(model="demo/chat", prompt="Once", stream=True))
     assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
     assert all(chunk.object == "text_completion" for chunk in chunks)
-    assert chunks[-1].choices[0].finish_reason in ("stop", "length")
+    assert chunks[-1].choices[0].finish_reason == "stop"
 
 
 def test_embeddings_in_the_default_encoding(client, lenient):

@@ -1,4 +1,4 @@
-"""What the tests of native providers share: an HTTP server that a test writes the answers of, and a gateway before it."""
+"""Shared parts of the provider tests: an HTTP server whose answers a test writes, and a gateway before it."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": 
 
 @dataclass
 class Request:
-    """What came, as it came."""
+    """A request as it arrived."""
 
     method: str
     path: str  # with the query, percent-encoding and all
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What goes back: a body, or the pieces of a stream, each of which is written by itself."""
+    """An answer: a body, or the pieces of a stream, each written separately."""
 
     body: object = b""
     status: int = 200
@@ -229,6 +229,6 @@ SAID = "s-one a-first u-one u-two u-three c-one r-one c-two a-two a-three u-four
 
 
 def check_said(everything):
-    """Nothing of the untidy conversation is missing, and it is in the order in which it was said."""
+    """Checks that every text of the untidy conversation is present, in its order."""
     assert [word for word in [*SAID, "[1, 2"] if word not in everything] == []
     assert sorted(SAID, key=everything.index) == SAID

@@ -38,7 +38,8 @@ async fn delete(client: &Client, path: &str) -> Response {
     client.send("DELETE", path, None, None).await
 }
 
-fn what(answer: &Response) -> &str {
+/// The cache's result in the headers of an answer: `HIT`, `MISS`, …
+pub(crate) fn cache_result(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
@@ -46,10 +47,10 @@ fn what(answer: &Response) -> &str {
 async fn the_second_of_two_equal_requests_costs_nothing() {
     let world = world().await;
     let first = ask(&world.client, &cached(json!({}))).await.ok();
-    assert_eq!(what(&first), "MISS");
+    assert_eq!(cache_result(&first), "MISS");
     let reordered = r#"{"messages":[{"content":"Hello","role":"user"}],"user":"someone","cache":{"ttl":60,"enabled":true},"model":"acme/fast"}"#;
     let second = world.client.post_bytes(PATH, reordered.as_bytes()).await.ok();
-    assert_eq!((what(&second), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&second), world.upstream.hits()), ("HIT", 1));
     assert!(second.header("age").is_some());
     let (first, second) = (first.json(), second.json());
     assert_eq!(first["choices"], second["choices"]);
@@ -94,16 +95,16 @@ async fn what_differs_is_asked_anew_and_nobody_gets_anothers_answer() {
     ] {
         let before = world.upstream.hits();
         let answer = ask(&world.client, &cached(more.clone())).await.ok();
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
+        assert_eq!((cache_result(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
     }
     // The gateway key is the scope of a stored answer (I21, T1).
     let other = world.client.with_key(ADMIN);
-    assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&other, &cached(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&other, &cached(json!({}))).await.ok()), "HIT");
     // A request without the member `cache` neither reads nor writes the cache.
     let before = world.upstream.hits();
     let answer = ask(&world.client, &chat_with("acme/fast", json!({}))).await.ok();
-    assert_eq!((what(&answer), world.upstream.hits()), ("BYPASS", before + 1));
+    assert_eq!((cache_result(&answer), world.upstream.hits()), ("BYPASS", before + 1));
     assert_eq!(answer.json()["gateway"]["cache_hit"], false);
 }
 
@@ -116,7 +117,7 @@ async fn t04_a_hit_still_needs_a_key_that_may() {
     let made = made.json();
     let client = world.client.with_key(made["key"].as_str().unwrap());
     for what_it_is in ["MISS", "HIT", "HIT"] {
-        assert_eq!(what(&ask(&client, &cached(json!({}))).await.ok()), what_it_is);
+        assert_eq!(cache_result(&ask(&client, &cached(json!({}))).await.ok()), what_it_is);
     }
     let limited = ask(&client, &cached(json!({}))).await;
     assert_error("rpm", &limited, 429, "rate_limit_error", "rate_limit_exceeded");
@@ -190,7 +191,7 @@ async fn tool_calls_are_kept_with_their_ids() {
     let body = cached(json!({ "tools": tools }));
     let first = ask(&world.client, &body).await.ok().json();
     let second = ask(&world.client, &body).await.ok();
-    assert_eq!(what(&second), "HIT");
+    assert_eq!(cache_result(&second), "HIT");
     assert_eq!(second.json()["choices"], first["choices"]);
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     let called: Vec<Value> = chunks(&frames)
@@ -217,15 +218,15 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
     let mut filtered = chat_body("m", "I must not");
     filtered["choices"][0]["finish_reason"] = json!("content_filter");
     world.upstream.enqueue(Answer::json(200, &filtered));
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
     // A fallback served it.
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let body = cached(json!({ "routing": { "fallback": ["beta/spare"] } }));
     let answer = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
+    assert_eq!((cache_result(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
     // The next request calls the upstream, and its answer is stored.
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
     assert_eq!(world.upstream.hits(), 5);
 }
 
@@ -233,11 +234,15 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
 async fn modes_ages_and_cache_control_are_heard() {
     let world = world().await;
     let mode = |mode: &str| cached(json!({ "cache": { "enabled": true, "mode": mode } }));
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "MISS", "a reader leaves nothing");
-    assert_eq!(what(&ask(&world.client, &mode("write")).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "HIT");
-    assert_eq!(what(&ask(&world.client, &mode("write")).await.ok()), "MISS", "a writer asks anew");
+    assert_eq!(cache_result(&ask(&world.client, &mode("read")).await.ok()), "MISS");
+    assert_eq!(
+        cache_result(&ask(&world.client, &mode("read")).await.ok()),
+        "MISS",
+        "a reader leaves nothing"
+    );
+    assert_eq!(cache_result(&ask(&world.client, &mode("write")).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &mode("read")).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&world.client, &mode("write")).await.ok()), "MISS", "a writer asks anew");
     let body = cached(json!({}));
     for (header, expected) in [
         ("no-cache", "MISS"),
@@ -247,7 +252,7 @@ async fn modes_ages_and_cache_control_are_heard() {
         ("nonsense=;;", "HIT"),
     ] {
         let client = world.client.with_header("cache-control", header);
-        assert_eq!(what(&ask(&client, &body).await.ok()), expected, "{header}");
+        assert_eq!(cache_result(&ask(&client, &body).await.ok()), expected, "{header}");
     }
     for wrong in [json!({ "enabled": true, "mode": "sometimes" }), json!({ "enabled": true, "ttl": 0 })] {
         assert_eq!(ask(&world.client, &cached(json!({ "cache": wrong }))).await.status, 400, "{wrong}");
@@ -255,7 +260,7 @@ async fn modes_ages_and_cache_control_are_heard() {
     let off = Setup { extra: "[cache]\nenabled = false\n".to_owned(), ..Setup::default() }.start().await;
     for _ in 0..2 {
         let answer = ask(&off.client, &body).await.ok();
-        assert_eq!((what(&answer), &answer.json()["gateway"]["cache_hit"]), ("none", &json!(false)));
+        assert_eq!((cache_result(&answer), &answer.json()["gateway"]["cache_hit"]), ("none", &json!(false)));
     }
     assert_eq!(off.upstream.hits(), 2);
 }
@@ -271,14 +276,14 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     let stale = within("the answer is too old", async {
         loop {
             let answer = ask(&world.client, &body).await.ok();
-            if what(&answer) != "HIT" {
+            if cache_result(&answer) != "HIT" {
                 return answer;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     })
     .await;
-    assert_eq!(what(&stale), "STALE");
+    assert_eq!(cache_result(&stale), "STALE");
     assert_eq!(stale.json()["gateway"]["warnings"], json!(["stale_if_error"]));
     assert!(stale.header("age").unwrap().parse::<u64>().unwrap() >= 1);
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
@@ -347,7 +352,7 @@ async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nob
         answers += 1;
     }
     assert_eq!((answers, world.upstream.hits()), (count, 1), "one upstream call");
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
     // A request that arrived after the end of the call found the stored answer.
     let figures = admin.get("/admin/v1/cache").await.ok().json();
     let (shared, found) = (figures["coalesced"].as_u64().unwrap(), figures["hits"].as_u64().unwrap());
@@ -393,7 +398,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
 async fn it_is_purged_at_once_and_its_figures_are_told() {
     let world = world().await;
     let admin = world.client.with_key(ADMIN);
-    let is = async |client: &Client| what(&ask(client, &cached(json!({}))).await.ok()).to_owned();
+    let is = async |client: &Client| cache_result(&ask(client, &cached(json!({}))).await.ok()).to_owned();
     for purge in ["", "?model=acme/fast", "?key=ci"] {
         is(&world.client).await;
         assert_eq!(is(&world.client).await, "HIT", "{purge}");

@@ -4,9 +4,15 @@
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), and those of `demo`.
 
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
 use gw_testkit::wait::within;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// The program under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_model-gateway");
@@ -100,6 +106,35 @@ impl Setup {
 /// Starts the program with this gateway.toml.
 pub(crate) async fn serve(config: &str) -> Gateway {
     Launch::new(BINARY).file("gateway.toml", config).start().await
+}
+
+/// Compresses with a program of the system, so that a test does not rely on the gateway's library.
+pub(crate) fn compressed(program: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(program)
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = bytes.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("the writer ends").expect("the program reads");
+    output.stdout
+}
+
+/// Sends a chat on its own connection, which closes after the answer; `None` when the gateway is gone.
+pub(crate) async fn send_chat(addr: SocketAddr, body: &Value) -> Option<TcpStream> {
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut socket = TcpStream::connect(addr).await.ok()?;
+    socket.write_all(format!("{head}{body}").as_bytes()).await.ok()?;
+    Some(socket)
 }
 
 /// A chat request of one user message.

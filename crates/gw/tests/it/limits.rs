@@ -2,5 +2,5 @@
 
 mod budget_cuts;
 mod budget_periods;
-mod budgets;
+pub(crate) mod budgets;
 mod overload;

@@ -5,6 +5,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, Response, Signal};
 use serde_json::{Value, json};
 
+use crate::cache::cache_result;
 use crate::harness::{ADMIN, Setup, World, assert_error, logged, with, world};
 
 const PATH: &str = "/v1/completions";
@@ -13,7 +14,7 @@ fn text(more: Value) -> Value {
     with(json!({ "model": "acme/fast", "prompt": "Once" }), more)
 }
 
-async fn on(routing: &'static str) -> World {
+async fn with_cache(routing: &'static str) -> World {
     Setup { routing, extra: "[cache]\ncompletions = true\n".to_owned(), ..Setup::default() }.start().await
 }
 
@@ -21,12 +22,8 @@ async fn ask(client: &Client, body: &Value) -> Response {
     client.post_json(PATH, body).await
 }
 
-fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
-}
-
 /// An upstream's completion with these choices, each a text and a finish reason.
-fn told(choices: &[(&str, &str)]) -> Value {
+fn completion_body(choices: &[(&str, &str)]) -> Value {
     let choice = |(index, (text, finish)): (usize, &(&str, &str))| json!({ "index": index, "text": text, "logprobs": null, "finish_reason": finish });
     json!({ "object": "text_completion", "model": "m", "choices": choices.iter().enumerate().map(choice).collect::<Value>(),
             "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 } })
@@ -38,16 +35,19 @@ async fn completions_are_kept_only_where_the_operator_says_so() {
     for _ in 0..2 {
         // The request cannot change the setting, whether the cache is on or off.
         let answer = ask(&off.client, &text(json!({ "cache": { "enabled": true } }))).await.ok();
-        assert_eq!((what(&answer), &answer.json()["gateway"]["cache_hit"]), ("BYPASS", &json!(false)));
+        assert_eq!(
+            (cache_result(&answer), &answer.json()["gateway"]["cache_hit"]),
+            ("BYPASS", &json!(false))
+        );
     }
     assert_eq!(off.upstream.hits(), 2);
 
-    let world = on("").await;
+    let world = with_cache("").await;
     let first = ask(&world.client, &text(json!({}))).await.ok();
-    assert_eq!(what(&first), "MISS");
+    assert_eq!(cache_result(&first), "MISS");
     let body = text(json!({ "user": "someone", "cache": { "enabled": false } }));
     let second = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&second), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&second), world.upstream.hits()), ("HIT", 1));
     assert!(second.header("age").is_some());
     assert_eq!(second.header("x-gateway-model"), Some("acme/fast"));
     let (first, second) = (first.json(), second.json());
@@ -72,14 +72,14 @@ async fn completions_are_kept_only_where_the_operator_says_so() {
         "{row}"
     );
     // Another key misses.
-    assert_eq!(what(&ask(&admin, &text(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&admin, &text(json!({}))).await.ok()), "MISS");
     let figures = admin.get("/admin/v1/cache").await.ok().json();
     assert_eq!((&figures["hits"], &figures["misses"], &figures["stored"]), (&json!(1), &json!(2), &json!(2)));
 }
 
 #[tokio::test]
 async fn whatever_shapes_a_completion_is_a_part_of_its_key_and_is_answered_like_anew() {
-    let world = on("").await;
+    let world = with_cache("").await;
     for more in [
         json!({}),
         json!({ "echo": true }),
@@ -94,9 +94,9 @@ async fn whatever_shapes_a_completion_is_a_part_of_its_key_and_is_answered_like_
     ] {
         let before = world.upstream.hits();
         let fresh = ask(&world.client, &text(more.clone())).await.ok();
-        assert_eq!((what(&fresh), world.upstream.hits()), ("MISS", before + 1), "{more}");
+        assert_eq!((cache_result(&fresh), world.upstream.hits()), ("MISS", before + 1), "{more}");
         let kept = ask(&world.client, &text(more.clone())).await.ok();
-        assert_eq!((what(&kept), world.upstream.hits()), ("HIT", before + 1), "{more}");
+        assert_eq!((cache_result(&kept), world.upstream.hits()), ("HIT", before + 1), "{more}");
         let (fresh, kept) = (fresh.json(), kept.json());
         assert_eq!((&fresh["choices"], &fresh["model"]), (&kept["choices"], &kept["model"]), "{more}");
         // The stream has every choice, too.
@@ -116,7 +116,7 @@ async fn whatever_shapes_a_completion_is_a_part_of_its_key_and_is_answered_like_
 
 #[tokio::test]
 async fn streams_are_replayed_plain_and_the_other_way_round() {
-    let world = on("").await;
+    let world = with_cache("").await;
     for (first_streams, second_streams) in [(true, false), (false, true), (true, true)] {
         let more = json!({ "prompt": format!("{first_streams} {second_streams}") });
         let (fresh, _) = read(&world, &text(with(more.clone(), json!({ "stream": first_streams })))).await;
@@ -155,7 +155,7 @@ async fn read(world: &World, body: &Value) -> (String, Value) {
 
 #[tokio::test]
 async fn log_probabilities_are_kept_and_joined() {
-    let world = on("").await;
+    let world = with_cache("").await;
     let chunk = |text: &str, at: u64, finish: Value| {
         json!({ "object": "text_completion", "model": "m", "choices": [{ "index": 0, "text": text, "finish_reason": finish,
             "logprobs": { "tokens": [text], "token_logprobs": [-0.5], "top_logprobs": [{ text: -0.5 }], "text_offset": [at] } }] })
@@ -169,7 +169,7 @@ async fn log_probabilities_are_kept_and_joined() {
     let joined = json!({ "tokens": ["a", "b"], "token_logprobs": [-0.5, -0.5],
                          "top_logprobs": [{ "a": -0.5 }, { "b": -0.5 }], "text_offset": [0, 1] });
     let plain = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&plain), &plain.json()["choices"][0]["logprobs"]), ("HIT", &joined));
+    assert_eq!((cache_result(&plain), &plain.json()["choices"][0]["logprobs"]), ("HIT", &joined));
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     assert_eq!(chunks(&frames)[0]["choices"][0]["logprobs"], joined);
     assert_eq!(world.upstream.hits(), 1);
@@ -178,12 +178,12 @@ async fn log_probabilities_are_kept_and_joined() {
     world.upstream.enqueue(Answer::sse().all(&[odd("a", Value::Null), odd("b", json!("stop"))]).done());
     let body = text(json!({ "logprobs": 2 }));
     world.client.stream(PATH, &with(body.clone(), json!({ "stream": true }))).await.rest().await;
-    assert_eq!(what(&ask(&world.client, &body).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &body).await.ok()), "MISS");
 }
 
 #[tokio::test]
 async fn t02_only_complete_completions_of_what_was_asked_for_are_kept() {
-    let world = on("retries = 0").await;
+    let world = with_cache("retries = 0").await;
     let chunk = json!({ "model": "m", "choices": [{ "index": 0, "text": "half", "finish_reason": null }] });
     world.upstream.enqueue(Answer::sse().data(&chunk).reset());
     let frames = world.client.stream(PATH, &text(json!({ "stream": true }))).await.rest().await;
@@ -191,39 +191,44 @@ async fn t02_only_complete_completions_of_what_was_asked_for_are_kept() {
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let failed = ask(&world.client, &text(json!({}))).await;
     assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
-    world.upstream.enqueue(Answer::json(200, &told(&[("I must not", "content_filter")])));
-    assert_eq!(what(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
-    world.upstream.enqueue(Answer::json(200, &told(&[("one", "stop"), ("two", "content_filter")])));
-    assert_eq!(what(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
+    world.upstream.enqueue(Answer::json(200, &completion_body(&[("I must not", "content_filter")])));
+    assert_eq!(cache_result(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
+    world
+        .upstream
+        .enqueue(Answer::json(200, &completion_body(&[("one", "stop"), ("two", "content_filter")])));
+    assert_eq!(cache_result(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let answer = ask(&world.client, &text(json!({ "routing": { "fallback": ["beta/fast"] } }))).await.ok();
-    assert_eq!((what(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
-    world.upstream.enqueue(Answer::json(200, &told(&[("cut at its limit", "length")])));
-    assert_eq!(what(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
+    assert_eq!((cache_result(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
+    world.upstream.enqueue(Answer::json(200, &completion_body(&[("cut at its limit", "length")])));
+    assert_eq!(cache_result(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
     let kept = ask(&world.client, &text(json!({}))).await.ok();
-    assert_eq!((what(&kept), &kept.json()["choices"][0]["text"]), ("HIT", &json!("cut at its limit")));
+    assert_eq!(
+        (cache_result(&kept), &kept.json()["choices"][0]["text"]),
+        ("HIT", &json!("cut at its limit"))
+    );
     assert_eq!(world.upstream.hits(), 6);
 }
 
 #[tokio::test]
 async fn cache_control_is_heard() {
-    let world = on("").await;
+    let world = with_cache("").await;
     ask(&world.client, &text(json!({}))).await.ok();
     for (header, expected) in
         [("no-cache", "MISS"), ("max-age=3600", "HIT"), ("max-age=0", "MISS"), ("no-store", "BYPASS")]
     {
         let client = world.client.with_header("cache-control", header);
-        assert_eq!(what(&ask(&client, &text(json!({}))).await.ok()), expected, "{header}");
+        assert_eq!(cache_result(&ask(&client, &text(json!({}))).await.ok()), expected, "{header}");
     }
     let (nothing, body) =
         (world.client.with_header("cache-control", "no-store"), text(json!({ "prompt": "x" })));
-    assert_eq!(what(&ask(&nothing, &body).await.ok()), "BYPASS");
-    assert_eq!(what(&ask(&world.client, &body).await.ok()), "MISS", "it left nothing");
+    assert_eq!(cache_result(&ask(&nothing, &body).await.ok()), "BYPASS");
+    assert_eq!(cache_result(&ask(&world.client, &body).await.ok()), "MISS", "it left nothing");
 }
 
 #[tokio::test]
 async fn equal_completions_under_way_share_one_call() {
-    let world = on("").await;
+    let world = with_cache("").await;
     let go_on = Signal::new();
     let chunk = |text: &str, finish: Value| json!({ "model": "m", "choices": [{ "index": 0, "text": text, "finish_reason": finish }] });
     world.upstream.enqueue(
@@ -254,6 +259,9 @@ async fn equal_completions_under_way_share_one_call() {
     let last = chunks(&frames).last().cloned().unwrap();
     assert_eq!((text_of(&frames, 0).as_str(), &last["gateway"]["cache_hit"]), (" more", &json!(true)));
     let plain = plain.await.expect("an answer");
-    assert_eq!((what(&plain), &plain.json()["choices"][0]["text"]), ("COALESCED", &json!("Once more")));
+    assert_eq!(
+        (cache_result(&plain), &plain.json()["choices"][0]["text"]),
+        ("COALESCED", &json!("Once more"))
+    );
     assert_eq!(world.upstream.hits(), 1);
 }

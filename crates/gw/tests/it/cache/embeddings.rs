@@ -9,6 +9,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
+use crate::cache::cache_result;
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, logged, with, world};
 
 pub(crate) const PATH: &str = "/v1/embeddings";
@@ -44,7 +45,7 @@ pub(crate) fn answer(request: &Recorded) -> Answer {
     Answer::full(200, &[("content-type", "application/json")], body)
 }
 
-pub(crate) async fn on(more: Setup) -> World {
+pub(crate) async fn with_cache(more: Setup) -> World {
     let world = Setup { extra: format!("{ON}{}", more.extra), ..more }.start().await;
     world.upstream.respond_with(answer);
     world.second.respond_with(answer);
@@ -53,10 +54,6 @@ pub(crate) async fn on(more: Setup) -> World {
 
 pub(crate) async fn ask(client: &Client, body: &Value) -> Response {
     client.post_json(PATH, body).await
-}
-
-pub(crate) fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
 }
 
 fn cost(answer: &Response) -> f64 {
@@ -85,21 +82,21 @@ async fn it_is_off_until_the_operator_says_so() {
     for _ in 0..2 {
         let answer =
             ask(&world.client, &with(embed(&json!("a")), json!({ "cache": { "enabled": true } }))).await.ok();
-        assert_eq!(what(&answer), "BYPASS");
+        assert_eq!(cache_result(&answer), "BYPASS");
     }
     assert_eq!(world.upstream.hits(), 2);
 }
 
 #[tokio::test]
 async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     let first = ask(&world.client, &embed(&json!(["one", "three"]))).await.ok();
-    assert_eq!((what(&first), first.header("age")), ("MISS", None));
+    assert_eq!((cache_result(&first), first.header("age")), ("MISS", None));
     assert_eq!(first.json()["usage"], json!({ "prompt_tokens": 17, "total_tokens": 17 }));
 
     let body = with(embed(&json!(["two", "three", "one", "four", "two", "one"])), json!({ "user": "u" }));
     let part = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&part), part.header("age")), ("PARTIAL", None));
+    assert_eq!((cache_result(&part), part.header("age")), ("PARTIAL", None));
     assert_eq!(
         (part.header("x-gateway-model"), part.header("x-gateway-provider")),
         (Some("acme/embed"), Some("acme"))
@@ -118,7 +115,7 @@ async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
     // The first call's 17 tokens are divided by length: 6 or 7 and 10 or 11. The second call's 15: 6 or 7 and 8 or 9.
     let tokens = document["usage"]["prompt_tokens"].as_u64().unwrap();
     let whole = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&whole), world.upstream.hits(), cost(&whole)), ("HIT", 2, 0.0));
+    assert_eq!((cache_result(&whole), world.upstream.hits(), cost(&whole)), ("HIT", 2, 0.0));
     assert!(whole.header("age").is_some());
     assert_eq!((vectors(&whole), vectors(&whole).len()), (vectors(&part), 6));
     assert_eq!(whole.json(), document, "usage and all");
@@ -135,7 +132,7 @@ async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
 
 #[tokio::test]
 async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_first() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     for first in ["float", "base64"] {
         let body = |format: &str| {
             with(embed(&json!([first, format!("{first} x")])), json!({ "encoding_format": format }))
@@ -148,7 +145,7 @@ async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_fir
         let kept =
             [ask(&world.client, &body(first)).await.ok(), ask(&world.client, &body(second)).await.ok()];
         for (fresh, kept) in fresh.iter().zip(&kept) {
-            assert_eq!((what(fresh), what(kept)), ("MISS", "HIT"));
+            assert_eq!((cache_result(fresh), cache_result(kept)), ("MISS", "HIT"));
             assert_eq!(vectors(fresh), vectors(kept));
         }
     }
@@ -158,7 +155,7 @@ async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_fir
     for format in ["float", "base64"] {
         let body = with(embed(&json!(["float", "float x"])), json!({ "encoding_format": format }));
         let (kept, plain) = (ask(&world.client, &body).await.ok(), ask(&off.client, &body).await.ok());
-        assert_eq!((what(&kept), vectors(&kept)), ("HIT", vectors(&plain)));
+        assert_eq!((cache_result(&kept), vectors(&kept)), ("HIT", vectors(&plain)));
     }
     let kept = ask(&world.client, &embed(&json!("float x"))).await.ok();
     assert_eq!(vectors(&kept), ["[686.5,1e-05,0,-0.006929283495992422,0.1]"]);
@@ -166,11 +163,15 @@ async fn a_vector_is_the_same_to_the_letter_in_both_encodings_whichever_came_fir
 
 #[tokio::test]
 async fn vectors_are_the_askers_own_and_of_what_was_asked_for() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     let body = embed(&json!("mine"));
     ask(&world.client, &body).await.ok();
-    assert_eq!(what(&ask(&world.client, &embed(&json!(["mine"]))).await.ok()), "HIT", "alone or in a list");
-    assert_eq!(what(&ask(&world.client.with_key(ADMIN), &body).await.ok()), "MISS");
+    assert_eq!(
+        cache_result(&ask(&world.client, &embed(&json!(["mine"]))).await.ok()),
+        "HIT",
+        "alone or in a list"
+    );
+    assert_eq!(cache_result(&ask(&world.client.with_key(ADMIN), &body).await.ok()), "MISS");
     for more in [
         json!({ "dimensions": 8 }),
         json!({ "dimensions": 6 }),
@@ -179,9 +180,9 @@ async fn vectors_are_the_askers_own_and_of_what_was_asked_for() {
     ] {
         let body = with(body.clone(), more.clone());
         let fresh = ask(&world.client, &body).await.ok();
-        assert_eq!(what(&fresh), "MISS", "{more}");
+        assert_eq!(cache_result(&fresh), "MISS", "{more}");
         let kept = ask(&world.client, &body).await.ok();
-        assert_eq!((what(&kept), kept.json()), ("HIT", fresh.json()), "{more}");
+        assert_eq!((cache_result(&kept), kept.json()), ("HIT", fresh.json()), "{more}");
     }
     let eight = ask(&world.client, &with(body, json!({ "dimensions": 8 }))).await.ok();
     assert_eq!(eight.json()["data"][0]["embedding"].as_array().map(Vec::len), Some(8));
@@ -191,18 +192,18 @@ async fn vectors_are_the_askers_own_and_of_what_was_asked_for() {
 async fn token_arrays_have_their_own_vectors() {
     let extra = "[[providers]]\nname = \"openai\"\napi = \"openai\"\nbase_url = \"<acme_url>\"\napi_key = \"sk-x\"\n\
                  [[models]]\nid = \"openai/embed\"\ncategory = [\"embedding\"]\n";
-    let world = on(Setup { extra: extra.to_owned(), ..Setup::default() }).await;
+    let world = with_cache(Setup { extra: extra.to_owned(), ..Setup::default() }).await;
     let body = |input: Value| json!({ "model": "openai/embed", "input": input });
-    assert_eq!(what(&ask(&world.client, &body(json!([1, 2, 3]))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &body(json!([[1, 2, 3], [4]]))).await.ok()), "PARTIAL");
+    assert_eq!(cache_result(&ask(&world.client, &body(json!([1, 2, 3]))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &body(json!([[1, 2, 3], [4]]))).await.ok()), "PARTIAL");
     assert_eq!(sent(&world.upstream), json!([[4]]));
-    assert_eq!(what(&ask(&world.client, &body(json!([4]))).await.ok()), "HIT");
-    assert_eq!(what(&ask(&world.client, &body(json!("4"))).await.ok()), "MISS", "a text is no token");
+    assert_eq!(cache_result(&ask(&world.client, &body(json!([4]))).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&world.client, &body(json!("4"))).await.ok()), "MISS", "a text is no token");
 }
 
 #[tokio::test]
 async fn a_part_costs_what_was_asked_for_and_the_rest_is_saved() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     let admin = world.client.with_key(ADMIN);
     let first = ask(&world.client, &embed(&json!(["aaaa"]))).await.ok();
     let part = ask(&world.client, &embed(&json!(["aaaa", "bb", "aaaa"]))).await.ok();
@@ -239,7 +240,7 @@ async fn a_part_costs_what_was_asked_for_and_the_rest_is_saved() {
 
 #[tokio::test]
 async fn t04_a_hit_still_needs_a_key_that_may_and_what_is_set_aside_is_for_what_is_sent() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     let admin = world.client.with_key(ADMIN);
     let make = async |more: Value| {
         let made = admin.post_json("/admin/v1/keys", &more).await;
@@ -250,7 +251,7 @@ async fn t04_a_hit_still_needs_a_key_that_may_and_what_is_set_aside_is_for_what_
     let (client, id) = make(json!({ "name": "r", "rpm": 3 })).await;
     for expected in ["MISS", "HIT", "PARTIAL"] {
         let input = if expected == "PARTIAL" { json!(["a", "b"]) } else { json!(["a"]) };
-        assert_eq!(what(&ask(&client, &embed(&input)).await.ok()), expected);
+        assert_eq!(cache_result(&ask(&client, &embed(&input)).await.ok()), expected);
     }
     let limited = ask(&client, &embed(&json!(["a"]))).await;
     assert_error("rpm", &limited, 429, "rate_limit_error", "rate_limit_exceeded");
@@ -260,16 +261,16 @@ async fn t04_a_hit_still_needs_a_key_that_may_and_what_is_set_aside_is_for_what_
     // A long input fits into the token limit once. It keeps passing while its vector is stored.
     let (client, _) = make(json!({ "name": "t", "tpm": 1000 })).await;
     let long = "x".repeat(450);
-    assert_eq!(what(&ask(&client, &embed(&json!([long]))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "PARTIAL");
-    assert_eq!(what(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&client, &embed(&json!([long]))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "PARTIAL");
+    assert_eq!(cache_result(&ask(&client, &embed(&json!([long, "y"]))).await.ok()), "HIT");
     let too_much = ask(&client, &embed(&json!(["z".repeat(400)]))).await;
     assert_error("tpm", &too_much, 429, "rate_limit_error", "rate_limit_exceeded");
 }
 
 #[tokio::test]
 async fn cache_control_is_heard() {
-    let world = on(Setup::default()).await;
+    let world = with_cache(Setup::default()).await;
     let body = embed(&json!(["a", "b"]));
     ask(&world.client, &body).await.ok();
     for (header, expected) in
@@ -278,25 +279,28 @@ async fn cache_control_is_heard() {
         let before = world.upstream.hits();
         let answer = ask(&world.client.with_header("cache-control", header), &body).await.ok();
         assert_eq!(
-            (what(&answer), world.upstream.hits() > before),
+            (cache_result(&answer), world.upstream.hits() > before),
             (expected, expected != "HIT"),
             "{header}"
         );
     }
     let nothing = world.client.with_header("cache-control", "no-store");
-    assert_eq!(what(&ask(&nothing, &embed(&json!("c"))).await.ok()), "BYPASS");
-    assert_eq!(what(&ask(&world.client, &embed(&json!("c"))).await.ok()), "MISS", "it left nothing");
+    assert_eq!(cache_result(&ask(&nothing, &embed(&json!("c"))).await.ok()), "BYPASS");
+    assert_eq!(cache_result(&ask(&world.client, &embed(&json!("c"))).await.ok()), "MISS", "it left nothing");
     assert_eq!(figures(&world).await["bypassed"], 2);
 }
 
 #[tokio::test]
 async fn what_is_missing_is_split_like_any_batch_and_failures_leave_nothing() {
-    let world =
-        on(Setup { acme: "embedding_batch = 2".to_owned(), routing: "retries = 0", ..Setup::default() })
-            .await;
+    let world = with_cache(Setup {
+        acme: "embedding_batch = 2".to_owned(),
+        routing: "retries = 0",
+        ..Setup::default()
+    })
+    .await;
     ask(&world.client, &embed(&json!(["a", "ccc"]))).await.ok();
     let part = ask(&world.client, &embed(&json!(["a", "bbbbbbbb", "ccc", "dddddddd", "e"]))).await.ok();
-    assert_eq!((what(&part), world.upstream.hits()), ("PARTIAL", 3));
+    assert_eq!((cache_result(&part), world.upstream.hits()), ("PARTIAL", 3));
     let mut sizes: Vec<_> =
         world.upstream.requests().iter().skip(1).map(|sent| sent.json()["input"].clone()).collect();
     sizes.sort_by_key(ToString::to_string);
@@ -308,7 +312,7 @@ async fn what_is_missing_is_split_like_any_batch_and_failures_leave_nothing() {
     let failed = ask(&world.client, &embed(&json!(["a", "new"]))).await;
     assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
     let part = ask(&world.client, &embed(&json!(["a", "new"]))).await.ok();
-    assert_eq!((what(&part), sent(&world.upstream)), ("PARTIAL", json!(["new"])));
+    assert_eq!((cache_result(&part), sent(&world.upstream)), ("PARTIAL", json!(["new"])));
 }
 
 #[tokio::test]
@@ -324,23 +328,26 @@ async fn a_batch_of_two_thousand_hits_partly_over_redis_and_one_that_is_frozen_c
     let texts: Vec<String> = (0..2048).map(|n| format!("text {n}")).collect();
     let (odd, even): (Vec<&String>, Vec<&String>) =
         texts.iter().partition(|text| text.ends_with(['1', '3', '5', '7', '9']));
-    assert_eq!(what(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
     within("all of it is written", async {
-        while what(&ask(&second, &embed(&json!(odd))).await.ok()) != "HIT" {
+        while cache_result(&ask(&second, &embed(&json!(odd))).await.ok()) != "HIT" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
     let part = ask(&second, &embed(&json!(texts))).await.ok();
-    assert_eq!((what(&part), sent(&upstream)), ("PARTIAL", json!(even)));
+    assert_eq!((cache_result(&part), sent(&upstream)), ("PARTIAL", json!(even)));
     let data = part.json()["data"].clone();
     for (place, text) in texts.iter().enumerate() {
         let sum: u32 = text.bytes().map(u32::from).sum();
         assert_eq!(data[place]["embedding"][0], f64::from(sum) + 0.5, "{text}");
     }
     // A key of another tenant misses, and so does every key while Redis does not answer.
-    assert_eq!(what(&ask(&two.client().with_key(ADMIN), &embed(&json!(["text 1"]))).await.ok()), "MISS");
+    assert_eq!(
+        cache_result(&ask(&two.client().with_key(ADMIN), &embed(&json!(["text 1"]))).await.ok()),
+        "MISS"
+    );
     redis.pause();
-    assert_eq!(what(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
     redis.resume();
 }

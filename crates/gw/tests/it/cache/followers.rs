@@ -10,7 +10,8 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
-use crate::cache::shared_calls::{begun, cached, in_flight, rest, what};
+use crate::cache::cache_result;
+use crate::cache::shared_calls::{cached, in_flight, remaining_frames, start_stream};
 use crate::harness::{ADMIN, Setup, World, assert_error, logged, with, world};
 use crate::ledger::rows;
 use crate::streaming::chunks::assert_broken_off;
@@ -96,14 +97,14 @@ async fn a_follower_is_kept_awake_and_has_its_own_options() {
         world.upstream.enqueue(answer.done());
         let usage = |wanted: bool| json!({ "stream_options": { "include_usage": wanted }, "user": wanted.to_string() });
         let ask = |wanted| with(cached(json!({ "seed": u8::from(leader_wants_usage) })), usage(wanted));
-        let leader = begun(&world, &ask(leader_wants_usage), "MISS").await;
-        let mut follower = begun(&world, &ask(!leader_wants_usage), "COALESCED").await;
+        let leader = start_stream(&world, &ask(leader_wants_usage), "MISS").await;
+        let mut follower = start_stream(&world, &ask(!leader_wants_usage), "COALESCED").await;
         let (client, body) = (world.client.clone(), ask(false));
         let plain = tokio::spawn(async move { client.post_json(PATH, &body).await });
         assert_eq!(within("a comment", follower.0.frame()).await.as_deref(), Some(": keepalive\n\n"));
         in_flight(&world, 3).await;
         more.fire();
-        let (led, followed) = tokio::join!(rest(leader), rest(follower));
+        let (led, followed) = tokio::join!(remaining_frames(leader), remaining_frames(follower));
         for (frames, has_usage) in [(&led, leader_wants_usage), (&followed, !leader_wants_usage)] {
             assert_eq!(text_of(frames, 0), "Hello all");
             let last = chunks(frames).pop().expect("chunks");
@@ -118,7 +119,7 @@ async fn a_follower_is_kept_awake_and_has_its_own_options() {
             assert!(followed.iter().all(|frame| !frame.contains(name)), "{name}");
         }
         let plain = within("the plain answer", plain).await.expect("an answer").ok();
-        assert_eq!(what(&plain), "COALESCED");
+        assert_eq!(cache_result(&plain), "COALESCED");
         assert_eq!(plain.json()["choices"][0]["message"]["content"], "Hello all");
     }
     assert_eq!(world.upstream.hits(), 2);
@@ -129,20 +130,20 @@ async fn a_purge_ends_no_call_and_what_it_brings_is_not_kept() {
     let world = world().await;
     let more = Signal::new();
     world.upstream.enqueue(Answer::sse().data(&piece("old")).wait(&more).data(&last_piece("")).done());
-    let leader = begun(&world, &streamed(), "MISS").await;
-    let follower = begun(&world, &streamed(), "COALESCED").await;
+    let leader = start_stream(&world, &streamed(), "MISS").await;
+    let follower = start_stream(&world, &streamed(), "COALESCED").await;
     let admin = world.client.with_key(ADMIN);
     assert_eq!(admin.send("DELETE", "/admin/v1/cache", None, None).await.status, 200);
     world.upstream.enqueue(Answer::json(200, &chat_body("m", "new")));
     let ask = async || world.client.post_json(PATH, &cached(json!({}))).await.ok();
     let anew = ask().await;
-    assert_eq!((what(&anew), world.upstream.hits()), ("MISS", 2), "nobody joins what was purged");
+    assert_eq!((cache_result(&anew), world.upstream.hits()), ("MISS", 2), "nobody joins what was purged");
     more.fire();
-    for frames in [rest(leader).await, rest(follower).await] {
+    for frames in [remaining_frames(leader).await, remaining_frames(follower).await] {
         assert_eq!(text_of(&frames, 0), "old");
     }
     let kept = ask().await;
-    assert_eq!(what(&kept), "HIT");
+    assert_eq!(cache_result(&kept), "HIT");
     assert_eq!(kept.json()["choices"][0]["message"]["content"], "new");
 }
 
@@ -179,13 +180,13 @@ async fn clients_that_do_not_read_hold_up_nobody_and_are_told_what_they_missed()
         answer = answer.wait(&more).all(&vec![large.clone(); PIECES]);
     }
     world.upstream.enqueue(answer.data(&last_piece("")).done());
-    let mut leader = begun(&world, &streamed(), "MISS").await;
+    let mut leader = start_stream(&world, &streamed(), "MISS").await;
     let mut sleepers = Vec::new();
     for _ in 0..SLEEPERS {
         sleepers.push(asleep(&world, &streamed().to_string()).await);
     }
     in_flight(&world, SLEEPERS + 1).await;
-    let mut follower = begun(&world, &streamed(), "COALESCED").await;
+    let mut follower = start_stream(&world, &streamed(), "COALESCED").await;
     for _ in 0..ROUNDS {
         more.fire();
         for (stream, frames) in [&mut leader, &mut follower] {
@@ -195,7 +196,7 @@ async fn clients_that_do_not_read_hold_up_nobody_and_are_told_what_they_missed()
         }
     }
     for reader in [leader, follower] {
-        assert_eq!(text_of(&rest(reader).await, 0).len(), ROUNDS * PIECES * 100_000 + 1);
+        assert_eq!(text_of(&remaining_frames(reader).await, 0).len(), ROUNDS * PIECES * 100_000 + 1);
     }
     for sleeper in sleepers {
         let frames = wake(sleeper).await;
@@ -220,11 +221,11 @@ fn journals(world: &World) -> usize {
 async fn a_shutdown_cuts_all_who_share_a_call_and_loses_no_row() {
     let mut world = Setup { server: "drain_seconds = 1", ..Setup::default() }.start().await;
     world.upstream.enqueue(Answer::sse().data(&piece("begun")).hang());
-    let leader = begun(&world, &streamed(), "MISS").await;
-    let follower = begun(&world, &streamed(), "COALESCED").await;
+    let leader = start_stream(&world, &streamed(), "MISS").await;
+    let follower = start_stream(&world, &streamed(), "COALESCED").await;
     world.gateway.sigterm();
     for stream in [leader, follower] {
-        assert_broken_off(&rest(stream).await, "upstream_stream_error");
+        assert_broken_off(&remaining_frames(stream).await, "upstream_stream_error");
     }
     assert_eq!(world.gateway.ended().await.code(), Some(0));
     let rows = rows(&world.gateway, 2).await;
@@ -238,7 +239,7 @@ async fn a_shutdown_waits_for_no_call_that_goes_on_for_nobody_and_loses_no_row()
     let server = "drain_seconds = 20";
     let mut world = Setup { server, routing: "on_disconnect = \"drain\"", ..Setup::default() }.start().await;
     world.upstream.enqueue(Answer::sse().data(&piece("begun")).then(Step::Hang));
-    let (stream, _): (Stream, _) = begun(&world, &streamed(), "MISS").await;
+    let (stream, _): (Stream, _) = start_stream(&world, &streamed(), "MISS").await;
     stream.reset();
     world.gateway.log_with("client_closed_request").await;
     assert!(world.upstream.request(0).await.closed_at().is_none(), "it goes on");

@@ -196,7 +196,7 @@ fn same() -> Vec<Value> {
 }
 
 /// Sends a chat; gives the cache's result and the number of upstream calls.
-async fn asked(world: &World, client: &Client, body: &[u8]) -> (String, usize) {
+async fn ask_and_count(world: &World, client: &Client, body: &[u8]) -> (String, usize) {
     let before = world.upstream.hits() + world.second.hits();
     let answer = client.post_bytes(PATH, body).await;
     assert_eq!(answer.status, 200, "{}: {}", answer.text(), String::from_utf8_lossy(body));
@@ -221,19 +221,19 @@ async fn i21_every_member_that_matters_is_another_question_and_no_other_member_i
     let world = Setup { acme, ..Setup::default() }.start().await;
     let client = &world.client;
     let body = base().to_string();
-    assert_eq!(asked(&world, client, body.as_bytes()).await, miss());
+    assert_eq!(ask_and_count(&world, client, body.as_bytes()).await, miss());
     for other in others() {
         // A miss, and then stored.
         let bytes = other.to_string().into_bytes();
-        assert_eq!(asked(&world, client, &bytes).await, miss(), "{other}");
-        assert_eq!(asked(&world, client, &bytes).await, hit(), "{other}");
+        assert_eq!(ask_and_count(&world, client, &bytes).await, miss(), "{other}");
+        assert_eq!(ask_and_count(&world, client, &bytes).await, hit(), "{other}");
     }
     for same in same() {
-        assert_eq!(asked(&world, client, same.to_string().as_bytes()).await, hit(), "{same}");
+        assert_eq!(ask_and_count(&world, client, same.to_string().as_bytes()).await, hit(), "{same}");
     }
     for respelled in respelled(&body) {
         assert_ne!(respelled, body);
-        assert_eq!(asked(&world, client, respelled.as_bytes()).await, hit(), "{respelled}");
+        assert_eq!(ask_and_count(&world, client, respelled.as_bytes()).await, hit(), "{respelled}");
     }
 }
 
@@ -297,10 +297,10 @@ async fn i21_a_question_of_one_key_is_a_miss_for_every_other() {
     let world = world().await;
     let Tenants { a, others, .. } = tenants(&world).await;
     let body = base().to_string();
-    assert_eq!(asked(&world, &a, body.as_bytes()).await, miss());
+    assert_eq!(ask_and_count(&world, &a, body.as_bytes()).await, miss());
     for (who, other) in &others {
-        assert_eq!(asked(&world, other, body.as_bytes()).await, miss(), "{who}");
-        assert_eq!(asked(&world, other, body.as_bytes()).await, hit(), "{who}");
+        assert_eq!(ask_and_count(&world, other, body.as_bytes()).await, miss(), "{who}");
+        assert_eq!(ask_and_count(&world, other, body.as_bytes()).await, hit(), "{who}");
     }
-    assert_eq!(asked(&world, &a, body.as_bytes()).await, hit());
+    assert_eq!(ask_and_count(&world, &a, body.as_bytes()).await, hit());
 }

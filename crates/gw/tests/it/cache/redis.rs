@@ -28,7 +28,7 @@ fn body(text: &str) -> Value {
 }
 
 /// The cache's result for a chat, which must succeed.
-async fn what(client: &Client, text: &str) -> String {
+async fn cache_result_of(client: &Client, text: &str) -> String {
     let answer = client.post_json(PATH, &body(text)).await.ok();
     answer.header("x-gateway-cache").unwrap_or_default().to_owned()
 }
@@ -36,7 +36,7 @@ async fn what(client: &Client, text: &str) -> String {
 /// Repeats a chat until it is a hit.
 async fn until_hit(client: &Client, text: &str) {
     within("it is in the cache", async {
-        while what(client, text).await != "HIT" {
+        while cache_result_of(client, text).await != "HIT" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
@@ -49,13 +49,13 @@ async fn two_gateways_on_one_redis_share_hits_and_purges() {
     let config = config(&upstream, &redis.url());
     let (one, two) = (serve(&config).await, serve(&config).await);
     let (first, second) = (one.client().with_key(KEY), two.client().with_key(KEY));
-    assert_eq!(what(&first, "shared").await, "MISS");
+    assert_eq!(cache_result_of(&first, "shared").await, "MISS");
     until_hit(&second, "shared").await;
     // Another key misses, and so does every key after a purge on the other gateway.
-    assert_eq!(what(&two.client().with_key(ADMIN), "shared").await, "MISS");
+    assert_eq!(cache_result_of(&two.client().with_key(ADMIN), "shared").await, "MISS");
     let purged = one.client().with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await;
     assert_eq!(purged.status, 200, "{}", purged.text());
-    assert_eq!(what(&second, "shared").await, "MISS");
+    assert_eq!(cache_result_of(&second, "shared").await, "MISS");
 }
 
 #[tokio::test]
@@ -63,17 +63,17 @@ async fn a_redis_that_stops_freezes_or_comes_back_costs_no_answer() {
     let (upstream, mut redis) = (FakeUpstream::start().await, Redis::start().await);
     let gateway = serve(&config(&upstream, &redis.url())).await;
     let client = gateway.client().with_key(KEY);
-    assert_eq!(what(&client, "x").await, "MISS");
+    assert_eq!(cache_result_of(&client, "x").await, "MISS");
     until_hit(&client, "x").await;
     redis.pause();
     for _ in 0..5 {
-        assert_eq!(what(&client, "x").await, "MISS", "frozen");
+        assert_eq!(cache_result_of(&client, "x").await, "MISS", "frozen");
     }
     redis.resume();
     until_hit(&client, "x").await;
     redis.kill();
     for _ in 0..5 {
-        assert_eq!(what(&client, "x").await, "MISS", "gone");
+        assert_eq!(cache_result_of(&client, "x").await, "MISS", "gone");
     }
     redis.restart().await;
     until_hit(&client, "x").await;
@@ -100,7 +100,7 @@ async fn a_redis_that_talks_nonsense_costs_no_answer() {
     let gateway = serve(&config(&upstream, &format!("redis://{address}"))).await;
     let client = gateway.client().with_key(KEY);
     for _ in 0..10 {
-        assert_eq!(what(&client, "x").await, "MISS");
+        assert_eq!(cache_result_of(&client, "x").await, "MISS");
     }
     assert_eq!(upstream.hits(), 10);
 }

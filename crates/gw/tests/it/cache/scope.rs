@@ -9,6 +9,7 @@ use gw_testkit::{Answer, Client, Recorded, Response, Signal};
 use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
+use crate::cache::cache_result;
 use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, world};
 
 const PATH: &str = "/v1/chat/completions";
@@ -20,10 +21,6 @@ fn question(text: &str, stream: bool) -> Value {
         json!({ "messages": messages, "cache": { "enabled": true }, "stream": stream,
         "stream_options": { "include_usage": true } }),
     )
-}
-
-fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
 }
 
 /// The tenant `a`, and three others who must not learn its questions: a stranger, a member of its team, an operator.
@@ -48,7 +45,7 @@ pub(crate) async fn tenants(world: &World) -> Tenants {
 }
 
 /// Everything that a client sees of an answer except its own ids and times, and the length of the answer.
-fn seen(answer: &Response) -> (u16, Vec<(String, String)>, Vec<Value>) {
+fn client_view(answer: &Response) -> (u16, Vec<(String, String)>, Vec<Value>) {
     let mut headers = answer.headers.clone();
     let own = ["x-request-id", "date", "content-length", "openai-processing-ms"];
     headers.iter_mut().filter(|(name, _)| own.contains(&name.as_str())).for_each(|(_, value)| value.clear());
@@ -84,7 +81,7 @@ fn mask(value: &mut Value, bytes: &mut usize) {
 }
 
 /// The requests to the upstream without the question itself.
-fn asked(request: &Recorded, text: &str) -> (Vec<(String, String)>, String) {
+fn upstream_view(request: &Recorded, text: &str) -> (Vec<(String, String)>, String) {
     (request.headers.clone(), String::from_utf8_lossy(&request.body).replace(text, "?"))
 }
 
@@ -97,15 +94,19 @@ async fn t05_what_another_tenant_has_in_the_cache_is_answered_like_what_nobody_a
         for stream in [false, true] {
             number += 1;
             let (known, unknown) = (format!("known-{number}"), format!("never-{number}"));
-            assert_eq!(what(&a.post_json(PATH, &question(&known, stream)).await.ok()), "MISS");
-            assert_eq!(what(&a.post_json(PATH, &question(&known, stream)).await.ok()), "HIT");
+            assert_eq!(cache_result(&a.post_json(PATH, &question(&known, stream)).await.ok()), "MISS");
+            assert_eq!(cache_result(&a.post_json(PATH, &question(&known, stream)).await.ok()), "HIT");
             let mut answers = Vec::new();
             for text in [&known, &unknown] {
                 let before = world.upstream.hits();
                 let answer = other.post_json(PATH, &question(text, stream)).await.ok();
-                assert_eq!((what(&answer), world.upstream.hits()), ("MISS", before + 1), "{who}: {text}");
+                assert_eq!(
+                    (cache_result(&answer), world.upstream.hits()),
+                    ("MISS", before + 1),
+                    "{who}: {text}"
+                );
                 assert_eq!(answer.header("age"), None, "{who}: {text}");
-                answers.push((seen(&answer), asked(&world.upstream.last(), text)));
+                answers.push((client_view(&answer), upstream_view(&world.upstream.last(), text)));
             }
             assert_eq!(answers[0], answers[1], "{who}, stream: {stream}");
         }
@@ -129,7 +130,7 @@ async fn t05_another_tenants_call_in_flight_is_not_joined() {
         let before = world.upstream.hits();
         // The answer arrives while the other tenant's call is still held.
         let plain = within(who, other.post_json(PATH, &question("in flight", false))).await.ok();
-        assert_eq!((what(&plain), world.upstream.hits()), ("MISS", before + 1), "{who}");
+        assert_eq!((cache_result(&plain), world.upstream.hits()), ("MISS", before + 1), "{who}");
         // A call of its own: the call of the last round may still run.
         let body = question(&format!("in flight, too: {who}"), true);
         world
@@ -155,7 +156,7 @@ async fn t05_another_tenants_old_answer_stands_in_for_nobodys_error() {
     a.post_json(PATH, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
     within("it is too old", async {
-        while what(&a.post_json(PATH, &body).await) != "STALE" {
+        while cache_result(&a.post_json(PATH, &body).await) != "STALE" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
@@ -195,7 +196,7 @@ async fn timed(client: &Client, text: &str, expected: &str) -> Duration {
     let begun = Instant::now();
     let answer = client.post_json(PATH, &body).await;
     let took = begun.elapsed();
-    assert_eq!(what(&answer.ok()), expected, "{text}");
+    assert_eq!(cache_result(&answer.ok()), expected, "{text}");
     took
 }
 

@@ -6,6 +6,7 @@ use gw_testkit::{Answer, Client, Response};
 use serde_json::{Value, json};
 
 use crate::admin::keys;
+use crate::cache::cache_result;
 use crate::harness::{ADMIN, LIMITED, Setup, World, chat_with, logged, with};
 
 const PATH: &str = "/v1/chat/completions";
@@ -66,10 +67,6 @@ async fn ask(client: &Client, body: &Value) -> Response {
     client.post_json(PATH, body).await.ok()
 }
 
-fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
-}
-
 async fn figures(world: &World) -> Value {
     world.gateway.client().with_key(ADMIN).get("/admin/v1/cache").await.ok().json()
 }
@@ -95,11 +92,11 @@ async fn known(world: &World, vectors: u64) {
 async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
     let world = similar(ANSWER).await;
     let first = ask(&world.client, &question("Where is my parcel? zero")).await;
-    assert_eq!(what(&first), "MISS");
+    assert_eq!(cache_result(&first), "MISS");
     assert_eq!(first.header("x-gateway-cache-similarity"), None);
     known(&world, 1).await;
     let second = ask(&world.client, &question("So where is my parcel? ten")).await;
-    assert_eq!((what(&second), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&second), world.upstream.hits()), ("HIT", 1));
     let source = first.json()["gateway"]["request_id"].clone();
     // The cosine of ten degrees is 0.98480.
     assert_eq!(second.header("x-gateway-cache-similarity"), Some("0.9848"));
@@ -120,7 +117,7 @@ async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
     let streamed =
         ask(&world.client, &with(question("Tell me, where is my parcel? ten"), json!({ "stream": true })))
             .await;
-    assert_eq!((what(&streamed), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&streamed), world.upstream.hits()), ("HIT", 1));
     assert!(streamed.text().contains("\"similarity\":0.9848"), "{}", streamed.text());
     // Each lookup was an embedding request of the key, charged with 1,000 tokens at 0.02 USD per million.
     let admin = world.gateway.client().with_key(ADMIN);
@@ -143,7 +140,7 @@ async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
     );
     // A semantic hit stores nothing, so an answer cannot drift from question to question.
     let far = ask(&world.client, &question("Where is my parcel? twenty")).await;
-    assert_eq!((what(&far), world.upstream.hits()), ("MISS", 2));
+    assert_eq!((cache_result(&far), world.upstream.hits()), ("MISS", 2));
 }
 
 #[tokio::test]
@@ -172,19 +169,19 @@ async fn another_company_figure_key_or_wish_is_another_question() {
     ] {
         let answer = ask(&world.client, &body).await;
         misses += 1;
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", misses), "{why}");
+        assert_eq!((cache_result(&answer), world.upstream.hits()), ("MISS", misses), "{why}");
     }
     let without = ask(&world.client, &with(question(near), json!({ "cache": { "enabled": false } }))).await;
-    assert_eq!((what(&without), world.upstream.hits()), ("BYPASS", misses + 1), "without the cache");
+    assert_eq!((cache_result(&without), world.upstream.hits()), ("BYPASS", misses + 1), "without the cache");
     // Another key with equal rights.
     let other = ask(&world.client.with_key(ADMIN), &question(near)).await;
-    assert_eq!((what(&other), world.upstream.hits()), ("MISS", misses + 2));
-    assert_eq!(what(&ask(&world.client, &question("But where is parcel 4711? ten")).await), "HIT");
+    assert_eq!((cache_result(&other), world.upstream.hits()), ("MISS", misses + 2));
+    assert_eq!(cache_result(&ask(&world.client, &question("But where is parcel 4711? ten")).await), "HIT");
     // A purge of everything removes it, too.
     let admin = world.gateway.client().with_key(ADMIN);
     admin.send("DELETE", "/admin/v1/cache", None, None).await.ok();
     let purged = ask(&world.client, &question("And where is parcel 4711? ten")).await;
-    assert_eq!((what(&purged), world.upstream.hits()), ("MISS", misses + 3));
+    assert_eq!((cache_result(&purged), world.upstream.hits()), ("MISS", misses + 3));
 }
 
 #[tokio::test]
@@ -193,7 +190,7 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
     ask(&world.client, &question("Where is my parcel? zero")).await;
     known(&world, 1).await;
     let second = ask(&world.client, &question("Now where is my parcel? ten")).await;
-    assert_eq!((what(&second), world.upstream.hits()), ("MISS", 2));
+    assert_eq!((cache_result(&second), world.upstream.hits()), ("MISS", 2));
     assert_eq!(second.json()["gateway"]["similarity"], Value::Null);
     known(&world, 2).await;
     let support = figures(&world).await["semantic"][1].clone();
@@ -218,7 +215,7 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
     // The request does not wait for an embedding that never arrives.
     world.second.respond_with(|_| Answer::sse().hang());
     let third = ask(&world.client, &question("Here, where is my parcel? ten")).await;
-    assert_eq!(what(&third), "MISS");
+    assert_eq!(cache_result(&third), "MISS");
 }
 
 #[tokio::test]
@@ -242,7 +239,7 @@ async fn an_embedding_that_fails_or_is_late_is_a_miss() {
         known(&world, 1).await;
         world.second.respond_with(fault);
         let answer = ask(&world.client, &question("So where is my parcel? ten")).await;
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", 2));
+        assert_eq!((cache_result(&answer), world.upstream.hits()), ("MISS", 2));
     }
 }
 
@@ -252,7 +249,7 @@ async fn the_words_of_a_key_go_to_no_model_that_it_may_not_use() {
     let limited = world.client.with_key(LIMITED);
     for text in ["Where is my parcel? zero", "Now where is my parcel? ten"] {
         let answer = ask(&limited, &with(question(text), json!({ "model": "simple" }))).await;
-        assert_eq!(what(&answer), "MISS");
+        assert_eq!(cache_result(&answer), "MISS");
     }
     assert_eq!((world.upstream.hits(), world.second.hits()), (2, 0));
 }
@@ -265,7 +262,7 @@ async fn what_is_under_way_is_shared_by_who_asks_the_same_and_found_by_no_other(
     let body = question("Now where is my parcel? ten");
     let all = (0..20).map(|_| ask(&world.client, &body));
     for answer in futures_util::future::join_all(all).await {
-        assert!(["HIT", "COALESCED"].contains(&what(&answer)));
+        assert!(["HIT", "COALESCED"].contains(&cache_result(&answer)));
         assert_eq!(answer.header("x-gateway-cache-similarity"), Some("0.9848"));
     }
     assert_eq!(world.upstream.hits(), 1);
@@ -282,15 +279,16 @@ async fn a_reader_of_little_patience_takes_nothing_from_others() {
     // The answer is at least a second old, which is too old for `max_age = 0`.
     let hurried = json!({ "cache": { "enabled": true, "mode": "read", "ttl": 1 } });
     within("a second", async {
-        while what(&ask(&world.client, &with(question("Now where is my parcel? ten"), hurried.clone())).await)
-            == "HIT"
+        while cache_result(
+            &ask(&world.client, &with(question("Now where is my parcel? ten"), hurried.clone())).await,
+        ) == "HIT"
         {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     })
     .await;
     let answer = ask(&world.client, &question("But where is my parcel? ten")).await;
-    assert_eq!(what(&answer), "HIT");
+    assert_eq!(cache_result(&answer), "HIT");
 }
 
 #[tokio::test]
@@ -320,7 +318,7 @@ async fn who_leaves_ends_the_look_and_a_hanging_look_holds_no_budget() {
     // A late embedding call is cancelled, too.
     let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
     world.second.respond_with(|_| Answer::sse().hang());
-    assert_eq!(what(&ask(&world.client, &question("Where is my parcel? zero")).await), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &question("Where is my parcel? zero")).await), "MISS");
     world.second.request(0).await.until_closed().await;
 }
 

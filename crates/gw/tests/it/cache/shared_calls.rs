@@ -4,9 +4,10 @@ use gw_store::ledger::Entry;
 use gw_testkit::sse::{Stream, text_of};
 use gw_testkit::upstream::{chat_body, chat_transcript, sse_data};
 use gw_testkit::wait::within;
-use gw_testkit::{Answer, Response, Signal};
+use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
+use crate::cache::cache_result;
 use crate::harness::{ADMIN, Setup, World, chat_with, with, world};
 use crate::ledger::rows;
 use crate::streaming::chunks::assert_broken_off;
@@ -15,10 +16,6 @@ const PATH: &str = "/v1/chat/completions";
 
 pub(crate) fn cached(more: Value) -> Value {
     with(chat_with("acme/fast", json!({ "cache": { "enabled": true } })), more)
-}
-
-pub(crate) fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
 }
 
 /// The moment at which a client disconnects.
@@ -63,7 +60,7 @@ impl Moment {
 }
 
 /// The fields of the row of a request whose client disconnected.
-fn told(row: &Entry) -> Value {
+fn row_summary(row: &Entry) -> Value {
     let attempts: Vec<_> = row.attempts.iter().map(|attempt| [&*attempt.model, &*attempt.status]).collect();
     json!({ "status": row.status, "model": row.model, "provider": row.provider, "stream": row.stream,
         "prompt": row.tokens.prompt, "completion": row.tokens.completion, "estimated": row.estimated,
@@ -94,11 +91,11 @@ async fn who_leaves_a_call_that_could_be_shared_is_accounted_like_who_leaves_any
                 assert_eq!(row.status, "client_closed_request", "{label}");
                 let exact = (row.tokens.prompt, row.tokens.completion, row.estimated) == (10, 5, false);
                 assert_eq!(exact, drains, "{label}: {row:?}");
-                rows_of.push(told(&row));
+                rows_of.push(row_summary(&row));
                 if cache {
                     let next = world.client.post_json(PATH, &body).await.ok();
                     let (answer, hits) = if drains { ("HIT", 1) } else { ("MISS", 2) };
-                    assert_eq!((what(&next), world.upstream.hits()), (answer, hits), "{label}");
+                    assert_eq!((cache_result(&next), world.upstream.hits()), (answer, hits), "{label}");
                 }
             }
             assert_eq!(rows_of[0], rows_of[1], "{moment:?} {routing}");
@@ -107,7 +104,7 @@ async fn who_leaves_a_call_that_could_be_shared_is_accounted_like_who_leaves_any
 }
 
 /// A stream that has begun, with its first frames.
-pub(crate) async fn begun(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>) {
+pub(crate) async fn start_stream(world: &World, body: &Value, what: &str) -> (Stream, Vec<String>) {
     let mut stream = world.client.stream(PATH, &with(body.clone(), json!({ "stream": true }))).await;
     assert_eq!(stream.head.header("x-gateway-cache"), Some(what));
     let mut frames = Vec::new();
@@ -117,7 +114,7 @@ pub(crate) async fn begun(world: &World, body: &Value, what: &str) -> (Stream, V
     (stream, frames)
 }
 
-pub(crate) async fn rest((mut stream, mut frames): (Stream, Vec<String>)) -> Vec<String> {
+pub(crate) async fn remaining_frames((mut stream, mut frames): (Stream, Vec<String>)) -> Vec<String> {
     frames.extend(within("the rest of a stream", stream.rest()).await);
     frames
 }
@@ -151,17 +148,17 @@ async fn an_event_larger_than_upstreams_may_send_reaches_everybody() {
     let answer = Answer::sse().data(&sse_data(&json!({ "role": "assistant", "content": "x" }), None));
     let answer = answer.wait(&more).data(&sse_data(&json!({ "content": large }), Some("stop"))).done();
     world.upstream.enqueue(answer);
-    let leader = begun(&world, &cached(json!({})), "MISS").await;
-    let follower = begun(&world, &cached(json!({})), "COALESCED").await;
+    let leader = start_stream(&world, &cached(json!({})), "MISS").await;
+    let follower = start_stream(&world, &cached(json!({})), "COALESCED").await;
     more.fire();
-    let (led, followed) = tokio::join!(rest(leader), rest(follower));
+    let (led, followed) = tokio::join!(remaining_frames(leader), remaining_frames(follower));
     for frames in [led, followed] {
         assert_eq!(frames.last().map(String::as_str), Some("data: [DONE]\n\n"));
         assert!(frames.iter().any(|frame| frame.len() > 1 << 20), "larger than what is read of upstreams");
         assert!(text_of(&frames, 0) == format!("x{large}"), "all of it");
     }
     let kept = world.client.post_json(PATH, &cached(json!({}))).await.ok();
-    assert_eq!((what(&kept), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&kept), world.upstream.hits()), ("HIT", 1));
 }
 
 #[tokio::test]
@@ -180,14 +177,14 @@ async fn an_event_that_is_too_large_to_share_is_an_error_at_once_and_never_a_gap
     let answer = Answer::raw(head).bytes(line("x", false)).wait(&more).bytes(line(&large, false));
     world.upstream.enqueue(answer.wait(&last).bytes(line("y", true)).close());
     let body = cached(json!({ "model": "llama/large" }));
-    let leader = begun(&world, &body, "MISS").await;
-    let follower = begun(&world, &body, "COALESCED").await;
+    let leader = start_stream(&world, &body, "MISS").await;
+    let follower = start_stream(&world, &body, "COALESCED").await;
     more.fire();
     // The leader's answer continues meanwhile.
-    let frames = rest(follower).await;
+    let frames = remaining_frames(follower).await;
     assert_broken_off(&frames, "upstream_stream_error");
     last.fire();
-    assert!(text_of(&rest(leader).await, 0) == format!("x{large}y"), "all of it");
+    assert!(text_of(&remaining_frames(leader).await, 0) == format!("x{large}y"), "all of it");
     let rows = rows(&world.gateway, 2).await;
     let mut told: Vec<_> = rows.iter().map(|row| (&*row.status, row.cost)).collect();
     told.sort_unstable();

@@ -8,12 +8,12 @@ use gw_testkit::{Answer, Client, Signal};
 use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
-use crate::cache::shared_calls::{begun, cached, rest};
+use crate::cache::shared_calls::{cached, remaining_frames, start_stream};
 use crate::harness::{ADMIN, KEY, Setup, World, chat_with};
 use crate::ledger::rows;
 use crate::streaming::chunks::assert_broken_off;
 
-async fn what(client: &Client) -> String {
+async fn cache_result_of(client: &Client) -> String {
     let body = chat_with("acme/fast", json!({ "cache": { "enabled": true } }));
     let answer = client.post_json("/v1/chat/completions", &body).await.ok();
     answer.header("x-gateway-cache").unwrap_or("none").to_owned()
@@ -35,22 +35,31 @@ async fn a_team_that_is_listed_shares_its_answers_and_no_other_does() {
     }
     let (search, billing) = (json!("search"), json!("billing"));
     let (one, two) = (member(&world, &search).await, member(&world, &search).await);
-    assert_eq!((what(&one).await, what(&two).await), ("MISS".to_owned(), "HIT".to_owned()));
+    assert_eq!(
+        (cache_result_of(&one).await, cache_result_of(&two).await),
+        ("MISS".to_owned(), "HIT".to_owned())
+    );
     let (three, four) = (member(&world, &billing).await, member(&world, &billing).await);
-    assert_eq!((what(&three).await, what(&four).await), ("MISS".to_owned(), "MISS".to_owned()));
+    assert_eq!(
+        (cache_result_of(&three).await, cache_result_of(&four).await),
+        ("MISS".to_owned(), "MISS".to_owned())
+    );
     // A key without a team, and a key with the team's name.
-    assert_eq!(what(&world.client.with_key(KEY)).await, "MISS");
+    assert_eq!(cache_result_of(&world.client.with_key(KEY)).await, "MISS");
     let (secret, alone) = create(&admin, json!({ "name": "search" })).await;
-    assert_eq!(what(&world.client.with_key(&secret)).await, "MISS");
+    assert_eq!(cache_result_of(&world.client.with_key(&secret)).await, "MISS");
     // A purge by one member purges the team's answers.
     let id = alone["id"].as_str().unwrap();
     admin.send("DELETE", &format!("/admin/v1/cache?key={id}"), None, None).await.ok();
-    assert_eq!(what(&two).await, "HIT");
+    assert_eq!(cache_result_of(&two).await, "HIT");
     let keys = admin.get("/admin/v1/keys").await.ok().json();
     let of_team = keys["data"].as_array().unwrap().iter().find(|key| key["team"] == "search").unwrap();
     let id = of_team["id"].as_str().unwrap();
     admin.send("DELETE", &format!("/admin/v1/cache?key={id}"), None, None).await.ok();
-    assert_eq!((what(&two).await, what(&one).await), ("MISS".to_owned(), "HIT".to_owned()));
+    assert_eq!(
+        (cache_result_of(&two).await, cache_result_of(&one).await),
+        ("MISS".to_owned(), "HIT".to_owned())
+    );
 }
 
 #[tokio::test]
@@ -62,10 +71,13 @@ async fn a_team_that_is_made_anew_inherits_nothing() {
     ask(&admin, "PUT", path, &json!({})).await;
     let (secret, key) = create(&admin, json!({ "name": "member", "team": "search" })).await;
     let old = world.client.with_key(&secret);
-    assert_eq!((what(&old).await, what(&old).await), ("MISS".to_owned(), "HIT".to_owned()));
+    assert_eq!(
+        (cache_result_of(&old).await, cache_result_of(&old).await),
+        ("MISS".to_owned(), "HIT".to_owned())
+    );
     let key = format!("/admin/v1/keys/{}", key["id"].as_str().unwrap());
     ask(&admin, "PATCH", &key, &json!({ "team": null })).await.ok();
-    assert_eq!(what(&old).await, "MISS");
+    assert_eq!(cache_result_of(&old).await, "MISS");
     // The creation time of a team has a resolution of one second.
     let made = admin.get(path).await.ok().json()["created_at"].clone();
     within("a second has passed", async {
@@ -75,7 +87,7 @@ async fn a_team_that_is_made_anew_inherits_nothing() {
         }
     })
     .await;
-    assert_eq!(what(&member(&world, &json!("search")).await).await, "MISS");
+    assert_eq!(cache_result_of(&member(&world, &json!("search")).await).await, "MISS");
 }
 
 /// An endless stream: the first word comes at once, the others after a signal.
@@ -97,11 +109,11 @@ async fn a_member_whose_budget_ends_does_not_tell_the_others_of_it() {
     world.upstream.enqueue(endless(&more));
     let body = cached(json!({ "stream": true, "stream_options": { "include_usage": true } }));
     world.client = world.client.with_key(&poor);
-    let leader = begun(&world, &body, "MISS").await;
+    let leader = start_stream(&world, &body, "MISS").await;
     world.client = rich;
-    let follower = begun(&world, &body, "COALESCED").await;
+    let follower = start_stream(&world, &body, "COALESCED").await;
     more.fire();
-    let (led, followed) = tokio::join!(rest(leader), rest(follower));
+    let (led, followed) = tokio::join!(remaining_frames(leader), remaining_frames(follower));
     assert!(led.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", led.last());
     assert!(!followed.concat().contains("insufficient_quota"), "{:?}", followed.last());
     assert_broken_off(&followed, "upstream_stream_error");

@@ -30,7 +30,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[track_caller]
-fn told(output: &Output) -> Value {
+fn document(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}{}", stdout(output), stderr(output));
     serde_json::from_slice(&output.stdout).expect("a document")
 }
@@ -43,7 +43,7 @@ fn models(told: &Value, list: &str) -> Vec<String> {
 #[test]
 fn explain_tells_the_order_and_who_is_left_out_without_calling_anybody() {
     let request = chat_with("plain", json!({ "routing": { "strategy": "cheapest" } })).to_string();
-    let told = told(&explain(&[&request, "--json"]));
+    let told = document(&explain(&[&request, "--json"]));
     assert_eq!(models(&told, "candidates"), ["beta/plain", "acme/plain"], "{told}");
     assert_eq!(told["strategy"], "cheapest");
     let table = explain(&[&request]);
@@ -80,16 +80,16 @@ fn explain_reads_standard_input_and_asks_as_a_key() {
     child.stdin.take().expect("a pipe").write_all(body.as_bytes()).expect("written");
     let output = child.wait_with_output().expect("its output");
     assert_eq!(
-        models(&told(&output), "candidates"),
+        models(&document(&output), "candidates"),
         ["demo/chat"],
         "the demo is on when there is nobody else"
     );
 
     let request = chat("plain").to_string();
-    let limited = told(&explain(&[&request, "--json", "--key", "limited"]));
+    let limited = document(&explain(&[&request, "--json", "--key", "limited"]));
     assert_eq!(models(&limited, "candidates"), ["acme/plain"], "{limited}");
     let id = gw_engine::auth::configured_id("limited");
-    assert_eq!(told(&explain(&[&request, "--json", "--key", &id])), limited);
+    assert_eq!(document(&explain(&[&request, "--json", "--key", &id])), limited);
     let output = explain(&[&request, "--key", "nobody"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--url"), "{}", stderr(&output));
@@ -121,7 +121,7 @@ async fn explain_of_a_running_gateway_is_its_own_answer() {
         let launch = launch.arg("explain").arg(&request).arg("--url").arg(&url);
         more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
     };
-    let told = told(&ask(ADMIN, &["--json"]));
+    let told = document(&ask(ADMIN, &["--json"]));
     assert_eq!(told["object"], "routing.explanation");
     assert_eq!(told["candidates"][0]["samples"], 1, "it knows what was measured: {told}");
     let table = stdout(&ask(ADMIN, &[]));

@@ -20,7 +20,7 @@ fn with_config(config: &str, args: &[&str]) -> Launch {
     launch(args).file("gateway.toml", config)
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
 #[track_caller]
 fn ends(launch: &Launch, code: i32, words: &[&str]) -> String {
     let output = launch.run();
-    let said = said(&output);
+    let said = output_text(&output);
     assert_eq!(output.status.code(), Some(code), "{said}");
     for word in words {
         assert!(said.contains(word), "{word:?} in {said}");
@@ -37,7 +37,7 @@ fn ends(launch: &Launch, code: i32, words: &[&str]) -> String {
 }
 
 /// The output of the gateway so far.
-fn told(gateway: &Gateway) -> String {
+fn gateway_output(gateway: &Gateway) -> String {
     [gateway.stderr(), gateway.stdout()].concat().join("\n")
 }
 
@@ -93,17 +93,17 @@ async fn a_key_made_before_the_first_start_does_not_swallow_the_admin_key() {
     let data = home.path().join("data").to_string_lossy().into_owned();
     let made = launch(&["keys", "create", "--name", "early"]).env("MODEL_GATEWAY_DATA_DIR", &data).run();
     let early = String::from_utf8_lossy(&made.stdout).trim().to_owned();
-    assert!(is_well_formed(&early), "{}", said(&made));
+    assert!(is_well_formed(&early), "{}", output_text(&made));
     let start = || launch(&["--listen", "127.0.0.1:0"]).env("MODEL_GATEWAY_DATA_DIR", &data);
     let gateway = start().start().await;
-    let welcome = || Some(told(&gateway)).filter(|text| text.contains(" -d '"));
+    let welcome = || Some(gateway_output(&gateway)).filter(|text| text.contains(" -d '"));
     let said = eventually("the admin key and a line to paste", welcome).await;
     let admin = said.split_whitespace().find(|word| is_well_formed(word)).expect("an admin key").to_owned();
     gateway.client().with_key(&admin).get("/admin/v1/keys").await.ok();
     gateway.client().with_key(&early).get("/v1/models").await.ok();
     drop(gateway);
     let again = start().start().await;
-    assert!(!told(&again).contains("sk-gw-"), "made once");
+    assert!(!gateway_output(&again).contains("sk-gw-"), "made once");
 }
 
 #[test]
@@ -244,12 +244,12 @@ async fn a_key_can_be_named_where_its_id_is_asked() {
     let run = |args: &[&str]| launch(args).arg("--url").arg(&url).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
     let create = |name: &str| {
         let output = run(&["keys", "create", "--name", name]).run();
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     };
     let first = create("search");
     let rotated = run(&["keys", "rotate", "search", "--grace-seconds", "0"]).run();
-    assert_eq!(rotated.status.code(), Some(0), "{}", said(&rotated));
+    assert_eq!(rotated.status.code(), Some(0), "{}", output_text(&rotated));
     ends(&run(&["usage", "--by", "key", "--key", "search"]), 0, &["total"]);
     let second = create("search");
     let both = [&first[..12], &second[..12], "2 keys have the name 'search'; write the id"];
@@ -282,12 +282,12 @@ fn a_number_that_cannot_be_is_told_what_it_may_be() {
 async fn a_start_without_a_configuration_says_what_is_on_and_what_is_off() {
     let start = |args: &[&str]| launch(args).arg("--listen").arg("127.0.0.1:0");
     let gateway = start(&["--no-discover"]).start().await;
-    let said = told(&gateway);
+    let said = gateway_output(&gateway);
     for line in ["configuration: none", "machine: --no-discover", "provider 'demo' is on"] {
         assert!(said.contains(line), "{line}: {said}");
     }
     let gateway = start(&[]).env("OPENAI_API_KEY", "sk-real-canary").start().await;
-    let said = told(&gateway);
+    let said = gateway_output(&gateway);
     for line in [
         "'openai' is on: OPENAI_API_KEY is set",
         "not a terminal",
@@ -297,7 +297,7 @@ async fn a_start_without_a_configuration_says_what_is_on_and_what_is_off() {
     }
     assert!(!said.contains("canary"));
     let gateway = with_config(&format!("{DEMO}{KEYS}"), &["--listen", "127.0.0.1:0"]).start().await;
-    let said = told(&gateway);
+    let said = gateway_output(&gateway);
     assert!(said.contains("configuration: gateway.toml") && !said.contains("provider 'demo'"), "{said}");
 }
 
@@ -311,13 +311,17 @@ async fn the_data_directory_is_told_and_a_second_gateway_in_it_is_warned() {
     };
     let warning = format!("another running gateway uses the same data directory {data}");
     let first = start().start().await;
-    assert!(told(&first).contains(&format!("data directory: {data} (server.data_dir")), "{}", told(&first));
-    assert!(!told(&first).contains(&warning), "{}", told(&first));
+    assert!(
+        gateway_output(&first).contains(&format!("data directory: {data} (server.data_dir")),
+        "{}",
+        gateway_output(&first)
+    );
+    assert!(!gateway_output(&first).contains(&warning), "{}", gateway_output(&first));
     let second = start().start().await;
-    assert!(told(&second).contains(&warning), "{}", told(&second));
+    assert!(gateway_output(&second).contains(&warning), "{}", gateway_output(&second));
     drop((first, second));
     let third = start().start().await;
-    assert!(!told(&third).contains(&warning), "the others have ended: {}", told(&third));
+    assert!(!gateway_output(&third).contains(&warning), "the others have ended: {}", gateway_output(&third));
     assert!(Path::new(&data).join("gateway.db").exists());
 }
 

@@ -1,7 +1,5 @@
 //! Broken and hostile upstreams: the rows U1 to U28 of tests/guarantees.md.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use gw_testkit::certificate::Certificate;
@@ -10,7 +8,7 @@ use gw_testkit::upstream::{Step, chat_body, chat_transcript, sse_data};
 use gw_testkit::{Answer, FakeUpstream, Launch, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, Differences, KEY, Setup, World, assert_error, chat, chat_with};
+use crate::harness::{BINARY, Differences, KEY, Setup, World, assert_error, chat, chat_with, compressed};
 use crate::streaming::chunks::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -429,21 +427,6 @@ async fn u22_unusual_statuses_and_versions() {
     world.chat_ok(&chat("acme/fast")).await;
 }
 
-fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut child = Command::new(program)
-        .arg("-c")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a packer");
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = bytes.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().expect("it ends");
-    writer.join().expect("the writer ends").expect("it reads");
-    output.stdout
-}
-
 #[tokio::test]
 async fn u23_compressed_bombs() {
     let world = impatient().await;
@@ -452,7 +435,7 @@ async fn u23_compressed_bombs() {
         Answer::full(
             200,
             &[("content-type", "application/json"), ("content-encoding", "gzip")],
-            packed("gzip", bytes),
+            compressed("gzip", bytes),
         )
     };
     world.upstream.enqueue(gzip(body.as_bytes()));

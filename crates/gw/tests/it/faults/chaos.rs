@@ -15,10 +15,9 @@ use gw_testkit::upstream::{Recorded, Step, chat_body, chat_transcript};
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 
-use crate::harness::{BINARY, Setup};
+use crate::harness::{BINARY, Setup, send_chat};
 
 const KEY: &str = "sk-chaos";
 const CLIENTS: usize = 24;
@@ -199,15 +198,8 @@ async fn behave_badly(
 
 async fn ask(addr: std::net::SocketAddr, user: &str, stream: bool, leaves: bool) -> Option<()> {
     let body = json!({ "model": "acme/plain", "user": user, "stream": stream, "max_tokens": 40,
-        "messages": [{ "role": "user", "content": "Hello" }] })
-    .to_string();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut socket = TcpStream::connect(addr).await.ok()?;
-    socket.write_all(format!("{head}{body}").as_bytes()).await.ok()?;
+        "messages": [{ "role": "user", "content": "Hello" }] });
+    let mut socket = send_chat(addr, &body).await?;
     if leaves {
         let mut some = [0; 64];
         let reading = socket.read(&mut some);

@@ -74,7 +74,7 @@ async fn until_metric(gateway: &Gateway, name: &str, holds: impl Fn(f64) -> bool
 }
 
 /// The number of log lines with this message.
-pub(crate) fn said(gateway: &Gateway, what: &str) -> usize {
+pub(crate) fn count_log_lines(gateway: &Gateway, what: &str) -> usize {
     let lines = gateway.logs();
     lines.iter().filter(|line| line["message"].as_str().is_some_and(|text| text.contains(what))).count()
 }
@@ -228,10 +228,10 @@ async fn s02_disk_full() {
     until_metric(&world.gateway, "gateway_journal_unwritten", |lines| lines >= before + 50.0).await;
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting >= 50.0).await;
     eventually("the log says it", || {
-        (said(&world.gateway, "the ledger cannot be written") == 1).then_some(())
+        (count_log_lines(&world.gateway, "the ledger cannot be written") == 1).then_some(())
     })
     .await;
-    assert_eq!(said(&world.gateway, "the journal cannot be written"), 1, "once");
+    assert_eq!(count_log_lines(&world.gateway, "the journal cannot be written"), 1, "once");
     let admin = world.gateway.client().with_key(ADMIN);
     let refused = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": "k" })).await;
     assert_error("a change", &refused, 503, "server_error", "store_unavailable");
@@ -252,8 +252,8 @@ async fn s02_disk_full() {
         unwritten,
         "the journal is written again"
     );
-    assert_eq!(said(&world.gateway, "the ledger cannot be written"), 1, "once");
-    assert_eq!(said(&world.gateway, "the ledger can be written again"), 1);
+    assert_eq!(count_log_lines(&world.gateway, "the ledger cannot be written"), 1, "once");
+    assert_eq!(count_log_lines(&world.gateway, "the ledger can be written again"), 1);
     let made = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": "k" })).await;
     assert_eq!(made.status, 201, "{}", made.text());
     let verdict: String =

@@ -1,15 +1,14 @@
 //! Hostile and broken clients: the rows C1 to C32 of tests/guarantees.md.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, chat_transcript, sse_data};
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Response, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{Differences, KEY, Setup, assert_error, assert_invalid, chat, chat_with, world};
+use crate::harness::{
+    Differences, KEY, Setup, assert_error, assert_invalid, chat, chat_with, compressed, world,
+};
 use crate::providers::{all_with, plain_words, targets};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -322,23 +321,11 @@ async fn c12_numbers_of_every_kind() {
     rows.finish();
 }
 
-/// Compresses with the system's program, so that the test does not rely on the gateway's library.
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut child =
-        Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = bytes.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().expect("gzip ends");
-    writer.join().expect("the writer ends").expect("gzip reads");
-    output.stdout
-}
-
 #[tokio::test]
 async fn c13_compressed_bodies_and_bombs() {
     let world = Setup { server: "body_limit_mib = 1", ..Setup::default() }.start().await;
     let body = chat("acme/fast").to_string();
-    let packed = gzip(body.as_bytes());
+    let packed = compressed("gzip", body.as_bytes());
     let send = |encoding: &'static str, bytes: Vec<u8>| {
         let client = world.client.with_header("content-encoding", encoding);
         async move { client.post_bytes(CHAT, &bytes).await }
@@ -353,7 +340,7 @@ async fn c13_compressed_bodies_and_bombs() {
         assert_error(encoding, &answer, 415, "invalid_request_error", "unsupported_media_type");
     }
     let rss = world.gateway.rss_kib();
-    let bomb = gzip(&vec![b' '; 64 << 20]);
+    let bomb = compressed("gzip", &vec![b' '; 64 << 20]);
     assert!(bomb.len() < 1 << 20, "the bomb itself is within the limit");
     let answer = send("gzip", bomb).await;
     assert_error("bomb", &answer, 413, "invalid_request_error", "request_too_large");
@@ -488,10 +475,10 @@ async fn c21_fields_that_try_to_steer_the_gateway_are_inert() {
         json!({ "host": "evil.example", "timeout": 1, "Model": "beta/fast", "MODEL": "beta/fast",
                 "stream_options": { "include_usage": true } }),
     );
-    let steering = json!({ "api_base": evil, "base_url": evil, "api_key": "stolen", "headers": { "x-evil": "1" },
+    let overrides = json!({ "api_base": evil, "base_url": evil, "api_key": "stolen", "headers": { "x-evil": "1" },
         "extra_headers": { "authorization": "Bearer stolen" }, "extra_body": { "model": "evil" },
         "user_config": { "api_base": evil }, "custom_llm_provider": "evil", "proxy": evil });
-    for (name, value) in steering.as_object().expect("members") {
+    for (name, value) in overrides.as_object().expect("members") {
         let answer = world.chat(&chat_with("acme/fast", json!({ name: value }))).await;
         assert_error(name, &answer, 400, "invalid_request_error", "unsupported_value");
     }

@@ -14,7 +14,7 @@ const CHAT: &str = "/v1/chat/completions";
 const TOKEN: i128 = 1_000_000_000;
 
 /// Sends a request and disconnects while its upstream is silent; gives its row, or the status of an answer without any call.
-async fn leave(
+async fn send_and_disconnect(
     gateway: &Gateway,
     upstream: &FakeUpstream,
     path: &'static str,
@@ -134,7 +134,7 @@ async fn hanging_up_costs_what_the_upstream_was_sent() {
         for (kind, mut body) in kinds("See") {
             body["model"] = json!(model);
             body["max_tokens"] = json!(50);
-            let row = match leave(&gateway, upstream, CHAT, body, count + 1).await {
+            let row = match send_and_disconnect(&gateway, upstream, CHAT, body, count + 1).await {
                 Ok(row) => row,
                 Err(status) => {
                     assert_eq!(status, 400, "{api} {kind}");

@@ -108,7 +108,7 @@ async fn start(config: &str, data: &Path) -> Gateway {
 }
 
 /// Sends all requests at one time; gives the tasks, to be aborted, once the upstreams have every call.
-async fn leave(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) -> JoinSet<()> {
+async fn start_all(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) -> JoinSet<()> {
     let before: Vec<usize> = upstreams.iter().map(FakeUpstream::hits).collect();
     let (mut asking, mut wanted) = (JoinSet::new(), before);
     for case in cases {
@@ -129,7 +129,7 @@ async fn leave(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) 
 }
 
 /// Sends all requests at one time and waits for their answers.
-async fn finish(gateway: &Gateway, cases: Vec<Case>, status: u16) {
+async fn finish_all(gateway: &Gateway, cases: Vec<Case>, status: u16) {
     let mut asking = JoinSet::new();
     for case in cases {
         let client = gateway.client().with_key(KEY);
@@ -173,16 +173,16 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
         gateway.client().with_key(KEY).post_json(CHAT, &rich).await.ok();
     }
     for ending in [LEFT, HEDGED, DIVIDED] {
-        leave(&gateway, &upstreams, cases(ending)).await.shutdown().await;
+        start_all(&gateway, &upstreams, cases(ending)).await.shutdown().await;
     }
     for (ending, status) in [(TORN, 502), (REFUSED, 502), (TOLD, 200)] {
-        finish(&gateway, cases(ending), status).await;
+        finish_all(&gateway, cases(ending), status).await;
     }
     let count = cases(LEFT).len();
     by_user(data.path(), RICH_CALLS + 6 * count).await;
     let under_way = (
-        leave(&gateway, &upstreams, cases(KILLED)).await,
-        leave(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
+        start_all(&gateway, &upstreams, cases(KILLED)).await,
+        start_all(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
     );
     let _ = gateway.stop();
     drop(under_way);

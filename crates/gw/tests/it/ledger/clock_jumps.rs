@@ -12,7 +12,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Faketime, Gateway, Launch};
 
 use crate::admin::usage::CONFIG;
-use crate::faults::failing_stores::{metric, said};
+use crate::faults::failing_stores::{count_log_lines, metric};
 use crate::harness::{ADMIN, BINARY, chat, logged};
 
 const HOUR: i64 = 3_600_000;
@@ -85,7 +85,7 @@ async fn a_year_ahead(url: &str) {
     // A start with the right clock stores the time of its use.
     let gateway = launch(data.path(), url).start().await;
     assert_eq!(metric(&gateway, "gateway_clock_held").await, 0.0);
-    assert_eq!(said(&gateway, WARNING), 0);
+    assert_eq!(count_log_lines(&gateway, WARNING), 0);
     drop(gateway);
     let store = Store::open_url(url).await.expect("the store");
     let before = now() - 2 * HOUR;
@@ -102,8 +102,8 @@ async fn a_year_ahead(url: &str) {
     for _ in 0..2 {
         let gateway = time.apply(launch(data.path(), url)).start().await;
         assert_eq!(metric(&gateway, "gateway_clock_held").await, 1.0);
-        assert_eq!(said(&gateway, WARNING), 1);
-        assert_eq!(said(&gateway, "the clock is 365 days ahead of"), 1);
+        assert_eq!(count_log_lines(&gateway, WARNING), 1);
+        assert_eq!(count_log_lines(&gateway, "the clock is 365 days ahead of"), 1);
         assert_eq!(counted(&store, &entries).await, (all, rows.len(), all as u64));
         // A row with this clock does not confirm the clock for the next start.
         let admin = gateway.client().with_key(ADMIN);

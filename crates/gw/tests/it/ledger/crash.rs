@@ -12,10 +12,9 @@ use gw_store::ledger::{Entry, Filter};
 use gw_testkit::upstream::{Recorded, default_answer};
 use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt;
 
-use crate::harness::{BINARY, KEY, Setup};
+use crate::harness::{BINARY, Setup, send_chat};
 
 /// Requests in flight when the process is killed.
 const IN_FLIGHT: usize = 50;
@@ -101,15 +100,8 @@ impl Load {
 /// Sends one request; gives the request id of a complete answer, or `None` when the gateway is gone.
 async fn ask(addr: SocketAddr, user: &str, stream: bool) -> Option<String> {
     let body = json!({ "model": "acme/fast", "user": user, "stream": stream,
-        "messages": [{ "role": "user", "content": "Hello" }] })
-    .to_string();
-    let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut socket = TcpStream::connect(addr).await.ok()?;
-    socket.write_all(format!("{head}{body}").as_bytes()).await.ok()?;
+        "messages": [{ "role": "user", "content": "Hello" }] });
+    let mut socket = send_chat(addr, &body).await?;
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).await.ok()?;
     let answer = String::from_utf8(answer).ok()?;

@@ -7,7 +7,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{FakeUpstream, Gateway, Launch};
 use sqlx::Row;
 
-use crate::faults::failing_stores::{metric, open, run, said};
+use crate::faults::failing_stores::{count_log_lines, metric, open, run};
 use crate::harness::{BINARY, KEY, Setup, chat};
 
 /// The number of requests in the journal of the reported damage.
@@ -78,10 +78,14 @@ async fn assert_kept(what: &str, original: &str, damaged: &[u8], ids: &[String],
     assert_eq!(found.len(), CHATS - lost, "{what}: rows");
     assert!(metric(&gateway, "gateway_journal_unreadable_total").await >= 1.0, "{what}");
     assert_eq!(metric(&gateway, "gateway_journal_set_aside").await, 1.0, "{what}");
-    assert_eq!(said(&gateway, "a journal is damaged in"), 1, "{what}");
-    assert_eq!(said(&gateway, &format!("{} requests could be read from it", found.len())), 1, "{what}");
+    assert_eq!(count_log_lines(&gateway, "a journal is damaged in"), 1, "{what}");
+    assert_eq!(
+        count_log_lines(&gateway, &format!("{} requests could be read from it", found.len())),
+        1,
+        "{what}"
+    );
     let kept = journal.join("left.journal.damaged");
-    assert_eq!(said(&gateway, &kept.to_string_lossy()), 1, "{what}");
+    assert_eq!(count_log_lines(&gateway, &kept.to_string_lossy()), 1, "{what}");
     assert!(std::fs::read(&kept).expect("it is kept") == damaged, "{what}: it is kept as it was");
     assert!(!segment.exists(), "{what}");
     use std::os::unix::fs::PermissionsExt;
@@ -91,7 +95,7 @@ async fn assert_kept(what: &str, original: &str, damaged: &[u8], ids: &[String],
     let gateway = start(data.path(), &upstream).await;
     assert_eq!(metric(&gateway, "gateway_journal_unreadable_total").await, 0.0, "{what}");
     assert_eq!(metric(&gateway, "gateway_journal_set_aside").await, 1.0, "{what}");
-    assert_eq!(said(&gateway, "a journal is damaged in"), 0, "{what}");
+    assert_eq!(count_log_lines(&gateway, "a journal is damaged in"), 0, "{what}");
 }
 
 #[tokio::test]

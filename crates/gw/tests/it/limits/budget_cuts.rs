@@ -4,26 +4,18 @@ use std::time::Duration;
 
 use gw_testkit::sse::chunks;
 use gw_testkit::upstream::{Recorded, Step, chat_body, chat_transcript};
-use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, eventually};
+use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 
 use crate::harness::{BINARY, KEY, Setup, World, assert_error};
 use crate::ledger::rows;
+use crate::limits::budgets::{client, key};
 
 const CHAT: &str = "/v1/chat/completions";
 /// `acme/plain` costs 1 and 2 USD per million tokens.
 const TOKEN: i128 = 1_000_000_000;
 /// Tokens that a stream may cost beyond its budget (docs/keys.md).
 const BEYOND: i128 = 100;
-
-fn key(more: &str) -> Setup {
-    let extra = format!("[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{more}\n");
-    Setup { extra, ..Setup::default() }
-}
-
-fn client(world: &World) -> Client {
-    world.gateway.client().with_key("sk-by")
-}
 
 fn stream() -> serde_json::Value {
     json!({ "model": "acme/plain", "stream": true, "stream_options": { "include_usage": true },

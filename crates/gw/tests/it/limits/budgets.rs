@@ -16,12 +16,13 @@ const COST: f64 = 0.000_02;
 /// A prompt token of `acme/plain`, in femto-USD.
 const TOKEN: i128 = 1_000_000_000;
 
-fn key(more: &str) -> Setup {
+/// A gateway with the key `sk-by`, with these lines in its entry.
+pub(crate) fn key(more: &str) -> Setup {
     let extra = format!("[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\n{more}\n");
     Setup { extra, ..Setup::default() }
 }
 
-fn client(world: &World) -> Client {
+pub(crate) fn client(world: &World) -> Client {
     world.gateway.client().with_key("sk-by")
 }
 
@@ -117,7 +118,7 @@ async fn what_was_set_aside_comes_back_whatever_happens() {
 }
 
 /// The row of the request whose client left.
-async fn left(world: &World) -> Entry {
+async fn disconnected_row(world: &World) -> Entry {
     let mut count = 1;
     loop {
         let found = rows(&world.gateway, count).await;
@@ -143,7 +144,7 @@ async fn c04_a_client_that_leaves_gives_back_what_it_did_not_use() {
     asking.abort();
     request.until_closed().await;
     // The ledger has the row once the reservation is settled: the ten tokens of the prompt are charged.
-    let row = left(&world).await;
+    let row = disconnected_row(&world).await;
     assert_eq!((row.tokens.prompt, row.tokens.completion, row.cost), (10, 0, 10 * TOKEN), "{row:?}");
     // The remaining 20 tokens' worth pays one request, and the next one is refused.
     client(&world).post_json(CHAT, &ask(5)).await.ok();

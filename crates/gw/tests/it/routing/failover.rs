@@ -37,7 +37,7 @@ async fn standing(world: &World, provider: &str, model: &str) -> String {
 }
 
 /// The attempts in a row of the ledger: models and statuses.
-pub(crate) fn tried(row: &Entry) -> Vec<(String, String)> {
+pub(crate) fn row_attempts(row: &Entry) -> Vec<(String, String)> {
     let gateway = json!({ "gateway": { "attempts": serde_json::to_value(&row.attempts).expect("JSON") } });
     attempts(&gateway)
 }
@@ -60,7 +60,7 @@ async fn assert_stream_moves_on(label: &str, world: &World, code: &str, failed: 
         count = found.len() + 1;
     };
     assert_eq!(
-        (row.status.as_str(), row.model.as_str(), tried(&row)),
+        (row.status.as_str(), row.model.as_str(), row_attempts(&row)),
         ("ok", "beta/spare", expected),
         "{label}"
     );
@@ -308,7 +308,7 @@ async fn u19_when_all_targets_fail_each_was_tried_once_and_one_error_is_told() {
     let found = rows(&world.gateway, 2).await;
     assert_eq!(found.len(), 2);
     for row in found {
-        assert_eq!((row.status.as_str(), tried(&row)), ("upstream_overloaded", pairs(&order)));
+        assert_eq!((row.status.as_str(), row_attempts(&row)), ("upstream_overloaded", pairs(&order)));
         // Targets that may have read the prompt of ten tokens are charged: the silent one and the one with an invalid answer. One has no price.
         let costs: Vec<i128> = row.attempts.iter().map(|attempt| attempt.cost).collect();
         assert_eq!(costs, [0, 10_000_000_000, 0, 3_000_000_000, 0], "{row:?}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, assert_error, chat, chat_with, with};
 use crate::ledger::rows;
-use crate::routing::failover::tried;
+use crate::routing::failover::row_attempts;
 use crate::routing::{attempts, fallback, pairs};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -88,7 +88,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
         let (input, output) = if row.model == "beta/fast" { BETA } else { ACME };
         let cost = 10 * input + 5 * output;
         served += cost;
-        if tried(row) == pairs(&[("acme/fast", "ok")]) {
+        if row_attempts(row) == pairs(&[("acme/fast", "ok")]) {
             assert_eq!(row.cost, cost);
             continue;
         }
@@ -172,7 +172,7 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     world.second.last().until_closed().await;
     assert_eq!(world.second.hits(), 1, "nobody else is asked");
     let row = rows(&world.gateway, 1).await.remove(0);
-    assert_eq!(tried(&row), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "invalid_request")]));
+    assert_eq!(row_attempts(&row), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "invalid_request")]));
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");
     // A refusal by the second target does not end the first attempt.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
@@ -198,7 +198,7 @@ async fn a_client_that_leaves_a_hedged_request_has_caused_both_calls() {
     let prompt = i128::from(row.tokens.prompt);
     assert_eq!(row.cost, prompt * (ACME.0 + BETA.0), "both have had the prompt: {row:?}");
     let code = "client_closed_request";
-    assert_eq!(tried(&row), pairs(&[("beta/fast", code), ("acme/fast", code)]));
+    assert_eq!(row_attempts(&row), pairs(&[("beta/fast", code), ("acme/fast", code)]));
 }
 
 #[tokio::test]

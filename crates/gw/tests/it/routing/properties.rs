@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{LIMITED, Setup, World, chat, with};
 use crate::ledger::rows;
-use crate::routing::failover::tried;
+use crate::routing::failover::row_attempts;
 use crate::routing::strategies::THREE;
 
 const REQUESTS: usize = 300;
@@ -158,7 +158,7 @@ fn check_answer(case: &Case, answer: &Response) {
 
 fn check_row(case: &Case, row: &Entry) {
     let told = format!("{} -> {row:?}", case.body);
-    let tried = tried(row);
+    let tried = row_attempts(row);
     assert!(tried.len() <= MAX_ATTEMPTS, "{told}");
     let models: BTreeSet<&str> = tried.iter().map(|(model, _)| model.as_str()).collect();
     for model in &models {
@@ -213,7 +213,7 @@ async fn a_route_asks_only_who_may_serve_each_once_and_never_dearer_unasked() {
     let (mut calls, mut given_up, mut served, mut several) = (0, 0, 0, 0);
     for row in &found {
         check_row(&cases[&row.request_id], row);
-        let tried = tried(row);
+        let tried = row_attempts(row);
         calls += tried.iter().filter(|(model, _)| !model.starts_with("demo/")).count();
         given_up += tried.iter().filter(|(_, status)| status == "cancelled").count();
         served += usize::from(row.status == "ok");

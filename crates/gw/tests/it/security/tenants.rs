@@ -7,6 +7,7 @@ use gw_testkit::{Client, Response};
 use serde_json::{Value, json};
 
 use crate::admin::keys::create;
+use crate::cache::cache_result;
 use crate::cache::scope::{Tenants, tenants};
 use crate::harness::{ADMIN, LIMITED, World, assert_error, chat_with, logged, with, world};
 
@@ -18,10 +19,6 @@ fn said_by_a(more: Value) -> Value {
     let body = json!({ "messages": [{ "role": "user", "content": CANARY }], "cache": { "enabled": true },
         "user": CANARY, "metadata": { "case": CANARY } });
     with(chat_with("acme/fast", body), more)
-}
-
-fn what(answer: &Response) -> &str {
-    answer.header("x-gateway-cache").unwrap_or("none")
 }
 
 /// `a` sends a request of each kind; gives their ids.
@@ -129,7 +126,7 @@ async fn t06_ids_of_another_tenant_are_like_ids_of_nobody() {
         }
     }
     // No request changed anything.
-    assert_eq!(what(&a.post_json(PATH, &said_by_a(json!({}))).await.ok()), "HIT");
+    assert_eq!(cache_result(&a.post_json(PATH, &said_by_a(json!({}))).await.ok()), "HIT");
     within("what was said is still there", async {
         let holds =
             |row: &Value| row["payload"]["request"].as_str().is_some_and(|said| said.contains(CANARY));
@@ -162,10 +159,14 @@ async fn t06_no_header_or_member_makes_a_request_another_tenants() {
         ("cache-control", "only-if-cached, max-stale=99999"),
     ] {
         let body = said_by_a(json!({ "messages": [{ "role": "user", "content": name }] }));
-        assert_eq!(what(&a.with_header(name, value).post_json(PATH, &body).await.ok()), "MISS", "{name}");
-        assert_eq!(what(&a.post_json(PATH, &body).await.ok()), "HIT", "{name}");
+        assert_eq!(
+            cache_result(&a.with_header(name, value).post_json(PATH, &body).await.ok()),
+            "MISS",
+            "{name}"
+        );
+        assert_eq!(cache_result(&a.post_json(PATH, &body).await.ok()), "HIT", "{name}");
         let answer = b.with_header(name, value).post_json(PATH, &body).await.ok();
-        assert_eq!(what(&answer), "MISS", "{name}");
+        assert_eq!(cache_result(&answer), "MISS", "{name}");
         let id = answer.header("x-request-id").expect("an id");
         assert_ne!(id, request, "{name}");
         assert_eq!(logged(&admin, id).await["key"], b_id(&admin).await, "{name}");
@@ -173,7 +174,7 @@ async fn t06_no_header_or_member_makes_a_request_another_tenants() {
     for more in [json!({ "key": key }), json!({ "team": "team-of-a" }), json!({ "request_id": request })] {
         let before = world.upstream.hits();
         let answer = b.post_json(PATH, &said_by_a(more.clone())).await.ok();
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
+        assert_eq!((cache_result(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
     }
 }
 
@@ -190,7 +191,7 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
     // Both tenants send one question twice, so that each has a cache hit.
     for (n, client) in [&a, &b, &a, &b, &b].into_iter().enumerate() {
         let answer = client.post_json(PATH, &said_by_a(json!({}))).await.ok();
-        assert_eq!(what(&answer), if n < 2 { "MISS" } else { "HIT" });
+        assert_eq!(cache_result(&answer), if n < 2 { "MISS" } else { "HIT" });
         let id = answer.header("x-request-id").expect("an id").to_owned();
         let (row, line) = (logged(&admin, &id).await, world.gateway.log_of(&id).await);
         let is_b = std::ptr::eq(client, &b);

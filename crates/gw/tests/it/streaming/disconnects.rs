@@ -24,7 +24,14 @@ fn times() -> usize {
 }
 
 /// Sends the first `sent` bytes of a streamed chat, reads `read` bytes of its answer, and disconnects.
-async fn leave(gateway: &Gateway, key: &str, user: &str, sent: Option<usize>, read: usize, reset: bool) {
+async fn send_and_disconnect(
+    gateway: &Gateway,
+    key: &str,
+    user: &str,
+    sent: Option<usize>,
+    read: usize,
+    reset: bool,
+) {
     let body = json!({ "model": "acme/plain", "user": user, "stream": true, "max_tokens": 5,
         "messages": [{ "role": "user", "content": "Hello!" }] })
     .to_string();
@@ -91,15 +98,15 @@ async fn c02_a_client_that_leaves_at_any_moment_is_one_row_and_nothing_stays_set
     .await;
     world.upstream.respond_with(endless);
     for first in (0..times()).step_by(AT_ONCE) {
-        let leaving =
-            (first..first + AT_ONCE).map(|number| {
-                // From the first byte of the head to some way into the content.
-                let read = (number * 97) % 1_400 + 1;
-                let (world, key) = (&world, &key);
-                async move {
-                    leave(&world.gateway, key, &format!("u-{number}"), None, read, number % 2 == 0).await
-                }
-            });
+        let leaving = (first..first + AT_ONCE).map(|number| {
+            // From the first byte of the head to some way into the content.
+            let read = (number * 97) % 1_400 + 1;
+            let (world, key) = (&world, &key);
+            async move {
+                send_and_disconnect(&world.gateway, key, &format!("u-{number}"), None, read, number % 2 == 0)
+                    .await
+            }
+        });
         futures_util::future::join_all(leaving).await;
     }
     for request in world.upstream.requests() {
@@ -144,7 +151,7 @@ async fn c04_a_client_that_leaves_while_sending_costs_nothing() {
     )
     .await;
     for number in 0..100_usize {
-        leave(&world.gateway, &key, "u", Some(number * 2 + 20), 0, number % 2 == 0).await;
+        send_and_disconnect(&world.gateway, &key, "u", Some(number * 2 + 20), 0, number % 2 == 0).await;
     }
     until_idle(&world).await;
     // All thirty permits are free again.

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use gw_testkit::{Client, Gateway};
 use serde_json::{Value, json};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::harness::{KEY, chat_with, serve};
+use crate::harness::{KEY, chat_with, compressed, serve};
 use crate::providers::dialects::frame;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -85,17 +84,6 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut child =
-        Command::new("gzip").arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("gzip");
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = bytes.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().expect("gzip ends");
-    writer.join().expect("the writer ends").expect("gzip reads");
-    output.stdout
-}
-
 /// Upstreams that never pause, one for each shape, at `/s<index>`. They run in threads, independent of the test.
 pub(crate) struct Flood {
     addr: SocketAddr,
@@ -152,7 +140,8 @@ fn answer(shape: &Shape) -> (Vec<u8>, Vec<u8>) {
     if !shape.first.is_empty() {
         head.extend(chunk(&shape.first));
     }
-    let unit = if packed { chunk(&gzip(&b":\n\n".repeat(100_000))) } else { chunk(&shape.again) };
+    let unit =
+        if packed { chunk(&compressed("gzip", &b":\n\n".repeat(100_000))) } else { chunk(&shape.again) };
     let times = (64 * 1024 / unit.len()).max(1);
     (head, unit.repeat(times))
 }
