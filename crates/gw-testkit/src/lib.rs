@@ -14,6 +14,7 @@ pub mod client;
 pub mod faketime;
 mod files;
 pub mod gateway;
+mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;

@@ -4,7 +4,7 @@
 //! separate server that a test may stop, freeze and kill.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::ports::lasting_port;
 
 /// The user of every database.
 pub const USER: &str = "gateway";
@@ -50,7 +52,7 @@ impl Postgres {
         }
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("its mode");
         let mut server =
-            Self { binaries, directory, port: free_port(), watchdog: None, databases: AtomicU32::new(0) };
+            Self { binaries, directory, port: lasting_port(), watchdog: None, databases: AtomicU32::new(0) };
         let password =
             std::env::temp_dir().join(format!("gw-postgres-{}-{}", std::process::id(), server.port));
         std::fs::write(&password, PASSWORD).expect("a file for the password");
@@ -229,7 +231,7 @@ impl PgBouncer {
             .find(|path| path.exists());
         let program = program.expect("PgBouncer is not installed: run ./test, which installs it");
         let directory = tempfile::Builder::new().prefix("gw-pgbouncer-").tempdir().expect("a directory");
-        let port = free_port();
+        let port = lasting_port();
         let users = directory.path().join("users.txt");
         std::fs::write(&users, format!("\"{USER}\" \"{PASSWORD}\"\n")).expect("a list of users");
         let settings = directory.path().join("pgbouncer.ini");
@@ -321,9 +323,4 @@ fn as_postgres(program: impl AsRef<std::ffi::OsStr>) -> Command {
 fn succeeded(what: &str, output: std::io::Result<Output>) {
     let output = output.expect("it can be executed");
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
 }

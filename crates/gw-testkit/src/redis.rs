@@ -1,13 +1,13 @@
 //! A real `redis-server` for one test, on a free loopback port, without persistence. It ends with the test.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::ports::lasting_port;
 use crate::wait::DEADLINE;
 
 /// A script that starts the server, prints its process id, and kills it when the test's end of the pipe closes.
@@ -41,8 +41,7 @@ impl Redis {
         let mut redis = Self { port: 0, options, server: None, directory };
         for _ in 0..10 {
             // Another process may take the port meanwhile; then the next attempt uses another one.
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            redis.port = free.expect("a free port").port();
+            redis.port = lasting_port();
             if redis.launch().await {
                 return redis;
             }

@@ -125,10 +125,10 @@ pub(crate) fn compressed(program: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a chat on its own connection, which closes after the answer; `None` when the gateway is gone.
-pub(crate) async fn send_chat(addr: SocketAddr, body: &Value) -> Option<TcpStream> {
+pub(crate) async fn send_chat(addr: SocketAddr, key: &str, body: &Value) -> Option<TcpStream> {
     let body = body.to_string();
     let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\nconnection: close\r\n\
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );

@@ -82,7 +82,11 @@ async fn fallbacks_are_tried_in_the_clients_order() {
     let expected =
         [("acme/fast", "upstream_overloaded"), ("acme/plain", "upstream_overloaded"), ("beta/spare", "ok")];
     assert_eq!(attempts(&body), pairs(&expected), "own model removed, others once");
-    assert_eq!(body["usage"]["cost_usd"], json!((10.0 * 3.0 + 5.0 * 15.0) / 1e6), "billed as what served");
+    assert_eq!(
+        body["usage"]["cost_usd"],
+        json!((10.0 * 3.0 + 5.0 * 15.0) / 1e6),
+        "the price of the serving model"
+    );
 }
 
 #[tokio::test]
@@ -92,8 +96,12 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
     let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
     body["max_tokens"] = json!(5000);
     world.chat_ok(&body).await;
-    assert_eq!(world.upstream.last().json()["max_tokens"], 5000, "the requested model gets what was asked");
-    assert_eq!(world.second.last().json()["max_tokens"], 100, "the fallback what it can");
+    assert_eq!(
+        world.upstream.last().json()["max_tokens"],
+        5000,
+        "the requested model gets the requested limit"
+    );
+    assert_eq!(world.second.last().json()["max_tokens"], 100, "the fallback gets its own limit");
 }
 
 #[tokio::test]

@@ -78,14 +78,14 @@ async fn a_key_is_made_used_narrowed_rotated_and_revoked() {
         assert_eq!(
             status(&world.gateway, &first, "acme/fast").await.0,
             200,
-            "in force when its answer is there"
+            "in force as soon as it is answered"
         );
 
         let narrowed =
             ask(&admin, "PATCH", &path(&key), &json!({ "models": ["acme/plain"], "budget_usd": null })).await;
         let narrowed = narrowed.ok().json();
         assert_eq!((&narrowed["budget_usd"], &narrowed["budget"]), (&Value::Null, &Value::Null));
-        assert_eq!(narrowed["name"], "search", "what is absent stays");
+        assert_eq!(narrowed["name"], "search", "absent members stay unchanged");
         assert!(narrowed.get("key").is_none(), "the secret is shown once");
         assert_eq!(status(&world.gateway, &first, "acme/fast").await, (403, "model_not_allowed".to_owned()));
         assert_eq!(status(&world.gateway, &first, "acme/plain").await.0, 200);
@@ -116,7 +116,7 @@ async fn a_key_is_made_used_narrowed_rotated_and_revoked() {
         assert!(revoked["revoked_at"].is_string(), "{revoked}");
         assert_eq!(status(&world.gateway, &third, "acme/plain").await, (401, "invalid_api_key".to_owned()));
         let again = admin.send("DELETE", &path(&key), None, None).await.ok().json();
-        assert_eq!(again["revoked_at"], revoked["revoked_at"], "once more changes nothing");
+        assert_eq!(again["revoked_at"], revoked["revoked_at"], "a second call changes nothing");
         for (method, path, body) in [
             ("PATCH", path(&key), json!({ "name": "x" })),
             ("POST", format!("{}/rotate", path(&key)), json!({})),

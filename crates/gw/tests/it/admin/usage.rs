@@ -149,7 +149,7 @@ async fn usage_is_grouped_by_everything_it_can_be_grouped_by() {
         let report = usage(&admin, "by=hour").await;
         let hours = ["2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z", "2026-11-22T09:00:00Z"];
         assert_eq!(counts(&report, "hour"), [(Some(hours[0]), 3), (Some(hours[1]), 4), (Some(hours[2]), 3)]);
-        assert_eq!(usage(&admin, "").await, usage(&admin, "by=day").await, "by day unless said otherwise");
+        assert_eq!(usage(&admin, "").await, usage(&admin, "by=day").await, "the default is by day");
         assert_eq!(report["total"]["requests"], 10);
     }
 }

@@ -107,7 +107,7 @@ async fn members_that_every_batch_repeats_are_bounded() {
                    each of the 11 calls repeats the 3145759 bytes of the members beside 'input'. Expected at most 33554432 \
                    bytes in all of them together.";
     assert_eq!(answer.json()["error"]["message"], message);
-    assert_eq!(world.upstream.hits(), hits, "nothing is sent");
+    assert_eq!(world.upstream.hits(), hits, "no request is sent");
 }
 
 #[tokio::test]

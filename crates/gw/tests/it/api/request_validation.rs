@@ -33,7 +33,7 @@ async fn misspelled_members_of_routing_and_cache_are_refused_with_the_nearest_na
             assert!(answer.message().ends_with(nearest), "{path}: {}", answer.message());
         }
     }
-    assert_eq!(world.upstream.hits() + world.second.hits(), 0, "nothing was sent");
+    assert_eq!(world.upstream.hits() + world.second.hits(), 0, "no request was sent");
     // Embeddings ignore the members `routing` and `cache`.
     let vectors = json!({ "model": "acme/embed", "input": "Hello", "routing": { "stategy": 1 } });
     world.client.post_json("/v1/embeddings", &vectors).await.ok();

@@ -223,7 +223,7 @@ async fn cache_control_is_heard() {
     let (nothing, body) =
         (world.client.with_header("cache-control", "no-store"), text(json!({ "prompt": "x" })));
     assert_eq!(cache_result(&ask(&nothing, &body).await.ok()), "BYPASS");
-    assert_eq!(cache_result(&ask(&world.client, &body).await.ok()), "MISS", "it left nothing");
+    assert_eq!(cache_result(&ask(&world.client, &body).await.ok()), "MISS", "the cache stored nothing");
 }
 
 #[tokio::test]

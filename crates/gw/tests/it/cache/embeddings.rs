@@ -102,7 +102,7 @@ async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
         (Some("acme/embed"), Some("acme"))
     );
     assert_eq!(world.upstream.hits(), 2);
-    assert_eq!(sent(&world.upstream), json!(["two", "four"]), "what is missing, once, in its order");
+    assert_eq!(sent(&world.upstream), json!(["two", "four"]), "the missing inputs, once, in order");
     assert_eq!(world.upstream.last().json()["user"], "u");
     let document = part.json();
     assert_eq!((&document["model"], &document["object"]), (&json!("embed-2"), &json!("list")));
@@ -125,7 +125,7 @@ async fn of_a_batch_only_those_inputs_are_asked_for_that_are_not_there() {
     };
     let (one, two, three, four) =
         (each("one").await, each("two").await, each("three").await, each("four").await);
-    assert_eq!((one + three, two + four), (17, 15), "nothing is lost of what was told");
+    assert_eq!((one + three, two + four), (17, 15), "all reported tokens are counted");
     assert_eq!(tokens, 2 * one + 2 * two + three + four);
     assert_eq!(world.upstream.hits(), 2);
 }
@@ -212,7 +212,7 @@ async fn a_part_costs_what_was_asked_for_and_the_rest_is_saved() {
     let near = |one: f64, other: f64| assert!((one - other).abs() < 1e-18, "{one} {other}");
     near(cost(&first), of_nine);
     near(cost(&part), of_five);
-    assert_eq!(part.json()["usage"]["prompt_tokens"], 23, "the same input twice counts twice, as for others");
+    assert_eq!(part.json()["usage"]["prompt_tokens"], 23, "a repeated input counts twice");
     let row = logged(&admin, part.header("x-request-id").unwrap()).await;
     near(row["cost_usd"].as_f64().unwrap(), of_five);
     near(row["saved_usd"].as_f64().unwrap(), of_nine);
@@ -286,7 +286,11 @@ async fn cache_control_is_heard() {
     }
     let nothing = world.client.with_header("cache-control", "no-store");
     assert_eq!(cache_result(&ask(&nothing, &embed(&json!("c"))).await.ok()), "BYPASS");
-    assert_eq!(cache_result(&ask(&world.client, &embed(&json!("c"))).await.ok()), "MISS", "it left nothing");
+    assert_eq!(
+        cache_result(&ask(&world.client, &embed(&json!("c"))).await.ok()),
+        "MISS",
+        "the cache stored nothing"
+    );
     assert_eq!(figures(&world).await["bypassed"], 2);
 }
 

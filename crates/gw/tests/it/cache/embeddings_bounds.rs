@@ -108,7 +108,7 @@ async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_
     assert_eq!(cache_result(&ask(&world.client, &base64(&["a"])).await.ok()), "HIT");
     drop(wires);
     world.upstream.always(vectors_answer("embed-2", &json!([1.5, 2.5]), 2_000, 7));
-    within("there is room again", async {
+    within("the permits are free again", async {
         while cache_result(&ask(&world.client, &body).await.ok()) != "HIT" {}
     })
     .await;
@@ -163,7 +163,7 @@ async fn what_is_asked_for_anew_is_set_aside_before_it_is_asked_for() {
     world.upstream.enqueue(vectors_answer("embed-3", &numbers, 1, 5));
     let refused = ask(&client, &embed(&json!([long, "b"]))).await;
     assert_error("budget", &refused, 429, "insufficient_quota", "insufficient_quota");
-    assert_eq!(world.upstream.hits(), 2, "only what had been set aside was spent");
+    assert_eq!(world.upstream.hits(), 2, "only the reserved amount was spent");
     let row = logged(&world.client.with_key(ADMIN), refused.header("x-request-id").unwrap()).await;
     assert!(
         (row["cost_usd"].as_f64().unwrap() - 5.0 * TOKEN).abs() < 1e-18,

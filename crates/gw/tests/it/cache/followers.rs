@@ -137,7 +137,7 @@ async fn a_purge_ends_no_call_and_what_it_brings_is_not_kept() {
     world.upstream.enqueue(Answer::json(200, &chat_body("m", "new")));
     let ask = async || world.client.post_json(PATH, &cached(json!({}))).await.ok();
     let anew = ask().await;
-    assert_eq!((cache_result(&anew), world.upstream.hits()), ("MISS", 2), "nobody joins what was purged");
+    assert_eq!((cache_result(&anew), world.upstream.hits()), ("MISS", 2), "no request joins a purged call");
     more.fire();
     for frames in [remaining_frames(leader).await, remaining_frames(follower).await] {
         assert_eq!(text_of(&frames, 0), "old");
@@ -191,7 +191,7 @@ async fn clients_that_do_not_read_hold_up_nobody_and_are_told_what_they_missed()
         more.fire();
         for (stream, frames) in [&mut leader, &mut follower] {
             for _ in 0..PIECES {
-                frames.push(within("who reads is not held up", stream.data()).await.expect("a piece"));
+                frames.push(within("a fast reader is not delayed", stream.data()).await.expect("a piece"));
             }
         }
     }

@@ -122,7 +122,7 @@ pub(crate) async fn remaining_frames((mut stream, mut frames): (Stream, Vec<Stri
 /// Waits until this many requests are in flight.
 pub(crate) async fn in_flight(world: &World, count: usize) {
     let admin = world.client.with_key(ADMIN);
-    within("all have come", async {
+    within("every request is in flight", async {
         loop {
             let text = admin.get("/metrics").await.text();
             let mut lines = text.lines();
@@ -154,7 +154,10 @@ async fn an_event_larger_than_upstreams_may_send_reaches_everybody() {
     let (led, followed) = tokio::join!(remaining_frames(leader), remaining_frames(follower));
     for frames in [led, followed] {
         assert_eq!(frames.last().map(String::as_str), Some("data: [DONE]\n\n"));
-        assert!(frames.iter().any(|frame| frame.len() > 1 << 20), "larger than what is read of upstreams");
+        assert!(
+            frames.iter().any(|frame| frame.len() > 1 << 20),
+            "larger than the read buffer for upstreams"
+        );
         assert!(text_of(&frames, 0) == format!("x{large}"), "all of it");
     }
     let kept = world.client.post_json(PATH, &cached(json!({}))).await.ok();

@@ -82,7 +82,7 @@ fn explain_reads_standard_input_and_asks_as_a_key() {
     assert_eq!(
         models(&document(&output), "candidates"),
         ["demo/chat"],
-        "the demo is on when there is nobody else"
+        "the demo is on when no other provider is configured"
     );
 
     let request = chat("plain").to_string();
@@ -123,7 +123,7 @@ async fn explain_of_a_running_gateway_is_its_own_answer() {
     };
     let told = document(&ask(ADMIN, &["--json"]));
     assert_eq!(told["object"], "routing.explanation");
-    assert_eq!(told["candidates"][0]["samples"], 1, "it knows what was measured: {told}");
+    assert_eq!(told["candidates"][0]["samples"], 1, "the measurements are used: {told}");
     let table = stdout(&ask(ADMIN, &[]));
     assert!(table.contains("acme/fast") && !table.contains("uses no measurements"), "{table}");
     assert_eq!(ask(KEY, &[]).status.code(), Some(2), "not an admin");

@@ -199,7 +199,7 @@ async fn behave_badly(
 async fn ask(addr: std::net::SocketAddr, user: &str, stream: bool, leaves: bool) -> Option<()> {
     let body = json!({ "model": "acme/plain", "user": user, "stream": stream, "max_tokens": 40,
         "messages": [{ "role": "user", "content": "Hello" }] });
-    let mut socket = send_chat(addr, &body).await?;
+    let mut socket = send_chat(addr, KEY, &body).await?;
     if leaves {
         let mut some = [0; 64];
         let reading = socket.read(&mut some);

@@ -197,5 +197,5 @@ async fn c26_work_of_a_client_that_left_ends_and_does_not_hold_up_a_drain() {
     until_waiting(&client, |steps| steps == 0).await;
     gateway.sigterm();
     assert!(gateway.ended().await.success());
-    assert_eq!(upstream.hits(), 0, "nothing is sent for a client that is gone");
+    assert_eq!(upstream.hits(), 0, "no request of a disconnected client is sent");
 }

@@ -105,7 +105,7 @@ async fn s01_sqlite_locked_by_another_process() {
     admin.get("/admin/v1/usage?by=key").await.ok();
     let refused = change.await.expect("an answer");
     assert_error("a change", &refused, 503, "server_error", "store_unavailable");
-    assert_eq!(written(&mut reader).await.len(), 1, "nothing is written while it is locked");
+    assert_eq!(written(&mut reader).await.len(), 1, "no write while the store is locked");
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting == 31.0).await;
 
     // A change succeeds when the lock ends in time.
@@ -123,7 +123,7 @@ async fn s01_sqlite_locked_by_another_process() {
     assert_eq!(rows, ids);
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting == 0.0).await;
     let names = admin.get("/admin/v1/keys?name=too%20late").await.ok().json();
-    assert_eq!(names["data"].as_array().map(Vec::len), Some(0), "what was refused was not done");
+    assert_eq!(names["data"].as_array().map(Vec::len), Some(0), "a refused change has no effect");
     let lines = world.gateway.logs();
     assert!(!lines.iter().any(|line| line["status"] == 500), "{lines:?}");
 }

@@ -490,13 +490,13 @@ async fn c21_fields_that_try_to_steer_the_gateway_are_inert() {
         .with_header("x-forwarded-host", "evil.example");
     let answer = client.post_json(CHAT, &body).await.ok().json();
     assert_eq!(answer["gateway"]["model_used"], "acme/fast");
-    assert_eq!((world.second.hits(), world.second.connections()), (0, 0), "nobody else is called");
+    assert_eq!((world.second.hits(), world.second.connections()), (0, 0), "no other address is called");
     let sent = world.upstream.last();
     for name in ["x-evil", "x-portkey-custom-host", "api-base", "x-forwarded-host"] {
         assert_eq!(sent.header(name), None, "{name}");
     }
     assert_eq!(sent.header("host"), Some(world.upstream.addr.to_string().as_str()));
-    assert_eq!(sent.json()["model"], "fast-2026-01", "what the policy saw is what is sent");
+    assert_eq!(sent.json()["model"], "fast-2026-01", "the upstream gets the checked model");
 }
 
 #[tokio::test]

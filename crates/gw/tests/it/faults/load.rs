@@ -51,7 +51,7 @@ async fn answers_find_their_askers() {
         });
     }
     let ids: std::collections::BTreeSet<_> = clients.join_all().await.into_iter().flatten().collect();
-    assert_eq!(ids.len(), 200, "every request has an id of its own");
+    assert_eq!(ids.len(), 200, "every request has its own id");
 }
 
 /// The value of a metric without labels.

@@ -153,7 +153,7 @@ async fn c17_a_body_is_never_read_as_a_request() {
         chat("acme/fast")["messages"],
         "the chunks were read"
     );
-    assert!(wire.response().await.is_none(), "nothing after it is read on this connection");
+    assert!(wire.response().await.is_none(), "the connection ends after the answer");
     // A body is never read as a request, also where the answer comes before the body was read.
     for (path, kind, status) in
         [("/v1/unknown", "application/json", 404), (CHAT, "text/plain", 415), (CHAT, "application/json", 400)]
@@ -243,7 +243,7 @@ async fn c17_faults_in_chunks_are_refused() {
         wire.send(format!("{head}{fault}\r\nx\r\n0\r\n\r\n{smuggled}")).await;
         let answer = wire.response().await.map(|answer| (answer.status, answer.code()));
         rows.check(format!("{fault:?}"), answer, Some((400, "invalid_json".to_owned())));
-        assert!(wire.response().await.is_none(), "{fault:?}: nothing after a broken body is a request");
+        assert!(wire.response().await.is_none(), "{fault:?}: bytes after a broken body are no request");
     }
     rows.finish();
     assert_eq!(world.upstream.hits(), hits);

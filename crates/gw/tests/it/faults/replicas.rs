@@ -140,7 +140,7 @@ async fn r01_three_replicas_and_three_hundred_requests_never_spend_more_than_the
         replicas.key(json!({ "name": "b", "budget_usd": "0.002", "budget_period": "day" })).await;
     let served = at_once(&replicas, &key, 300).await;
     assert!((95..=100).contains(&served), "{served} of 100");
-    assert_eq!(replicas.upstream.hits(), served, "nothing was sent for those that were refused");
+    assert_eq!(replicas.upstream.hits(), served, "refused requests reach no upstream");
     let store = replicas.store().await;
     let filter = Filter { key_id: made["id"].as_str().map(str::to_owned), ..Filter::default() };
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -404,7 +404,7 @@ async fn a_key_whose_payloads_are_switched_on_is_heard_by_every_replica() {
     ask(&replicas.admin(0), "PATCH", &path, &json!({ "log_payloads": true })).await.ok();
     let client = replicas.client(1, &key);
     let store = replicas.store().await;
-    within("the other replica stores what it hears", Duration::from_secs(5), async || {
+    within("the other replica stores the result", Duration::from_secs(5), async || {
         let id =
             client.post_json(CHAT, &cheap()).await.ok().header("x-request-id").expect("an id").to_owned();
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -433,7 +433,7 @@ async fn a_circuit_that_opens_on_one_replica_is_open_on_the_others() {
         replicas.client(0, KEY).post_json(CHAT, &body).await;
     }
     assert_eq!(standing(0).await, "open");
-    within("the other one knows", Duration::from_secs(5), async || standing(1).await == "open").await;
+    within("the other replica knows", Duration::from_secs(5), async || standing(1).await == "open").await;
     // The gateway asks another target first.
     replicas.upstream.respond_with(|request| {
         let is_fast = request.json()["model"] == "fast-2026-01";

@@ -116,7 +116,7 @@ async fn start_all(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Cas
         let client = gateway.client().with_key(KEY);
         asking.spawn(async move {
             let answer = client.post_json(CHAT, &case.body).await;
-            panic!("{}: nobody answers: {} {}", case.user, answer.status, answer.text());
+            panic!("{}: an answer instead of silence: {} {}", case.user, answer.status, answer.text());
         });
     }
     let counts = || upstreams.iter().map(FakeUpstream::hits).collect::<Vec<_>>();

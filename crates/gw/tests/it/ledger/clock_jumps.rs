@@ -132,7 +132,7 @@ async fn a_year_ahead(url: &str) {
     })
     .await;
     let left = store.requests(&Filter::default(), None, 1_000).await.expect("rows");
-    assert_eq!(left.last().map(|row| row.at), Some(before + 11), "the oldest have gone");
+    assert_eq!(left.last().map(|row| row.at), Some(before + 11), "the oldest rows are purged");
     drop(gateway);
     store.close().await;
 }

@@ -12,7 +12,7 @@ async fn cost(world: &World, model: &str, usage: Value) -> String {
     body["usage"] = usage;
     world.upstream.enqueue(Answer::json(200, &body));
     let answer = world.chat(&chat(model)).await.ok().text();
-    let (_, rest) = answer.split_once("\"cost_usd\":").expect("cost_usd is there");
+    let (_, rest) = answer.split_once("\"cost_usd\":").expect("the answer has cost_usd");
     rest.chars().take_while(|c| !",}".contains(*c)).collect()
 }
 

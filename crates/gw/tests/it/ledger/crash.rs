@@ -14,7 +14,7 @@ use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
-use crate::harness::{BINARY, Setup, send_chat};
+use crate::harness::{BINARY, KEY, Setup, send_chat};
 
 /// Requests in flight when the process is killed.
 const IN_FLIGHT: usize = 50;
@@ -101,7 +101,7 @@ impl Load {
 async fn ask(addr: SocketAddr, user: &str, stream: bool) -> Option<String> {
     let body = json!({ "model": "acme/fast", "user": user, "stream": stream,
         "messages": [{ "role": "user", "content": "Hello" }] });
-    let mut socket = send_chat(addr, &body).await?;
+    let mut socket = send_chat(addr, KEY, &body).await?;
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).await.ok()?;
     let answer = String::from_utf8(answer).ok()?;
@@ -134,7 +134,7 @@ async fn compare(store: &Store, upstream: &FakeUpstream, told: &HashMap<String, 
         assert_eq!((row.tokens.prompt, row.tokens.completion, row.cost), (10, 5, 4_500_000_000), "{user}");
     }
     let sums = store.total(&Filter::default()).await.expect("sums");
-    assert_eq!(sums.requests as usize, rows.len(), "the sums count what the rows count");
+    assert_eq!(sums.requests as usize, rows.len(), "the sums equal the rows");
     assert_eq!(sums.cost, rows.iter().map(|row| row.cost).sum::<i128>());
     let interrupted = rows.iter().filter(|row| row.status == "interrupted").count();
     assert!(interrupted > 0, "the process was killed in the middle of requests: {} rows", rows.len());

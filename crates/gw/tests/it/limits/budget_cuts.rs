@@ -176,7 +176,7 @@ async fn an_answer_may_be_finished_where_nothing_says_otherwise() {
     world.upstream.respond_with(|_| Answer::json(200, &chat_body("plain", "done")));
     let body = json!({ "model": "acme/plain", "messages": [{ "role": "user", "content": "Hello!" }] });
     client(&world).post_json(CHAT, &body).await.ok();
-    assert_eq!(world.upstream.last().json().get("max_tokens"), None, "the body is passed on as it came");
+    assert_eq!(world.upstream.last().json().get("max_tokens"), None, "the body is forwarded unchanged");
 }
 
 async fn start(config: &str, data: &std::path::Path) -> Gateway {
@@ -218,7 +218,7 @@ async fn p11_a_killed_process_charges_what_its_streams_have_delivered() {
             let delivered = delivered.lock().expect("no panic");
             (delivered.len() == STREAMS && delivered.values().all(|bytes| *bytes > 3_000)).then_some(())
         };
-        eventually("every stream has come far", enough).await;
+        eventually("every stream has begun", enough).await;
         let _ = gateway.stop();
         streams.join_all().await;
         let gateway = start(&config, data.path()).await;

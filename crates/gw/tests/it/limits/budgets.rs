@@ -43,7 +43,7 @@ async fn a_used_up_budget_is_insufficient_quota_and_is_not_retried() {
     let refused = client.post_json(CHAT, &ask(5)).await;
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
     assert!(refused.message().contains("this key"), "{}", refused.message());
-    assert_eq!(world.upstream.hits(), 2, "nothing was sent for it");
+    assert_eq!(world.upstream.hits(), 2, "the upstream gets no request");
     // A request that fits into the rest still passes.
     client.post_json(CHAT, &ask(0)).await.ok();
 }
@@ -304,7 +304,7 @@ async fn a_budget_that_is_taken_away_and_given_back_remembers() {
     change(json!({ "budget_usd": "0.00005", "budget_period": "total" })).await;
     let refused = client.post_json(CHAT, &ask(5)).await;
     assert_error("given back", &refused, 429, "insufficient_quota", "insufficient_quota");
-    assert_eq!(world.upstream.hits(), 6, "nothing was sent for it");
+    assert_eq!(world.upstream.hits(), 6, "the upstream gets no request");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn c31_two_hundred_at_once_are_answered_or_told_to_come_back() {
     for answer in &good {
         assert_eq!(answer.status, 200, "{}", answer.text());
     }
-    assert!(!good.is_empty(), "some are answered whatever comes");
+    assert!(!good.is_empty(), "some requests are answered at any load");
     assert_eq!(world.upstream.hits(), good.len(), "a refused request reaches no provider");
     assert_eq!(metric(&world, "gateway_shed_requests_total").await, refused.len() as u64);
     // The queue is empty again, so the next request is answered.

@@ -101,9 +101,9 @@ async fn when_every_key_is_set_aside_nobody_is_asked_and_the_answer_says_so() {
     assert_eq!(first.header("x-should-retry"), Some("false"));
     assert_eq!(world.upstream.hits(), 3, "each key once");
     let second = world.chat(&chat("acme/fast")).await;
-    assert_error("nobody left", &second, 503, "upstream_error", "no_available_provider");
+    assert_error("no key left", &second, 503, "upstream_error", "no_available_provider");
     assert!(second.header("retry-after").is_some());
-    assert_eq!(world.upstream.hits(), 3, "nobody was asked");
+    assert_eq!(world.upstream.hits(), 3, "no upstream is called");
     let body = chat_with("acme/fast", json!({"routing": {"fallback": ["beta/spare"]}}));
     let body = world.chat_ok(&body).await;
     assert_eq!(body["gateway"]["model_used"], "beta/spare");

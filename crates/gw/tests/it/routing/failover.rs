@@ -88,7 +88,7 @@ async fn u15_an_error_as_the_first_event_has_its_place_in_the_ledger() {
     world.upstream.always(Answer::sse().data(&overloaded).done());
     assert_stream_moves_on("first event", &world, "upstream_overloaded", 0).await;
     let answer = world.client.try_stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
-    let answer = answer.expect_err("nobody else");
+    let answer = answer.expect_err("no other target");
     assert_error("alone", &answer, 503, "upstream_error", "upstream_overloaded");
 }
 
@@ -166,7 +166,7 @@ async fn u17_an_outage_is_not_made_worse_by_retries() {
         let (good, took) = storm(&world, model, REQUESTS).await;
         assert_eq!(good, 0);
         let calls = world.upstream.hits() + world.second.hits();
-        assert!(calls >= REQUESTS, "an open circuit refuses nobody: {calls}");
+        assert!(calls >= REQUESTS, "an open circuit refuses no request: {calls}");
         // A fifth of the requests, or ten per second where that is more on a slow machine.
         let extra = (REQUESTS as f64 / 5.0).max(10.0 * took.as_secs_f64() + 20.0);
         assert!((calls - REQUESTS) as f64 <= extra, "{targets} targets: {calls} calls in {took:?}");

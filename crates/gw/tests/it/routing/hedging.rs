@@ -113,7 +113,7 @@ async fn both_attempts_of_a_hedge_are_told() {
     world.upstream.last().until_closed().await;
     let input = json!({ "model": "fast", "stream": true, "stream_options": { "include_usage": true } });
     let told = last_chunk(&world, &with(chat("fast"), input)).await;
-    assert_eq!(told["usage"]["cost_usd"], (10.0 * 0.30 + 5.0 * 1.20) / 1e6, "what served: {told}");
+    assert_eq!(told["usage"]["cost_usd"], (10.0 * 0.30 + 5.0 * 1.20) / 1e6, "the serving model: {told}");
     // The first attempt may still win.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(Answer::default().hang());
@@ -140,7 +140,7 @@ async fn without_a_number_a_models_own_slow_times_are_waited_for() {
     for _ in 0..20 {
         ask().await;
     }
-    assert_eq!(world.second.hits(), 0, "nobody knows yet what is slow");
+    assert_eq!(world.second.hits(), 0, "no measurement yet, so no hedge");
     for _ in 0..20 {
         ask().await;
     }
@@ -170,7 +170,7 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     let answer = refused(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
     assert_error("refused", &answer, 400, "invalid_request_error", "bad");
     world.second.last().until_closed().await;
-    assert_eq!(world.second.hits(), 1, "nobody else is asked");
+    assert_eq!(world.second.hits(), 1, "no other target is called");
     let row = rows(&world.gateway, 1).await.remove(0);
     assert_eq!(row_attempts(&row), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "invalid_request")]));
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");

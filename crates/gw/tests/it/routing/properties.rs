@@ -60,7 +60,7 @@ impl Dice {
 
     /// 0 or more, below `most`.
     fn below(&self, most: usize) -> usize {
-        let mut state = self.0.lock().expect("nobody panics with it");
+        let mut state = self.0.lock().expect("no panic while locked");
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;

@@ -65,7 +65,10 @@ async fn each_strategy_has_its_own_winner() {
         let body = world.chat_ok(&body).await;
         assert_eq!(used(&body), winner, "{strategy}");
         assert_eq!(body["gateway"]["routing_strategy"], strategy);
-        assert_eq!(body["gateway"]["fallback_used"], false, "another provider of the same name is none");
+        assert_eq!(
+            body["gateway"]["fallback_used"], false,
+            "a second entry with an equal name adds no provider"
+        );
     }
 }
 
@@ -122,7 +125,11 @@ async fn an_upgrade_serves_when_the_requested_model_cannot_and_is_reported() {
     assert_eq!(used(&body), "beta/m", "{body}");
     assert_eq!(body["gateway"]["fallback_used"], true);
     assert_eq!(body["gateway"]["warnings"], json!(["upgraded_for_availability"]));
-    assert_eq!(body["usage"]["cost_usd"], json!((10.0 * 9.0 + 5.0 * 20.0) / 1e6), "billed as what served");
+    assert_eq!(
+        body["usage"]["cost_usd"],
+        json!((10.0 * 9.0 + 5.0 * 20.0) / 1e6),
+        "the price of the serving model"
+    );
     // The prompt is too long for the model.
     let world = three("retries = 0").await;
     world.upstream.always(Answer::error(400, "context_length_exceeded", "too long"));

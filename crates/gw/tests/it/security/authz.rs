@@ -204,7 +204,7 @@ async fn i02_payloads_in_filters_sorts_groups_and_ids_are_only_text() {
             let id = made.json()["id"].as_str().expect("an id").to_owned();
             admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
         }
-        assert_eq!(admin.get("/admin/v1/keys").await.ok().body, before, "nothing was done");
+        assert_eq!(admin.get("/admin/v1/keys").await.ok().body, before, "the payload had no effect");
     }
 }
 

@@ -102,7 +102,7 @@ async fn send_everywhere(gateway: Arc<Gateway>, payload: String) -> Option<(Stri
     let id = key["id"].as_str().expect("an id").to_owned();
     let kept = admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json();
     assert_eq!((&kept["name"], &kept["role"]), (&json!(line), &json!("inference")));
-    assert_eq!(kept["metadata"], json!({ payload.clone(): payload }), "kept as it came");
+    assert_eq!(kept["metadata"], json!({ payload.clone(): payload }), "stored unchanged");
     Some((payload, id))
 }
 
@@ -123,7 +123,7 @@ async fn i01(world: World) -> World {
     assert!(made >= all.len() - 20, "{made} of {}", all.len());
     let keys = admin.get("/admin/v1/keys?limit=1000").await.ok().json();
     let keys = keys["data"].as_array().expect("keys");
-    assert_eq!(keys.len(), 5 + made, "no key is gone, and none came by itself");
+    assert_eq!(keys.len(), 5 + made, "no key is missing or added");
     assert_eq!(keys.iter().filter(|key| key["role"] == "admin").count(), 1);
     // The ledger holds the exact texts.
     let expected: BTreeSet<_> = all.iter().cloned().collect();
@@ -147,7 +147,7 @@ async fn i01(world: World) -> World {
         assert!(start.elapsed() < Duration::from_secs(30), "{missing:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let gateway = Arc::into_inner(gateway).expect("nobody else has it");
+    let gateway = Arc::into_inner(gateway).expect("the only owner");
     World { upstream, second, gateway, client }
 }
 
@@ -179,7 +179,7 @@ async fn i01_sql_injection_on_postgresql() {
     let log = server.log();
     assert!(log.contains("INSERT INTO keys") && log.contains("INSERT INTO ledger"), "the log was looked at");
     let with_payload: Vec<_> = log.lines().filter(|line| line.contains(MARK)).take(5).collect();
-    assert!(with_payload.is_empty(), "payloads come as bound values only: {with_payload:?}");
+    assert!(with_payload.is_empty(), "payloads are bound values only: {with_payload:?}");
     let errors: Vec<_> = log.lines().filter(|line| line.contains("ERROR:")).take(5).collect();
     assert!(errors.is_empty(), "{errors:?}");
 }
@@ -284,7 +284,7 @@ async fn c10(world: &World) -> Vec<Value> {
     for row in rows {
         seen.push(json!([row["user"], row["requested_model"], row["model"], row["status"]]));
     }
-    assert!(seen.iter().any(|value| value[0] == nul), "kept as it came: {seen:?}");
+    assert!(seen.iter().any(|value| value[0] == nul), "stored unchanged: {seen:?}");
     seen
 }
 
@@ -293,7 +293,7 @@ async fn c10_nul_in_every_text_field() {
     let sqlite = c10(&crate::harness::world().await).await;
     let extra = format!("[store]\nurl = \"{}\"\n", postgres::database());
     let postgresql = c10(&Setup { extra, ..Setup::default() }.start().await).await;
-    assert_eq!(sqlite, postgresql, "both stores keep and refuse the same");
+    assert_eq!(sqlite, postgresql, "both stores give equal answers");
 }
 
 /// Sends invalid keys over a few open connections; gives the number of 401s.

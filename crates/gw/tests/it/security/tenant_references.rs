@@ -247,7 +247,7 @@ async fn c27_what_the_client_brings_itself_is_not_refused() {
         world.chat_ok(&body).await;
         let sent = world.upstream.last().json();
         for name in ["messages", "guided_json", "tools", "documents", "bad_words", "prediction"] {
-            assert_eq!(sent.get(name), body.get(name), "{name} is forwarded as it came");
+            assert_eq!(sent.get(name), body.get(name), "{name} is forwarded unchanged");
         }
     }
 }

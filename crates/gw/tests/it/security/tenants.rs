@@ -127,7 +127,7 @@ async fn t06_ids_of_another_tenant_are_like_ids_of_nobody() {
     }
     // No request changed anything.
     assert_eq!(cache_result(&a.post_json(PATH, &said_by_a(json!({}))).await.ok()), "HIT");
-    within("what was said is still there", async {
+    within("the text is still stored", async {
         let holds =
             |row: &Value| row["payload"]["request"].as_str().is_some_and(|said| said.contains(CANARY));
         while !holds(&logged(&admin, &ids[0]).await) {

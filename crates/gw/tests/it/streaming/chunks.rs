@@ -119,7 +119,7 @@ async fn untidy_upstreams_are_brought_into_order() {
     let all = chunks(&frames);
     assert_eq!(text_of(&frames, 0), "ABC");
     let roles = all.iter().filter(|chunk| chunk["choices"][0]["delta"].get("role").is_some()).count();
-    assert_eq!(roles, 1, "the role is said once");
+    assert_eq!(roles, 1, "the role is sent once");
     assert_eq!(all[0]["choices"][0]["delta"], json!({ "role": "assistant" }));
     assert_eq!(all.last().map(|chunk| chunk["choices"][0]["delta"].clone()), Some(json!({})));
     assert!(all.iter().all(|chunk| chunk["choices"].as_array().is_some_and(|choices| choices.len() == 1)));
@@ -186,7 +186,7 @@ async fn tool_calls_are_counted_and_named_once() {
     assert_eq!(deltas[1], json!({ "index": 0, "function": { "arguments": "{\"x\"" } }));
     assert_eq!(deltas[2], json!({ "index": 0, "function": { "arguments": ":1}" } }));
     assert_eq!((&deltas[3]["index"], &deltas[3]["function"]["name"]), (&json!(1), &json!("second")));
-    assert!(deltas[3]["id"].as_str().is_some_and(|id| !id.is_empty()), "an id is made up where none came");
+    assert!(deltas[3]["id"].as_str().is_some_and(|id| !id.is_empty()), "an absent id is generated");
     assert_eq!(
         deltas[4],
         json!({ "index": 1, "function": { "arguments": "{}" } }),

@@ -115,7 +115,7 @@ async fn an_upstream_that_falls_silent_is_continued_too_and_a_second_break_by_th
     let last = all.last().expect("a last chunk");
     assert_eq!(last["gateway"]["model_used"], "beta/spare");
     let messages = world.second.last().json()["messages"].clone();
-    assert_eq!(messages[1]["content"], "Once upon a time there", "all that was said, once");
+    assert_eq!(messages[1]["content"], "Once upon a time there", "the whole text, once");
     assert_eq!(messages.as_array().unwrap().len(), 3);
 }
 

@@ -126,7 +126,7 @@ async fn c02_a_client_that_leaves_at_any_moment_is_one_row_and_nothing_stays_set
     assert_eq!(called, times());
     for row in &rows {
         assert_eq!(row.status, "client_closed_request", "{row:?}");
-        assert!(row.estimated && row.cost > 0, "what was seen is charged: {row:?}");
+        assert!(row.estimated && row.cost > 0, "the sent text is charged: {row:?}");
     }
     nothing_is_set_aside(&world, &key, &made).await;
 }
@@ -164,7 +164,7 @@ async fn c04_a_client_that_leaves_while_sending_costs_nothing() {
     assert_eq!(hits, 30, "no request of a client that left was sent on");
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while rows(&world).await.iter().filter(|row| row.status == "ok").count() < hits {
-        assert!(std::time::Instant::now() < deadline, "every row is there");
+        assert!(std::time::Instant::now() < deadline, "the ledger has every row");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     nothing_is_set_aside(&world, &key, &made).await;

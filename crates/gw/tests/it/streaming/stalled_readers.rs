@@ -97,7 +97,7 @@ async fn c32_readers_that_stop_cost_one_event_each_and_give_it_back() {
         }
         drop(waiting);
         flood.all_closed(count as usize + 1).await;
-        eventually("the memory comes back", || (gateway.rss_kib() < before + 12 * 1024).then_some(())).await;
+        eventually("the memory is freed", || (gateway.rss_kib() < before + 12 * 1024).then_some(())).await;
         assert_eq!(event_bytes(&gateway).await, 0);
     }
 }

@@ -115,7 +115,7 @@ impl Held {
         });
         let answers = self.asking.join_all().await;
         over.store(true, Ordering::SeqCst);
-        firing.await.expect("nobody panics");
+        firing.await.expect("the task does not panic");
         answers.iter().for_each(|answer| assert_eq!(answer.status, 200, "{}", answer.text()));
         answers.len()
     }
@@ -143,7 +143,7 @@ async fn round(replicas: &mut Replicas, loss: Loss, number: usize) -> usize {
     served += bursts(replicas, &key).await;
     served += held.release().await;
     served += bursts(replicas, &key).await;
-    assert_eq!(replicas.upstream.hits() - before, served, "{name}: nothing was sent for the others");
+    assert_eq!(replicas.upstream.hits() - before, served, "{name}: refused requests reach no upstream");
     served
 }
 
@@ -177,7 +177,7 @@ async fn s16_what_a_killed_replica_held_is_known_again_when_redis_was_lost_meanw
     let generation = replicas.data[0].path().join("journal").join("generation");
     bursts(&replicas, &key).await;
     let known = || std::fs::read_to_string(&generation).is_ok_and(|name| !name.is_empty()).then_some(());
-    eventually("the journal says what its lines are told to", known).await;
+    eventually("the journal decides about its lines", known).await;
     // The requests to the stopped replica fail.
     let Held { word, mut asking } = held;
     let firing = tokio::spawn(async move {
@@ -266,7 +266,7 @@ async fn r07_requests_at_one_time_over_a_slow_redis() {
             .gateways
             .iter()
             .filter(|gateway| gateway.stderr().iter().any(|line| line.contains("Redis is away")));
-        assert_eq!(went.count(), 0, "round {round}: a late answer is an answer");
+        assert_eq!(went.count(), 0, "round {round}: a late answer counts");
         assert!((1..=5).contains(&open), "round {round}: {open} at one time");
         Held { word, asking }.release().await;
     }
