@@ -193,6 +193,7 @@ pub(crate) struct Differences(Vec<String>);
 
 impl Differences {
     /// Notes the row when the two values differ.
+    #[expect(clippy::needless_pass_by_value, reason = "a row of a table is written with values")]
     pub(crate) fn check<T: PartialEq + std::fmt::Debug>(
         &mut self,
         label: impl std::fmt::Display,
