@@ -10,7 +10,7 @@ use crate::providers::{all_with, targets};
 const CHAT: &str = "/v1/chat/completions";
 
 /// Members that choose a model, an upstream or credentials; the model that each names is `acme/dear`.
-fn steering() -> Vec<Value> {
+fn overriding_members() -> Vec<Value> {
     vec![
         json!({ "provider": { "order": ["dear"], "allow_fallbacks": true } }),
         json!({ "route": "fallback" }),
@@ -77,7 +77,7 @@ fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 3] 
 #[tokio::test]
 async fn c28_members_that_steer_are_refused_at_every_endpoint() {
     let world = world().await;
-    for more in steering() {
+    for more in overriding_members() {
         for (path, body) in bodies("acme/fast", "acme/embed", &more) {
             let answer = world.client.post_json(path, &body).await;
             let label = format!("{path}: {more}");
@@ -104,7 +104,7 @@ async fn c28_a_key_for_one_model_is_never_answered_by_another() {
     let world = world().await;
     world.upstream.respond_with(aggregator);
     let client = world.gateway.client().with_key(LIMITED);
-    let mut members = steering();
+    let mut members = overriding_members();
     for name in ["models", "Models", "fallbacks", "FALLBACKS"] {
         members.push(json!({ name: ["dear"] }));
     }
