@@ -1,4 +1,4 @@
-//! What the targets call: the property that the Rust tests hold too, on bytes that libFuzzer makes up.
+//! The targets' functions: they check the properties of the Rust tests on libFuzzer's bytes.
 
 use gw_providers::adapter::Adapter;
 use gw_providers::settings::Api;
@@ -10,25 +10,25 @@ mod property;
 #[path = "../../crates/gw-cache/tests/key/property.rs"]
 mod key;
 
-/// Any bytes as a chat, and what must hold of its key in the response cache.
+/// Checks the cache key of any bytes as a chat.
 pub fn cache_key(input: &[u8]) {
     key::holds(input);
 }
 
-/// A dialect, made once for all runs.
+/// An adapter that all runs share.
 pub struct Dialect {
     api: Api,
     adapter: Box<dyn Adapter>,
 }
 
 impl Dialect {
-    /// Set up as an operator would.
+    /// The adapter with a usual configuration.
     #[must_use]
     pub fn new(api: Api) -> Self {
         Self { api, adapter: property::adapter(api) }
     }
 
-    /// Any bytes as a stream and as a whole answer of it.
+    /// Reads any bytes as a stream and as a plain answer of the dialect.
     pub fn run(&self, input: &[u8]) {
         let bytes = if self.api == Api::Bedrock { property::frames(input) } else { input.to_vec() };
         property::stream(&*self.adapter, &bytes, property::sizes(&bytes));
@@ -36,17 +36,17 @@ impl Dialect {
     }
 }
 
-/// All dialects as the goal of a request.
+/// One adapter of each dialect, for requests.
 pub struct Requests(Vec<(Api, Box<dyn Adapter>)>);
 
 impl Requests {
-    /// Set up as an operator would.
+    /// The adapter with a usual configuration.
     #[must_use]
     pub fn new() -> Self {
         Self(Api::ALL.into_iter().map(|api| (api, property::adapter(api))).collect())
     }
 
-    /// Any bytes as a client's request.
+    /// Reads any bytes as a client's request and writes it in every dialect.
     pub fn run(&self, input: &[u8]) {
         property::request(&self.0, input);
     }

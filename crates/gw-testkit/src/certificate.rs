@@ -1,4 +1,4 @@
-//! Certificates for tests of TLS: made on the spot, trusted by nobody else.
+//! Self-signed certificates for tests of TLS.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// For these names or addresses, valid now.
+    /// A certificate for these names or addresses, valid now.
     #[must_use]
     pub fn of(names: &[&str]) -> Self {
         Self::made(names, 4096)
     }
 
-    /// For these names or addresses, and expired.
+    /// An expired certificate for these names or addresses.
     #[must_use]
     pub fn expired(names: &[&str]) -> Self {
         Self::made(names, 2001)

@@ -15,7 +15,7 @@ pub struct Response {
     pub status: u16,
     /// Header lines in order, names as sent.
     pub headers: Vec<(String, String)>,
-    /// The body, de-chunked.
+    /// The body without the chunked coding.
     pub body: Vec<u8>,
     /// The connection broke before the body was complete.
     pub broken: bool,
@@ -72,7 +72,7 @@ impl Response {
 /// Sends requests to one address, with one key.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where the gateway listens.
+    /// The address of the gateway.
     pub addr: SocketAddr,
     key: Option<String>,
     extra: Vec<(String, String)>,
@@ -85,19 +85,19 @@ impl Client {
         Self { addr, key: None, extra: Vec::new() }
     }
 
-    /// The same, with this bearer key.
+    /// This client with this bearer key.
     #[must_use]
     pub fn with_key(&self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self.clone() }
     }
 
-    /// The same, without a key.
+    /// This client without a key.
     #[must_use]
     pub fn without_key(&self) -> Self {
         Self { key: None, ..self.clone() }
     }
 
-    /// The same, with one more request header.
+    /// This client with one more request header.
     #[must_use]
     pub fn with_header(&self, name: &str, value: &str) -> Self {
         let mut client = self.clone();
@@ -147,7 +147,7 @@ impl Client {
         wire
     }
 
-    /// Sends anything and reads the whole answer.
+    /// Sends a request and reads the whole answer.
     pub async fn send(
         &self,
         method: &str,
@@ -175,7 +175,7 @@ impl Client {
         self.send("POST", path, Some("application/json"), Some(body)).await
     }
 
-    /// POST of a JSON value whose answer is read piece by piece; an answer that is no event stream panics.
+    /// POST of a JSON value with an event stream as the answer; panics when the answer is no event stream.
     pub async fn stream(&self, path: &str, body: &Value) -> Stream {
         match self.try_stream(path, body).await {
             Ok(stream) => stream,
@@ -185,7 +185,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::stream`], giving the whole answer when it is no event stream.
+    /// As [`Client::stream`], with the whole answer as the error when it is no event stream.
     pub async fn try_stream(&self, path: &str, body: &Value) -> Result<Stream, Response> {
         let mut wire =
             self.open("POST", path, Some("application/json"), Some(body.to_string().as_bytes())).await;

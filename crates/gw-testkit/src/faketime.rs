@@ -1,6 +1,6 @@
-//! The time of day of a gateway, as a test sets it: libfaketime stands between the program and its clock.
+//! The time of day of a gateway, set by the test with libfaketime.
 //!
-//! The clock that only goes forward is left alone, so timeouts last as long as ever.
+//! The monotonic clock is unchanged, so timeouts last as long as usual.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use tempfile::TempDir;
 
 use crate::gateway::Launch;
 
-/// Where distributions keep the library.
+/// The places of the library on common distributions.
 const PLACES: [&str; 4] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
-/// A time of day. Every program that it is given to has it, until it is set anew.
+/// A time of day for every program that is launched with it.
 #[derive(Debug)]
 pub struct Faketime {
     directory: TempDir,
 }
 
 impl Faketime {
-    /// As libfaketime writes times: `+365d` is so much later than now, `@2026-11-22 23:50:00` (UTC) is when a program
-    /// starts, or when the time is set while it runs. Both go on from there.
+    /// Takes the notation of libfaketime: `+365d` is later than now, `@2026-11-22 23:50:00` (UTC) is the time at the start of a
+    /// program, or at the moment of [`Faketime::set`]. The clock runs on from there.
     #[must_use]
     pub fn at(time: &str) -> Self {
         let faketime = Self { directory: tempfile::tempdir().expect("a temporary directory") };
@@ -28,15 +28,15 @@ impl Faketime {
         faketime
     }
 
-    /// The time of day jumps, for programs that run as well.
+    /// Sets another time of day, also for running programs.
     pub fn set(&self, time: &str) {
-        // The file changes as a whole: programs read it at every look at the clock.
+        // The file is replaced atomically: programs read it whenever they read the clock.
         let new = self.directory.path().join("new");
         std::fs::write(&new, format!("{time}\n")).expect("the test's directory is writable");
         std::fs::rename(&new, self.file()).expect("the test's directory is writable");
     }
 
-    /// The program that is launched has this time of day.
+    /// Launches the program with this time of day.
     #[must_use]
     pub fn apply(&self, launch: Launch) -> Launch {
         launch

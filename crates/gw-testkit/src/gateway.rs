@@ -1,4 +1,4 @@
-//! The real program as a child process: started on a free port, watched, and killed when the test is over.
+//! The real program as a child process: it starts on a free port, and is killed at the end of the test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::client::Client;
 use crate::wait::{DEADLINE, eventually};
 
-/// How to start the program.
+/// The way to start the program: arguments, environment, files.
 #[derive(Debug)]
 pub struct Launch {
     binary: PathBuf,
@@ -22,7 +22,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The program at `binary`, in an empty directory of its own and with an empty environment.
+    /// The program at `binary`, in its own empty directory and with an empty environment.
     #[must_use]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
@@ -66,7 +66,7 @@ impl Launch {
         command
     }
 
-    /// Runs it to its end (for `check`, `models`, …). One that does not end is killed after [`DEADLINE`].
+    /// Runs the program to its end (for `check`, `models`, …); kills it after [`DEADLINE`].
     #[must_use]
     pub fn run(&self) -> Output {
         let mut command = self.command();
@@ -85,7 +85,7 @@ impl Launch {
         output
     }
 
-    /// Starts it and waits until it says where it listens.
+    /// Starts the program and waits until it prints its address.
     pub async fn start(self) -> Gateway {
         let mut child = self
             .command()
@@ -130,7 +130,7 @@ impl Lines {
 #[derive(Debug)]
 pub struct Gateway {
     child: Child,
-    /// Where it listens.
+    /// The address on which it listens.
     pub addr: SocketAddr,
     launch: Launch,
     stdout: Lines,
@@ -202,7 +202,7 @@ impl Gateway {
         eventually(&format!("an access line {what}"), || self.logs().into_iter().find(fits)).await
     }
 
-    /// Asks it to stop, as an init system would.
+    /// Sends SIGTERM, as an init system does.
     pub fn sigterm(&self) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill can be executed");
@@ -221,13 +221,13 @@ impl Gateway {
         self.child.id()
     }
 
-    /// Whether it still runs.
+    /// Tells whether the process still runs.
     #[must_use]
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Stops it and gives its directory back for a second start.
+    /// Kills it; gives its directory for a second start.
     #[must_use]
     pub fn stop(mut self) -> PathBuf {
         let _ = self.child.kill();

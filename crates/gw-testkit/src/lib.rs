@@ -1,6 +1,6 @@
-//! What the tests are made of: a scripted upstream, a byte-exact HTTP client, and the real gateway as a child process.
+//! The test kit: a scripted upstream, a byte-exact HTTP client, and the real gateway as a child process.
 //!
-//! Nothing here knows the gateway's code: tests see what an outside program would see.
+//! The test kit does not use the gateway's code, so a test sees only the outside of the program.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,6 +14,7 @@ pub mod client;
 pub mod faketime;
 mod files;
 pub mod gateway;
+mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod redis;

@@ -1,10 +1,10 @@
-//! A real PostgreSQL server for tests: a cluster in a temporary directory, on the loopback, gone with the test.
+//! A real PostgreSQL server for tests: a cluster in a temporary directory, on the loopback, removed with the test.
 //!
 //! [`database`] gives an empty database on a server that all tests of the process share. [`Postgres::start`] gives a
-//! server of one's own, to be stopped, frozen and killed.
+//! separate server that a test may stop, freeze and kill.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -14,18 +14,20 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::ports::lasting_port;
+
 /// The user of every database.
 pub const USER: &str = "gateway";
-/// Its password, which no output may hold.
+/// The password of that user; no output may contain it.
 pub const PASSWORD: &str = "canary-pg-password-7Zq";
 
-/// A server of one's own.
+/// A server for one test.
 #[derive(Debug)]
 pub struct Postgres {
     binaries: PathBuf,
     directory: TempDir,
     port: u16,
-    /// The shell that waits for the test to end and then stops the server.
+    /// The shell that waits for the end of the test and then stops the server.
     watchdog: Option<Child>,
     databases: AtomicU32,
 }
@@ -38,11 +40,11 @@ pub fn database() -> String {
 }
 
 impl Postgres {
-    /// Makes a cluster and starts it. Panics with what to do when PostgreSQL is not installed.
+    /// Makes a cluster and starts it. Panics with an advice when PostgreSQL is not installed.
     #[must_use]
     pub fn start() -> Self {
         let binaries = binaries();
-        // Not below a directory that only root may enter: the server runs as another user.
+        // The server runs as another user, who must be able to enter the directory.
         let directory = tempfile::Builder::new().prefix("gw-postgres-").tempdir().expect("a directory");
         if is_root() {
             let own = Command::new("chown").arg("postgres").arg(directory.path()).status();
@@ -50,7 +52,7 @@ impl Postgres {
         }
         std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).expect("its mode");
         let mut server =
-            Self { binaries, directory, port: free_port(), watchdog: None, databases: AtomicU32::new(0) };
+            Self { binaries, directory, port: lasting_port(), watchdog: None, databases: AtomicU32::new(0) };
         let password =
             std::env::temp_dir().join(format!("gw-postgres-{}-{}", std::process::id(), server.port));
         std::fs::write(&password, PASSWORD).expect("a file for the password");
@@ -69,13 +71,13 @@ impl Postgres {
         server
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
-    /// The URL of a database of this name, whether it is there or not.
+    /// The URL of a database of this name, which need not exist.
     #[must_use]
     pub fn url(&self, name: &str) -> String {
         format!("postgres://{USER}:{PASSWORD}@127.0.0.1:{}/{name}", self.port)
@@ -89,7 +91,7 @@ impl Postgres {
         self.url(&name)
     }
 
-    /// Runs SQL in a database with psql; gives what it prints, unaligned and without heads.
+    /// Runs SQL in a database with psql; gives its output, unaligned and without heads.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         sql_at(&self.url(database), sql)
     }
@@ -97,8 +99,8 @@ impl Postgres {
     /// Starts the server (again), on the same port.
     pub fn resume(&mut self) {
         assert!(self.watchdog.is_none(), "it runs already");
-        // The shell's input is a pipe of this process: when that ends, however it ends, the shell reads an end, stops
-        // the server at once and takes its files away.
+        // The shell's input is a pipe of this process. At any end of the process the shell reads the end of the pipe, stops the
+        // server at once and removes its files.
         let script = "directory=$1; shift; trap '' INT HUP TERM; \"$@\" & server=$!; read -r keep; kill -CONT $server; \
             kill -QUIT $server; wait $server; [ \"$keep\" = keep ] || rm -rf \"$directory\"";
         let settings = [
@@ -124,7 +126,7 @@ impl Postgres {
         self.wait_until_ready();
     }
 
-    /// Stops it at once, as `pg_ctl stop -m immediate` does: nobody is told.
+    /// Stops it at once, without a message to clients, as `pg_ctl stop -m immediate` does.
     pub fn stop(&mut self) {
         if let Some(mut watchdog) = self.watchdog.take() {
             if let Some(mut pipe) = watchdog.stdin.take() {
@@ -140,7 +142,7 @@ impl Postgres {
         self.resume();
     }
 
-    /// Freezes every process of the server: connections stay, nothing answers.
+    /// Freezes every process of the server: connections stay open without answers.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
@@ -150,7 +152,7 @@ impl Postgres {
         self.signal("CONT");
     }
 
-    /// Connections that clients have to a database.
+    /// The number of client connections to a database.
     #[must_use]
     pub fn connections(&self, database: &str) -> usize {
         let count = format!(
@@ -160,7 +162,7 @@ impl Postgres {
         self.sql("postgres", &count).parse().expect("a count")
     }
 
-    /// What the server has logged since it was last started.
+    /// The server's log since its last start.
     #[must_use]
     pub fn log(&self) -> String {
         let log = std::fs::read(self.directory.path().join("server.log")).expect("the server's log");
@@ -180,7 +182,7 @@ impl Postgres {
     fn wait_until_ready(&self) {
         let start = Instant::now();
         loop {
-            // The port is open before the server has recovered; an answer to a query is the sign.
+            // The port is open before the server has recovered, so only the answer to a query counts.
             let up = TcpStream::connect(self.addr()).is_ok()
                 && psql(&self.url("postgres"), "SELECT 1").status.success();
             if up {
@@ -192,7 +194,7 @@ impl Postgres {
         }
     }
 
-    /// To the server and every process that it has made.
+    /// Sends a signal to the server and to every process that it started.
     fn signal(&self, name: &str) {
         let pid = std::fs::read_to_string(self.data().join("postmaster.pid")).expect("it runs");
         let server = pid.lines().next().expect("a process id").to_owned();
@@ -220,7 +222,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts it. `connections` is how many it makes to the server.
+    /// Starts it with this number of connections to the server.
     #[must_use]
     pub fn before(server: &Postgres, connections: usize) -> Self {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
@@ -229,7 +231,7 @@ impl PgBouncer {
             .find(|path| path.exists());
         let program = program.expect("PgBouncer is not installed: run ./test, which installs it");
         let directory = tempfile::Builder::new().prefix("gw-pgbouncer-").tempdir().expect("a directory");
-        let port = free_port();
+        let port = lasting_port();
         let users = directory.path().join("users.txt");
         std::fs::write(&users, format!("\"{USER}\" \"{PASSWORD}\"\n")).expect("a list of users");
         let settings = directory.path().join("pgbouncer.ini");
@@ -245,7 +247,7 @@ impl PgBouncer {
             let own = Command::new("chown").arg("-R").arg("postgres").arg(directory.path()).status();
             assert!(own.is_ok_and(|status| status.success()), "the user postgres is missing: run ./test");
         }
-        // The shell goes with this process, and PgBouncer with the shell.
+        // The shell ends with this process, and PgBouncer with the shell.
         let mut command = as_postgres("/bin/sh");
         let script = "directory=$1; shift; trap '' INT HUP TERM; \"$@\" & child=$!; read -r _; kill -TERM $child; \
             wait $child; rm -rf \"$directory\"";
@@ -276,7 +278,7 @@ impl Drop for PgBouncer {
     }
 }
 
-/// Runs SQL with psql; gives what it prints, unaligned and without heads.
+/// Runs SQL with psql; gives its output, unaligned and without heads.
 pub fn sql_at(url: &str, sql: &str) -> String {
     let output = psql(url, sql);
     assert!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
@@ -291,7 +293,7 @@ fn psql(url: &str, sql: &str) -> Output {
     command.stdin(Stdio::null()).output().expect("psql can be executed")
 }
 
-/// Where the server's programs are: Debian's place, or beside the first `postgres` in PATH.
+/// The folder of the server's programs: Debian's place, or beside the first `postgres` in PATH.
 fn binaries() -> PathBuf {
     let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<_> = debian.map(|version| version.path().join("bin")).collect();
@@ -321,9 +323,4 @@ fn as_postgres(program: impl AsRef<std::ffi::OsStr>) -> Command {
 fn succeeded(what: &str, output: std::io::Result<Output>) {
     let output = output.expect("it can be executed");
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
 }

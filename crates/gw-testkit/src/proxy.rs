@@ -1,4 +1,4 @@
-//! A TCP proxy that is slow, or cut, when the test says so.
+//! A TCP proxy that a test can delay or cut.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,13 +34,13 @@ impl Proxy {
         Self { address, state, task }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What the server says arrives this much later.
+    /// Delays the bytes of the server.
     pub fn delay(&self, delay: Duration) {
         self.state.delay_ms.store(u64::try_from(delay.as_millis()).expect("a short delay"), Ordering::SeqCst);
     }
@@ -96,7 +96,7 @@ async fn copy(
         if delay > 0 {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
-        // What was sent after the cut is not handed on, even before the connection falls.
+        // Bytes that arrive after the cut are dropped, even before the connection closes.
         if cut.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }

@@ -1,16 +1,16 @@
-//! A Redis of the test's own: a real `redis-server` on a free loopback port, without persistence, that dies with the test.
+//! A real `redis-server` for one test, on a free loopback port, without persistence. It ends with the test.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::ports::lasting_port;
 use crate::wait::DEADLINE;
 
-/// Starts the server, says its process id, and kills it when the test's end of the pipe closes, however that happens.
+/// A script that starts the server, prints its process id, and kills it when the test's end of the pipe closes.
 const WRAPPER: &str = r#""$@" >&2 & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null"#;
 
 /// A running server.
@@ -40,9 +40,8 @@ impl Redis {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let mut redis = Self { port: 0, options, server: None, directory };
         for _ in 0..10 {
-            // Somebody else may take the port between the two; then another one is tried.
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-            redis.port = free.expect("a free port").port();
+            // Another process may take the port meanwhile; then the next attempt uses another one.
+            redis.port = lasting_port();
             if redis.launch().await {
                 return redis;
             }
@@ -62,7 +61,7 @@ impl Redis {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// Kills it, as with `kill -9`. What it held is gone.
+    /// Kills it, as with `kill -9`. Its data is lost.
     pub fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
             signal("-KILL", &server.pid);
@@ -77,22 +76,22 @@ impl Redis {
         assert!(self.launch().await, "redis-server does not start again on port {}", self.port);
     }
 
-    /// Stops it without closing anything: it hangs.
+    /// Freezes it: connections stay open without answers.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Ends the freeze.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
 
-    /// Throws everything away.
+    /// Deletes all data.
     pub async fn flush(&self) {
         assert_eq!(self.command(&["FLUSHALL"]).await, ["OK"]);
     }
 
-    /// Sends a command and gives the answer's strings and numbers, however nested, in order.
+    /// Sends a command; gives all strings and numbers of the answer in order, at any depth.
     pub async fn command(&self, words: &[&str]) -> Vec<String> {
         tokio::time::timeout(DEADLINE, self.ask(words)).await.expect("an answer in time").expect("an answer")
     }
@@ -121,7 +120,7 @@ impl Redis {
                     values.push(String::from_utf8_lossy(&bytes).into_owned());
                 }
                 ("+" | ":" | "-", _) => values.push(rest.to_owned()),
-                // Nothing: $-1 or *-1.
+                // A null: $-1 or *-1.
                 _ => {}
             }
         }
@@ -157,7 +156,7 @@ impl Redis {
         self.server = Some(Server { wrapper, pid: pid.trim().to_owned() });
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(5) {
-            // Another program's answer would be another port; one with a password says only that.
+            // A different port means another program. A server with a password only reports that.
             let ours =
                 |answer: Vec<String>| answer.iter().any(|word| *word == port || word.starts_with("NOAUTH"));
             if self.ask(&["CONFIG", "GET", "port"]).await.is_ok_and(ours) {
@@ -177,6 +176,6 @@ impl Drop for Redis {
 }
 
 fn signal(which: &str, pid: &str) {
-    // Gone already is as good.
+    // A server that has ended already is fine.
     let _status = Command::new("kill").args([which, pid]).stderr(Stdio::null()).status();
 }

@@ -63,7 +63,7 @@ impl Stream {
         frames
     }
 
-    /// Closes the connection, as a client that lost interest.
+    /// Closes the connection, as a client that cancels.
     pub fn close(self) {
         drop(self.wire);
     }

@@ -1,4 +1,4 @@
-//! A scripted upstream: a raw HTTP/1.1 server that records every request and answers exactly as a test says.
+//! A scripted upstream: a raw HTTP/1.1 server that records every request and plays the test's answers.
 
 mod answer;
 mod connection;
@@ -31,11 +31,11 @@ pub struct Recorded {
     pub path: String,
     /// Header lines in order.
     pub headers: Vec<(String, String)>,
-    /// The body, de-chunked.
+    /// The body without the chunked coding.
     pub body: Vec<u8>,
-    /// When it was complete.
+    /// The time at which the request was complete.
     pub at: Instant,
-    /// Which connection it came on, counted from 0.
+    /// The number of its connection, counted from 0.
     pub connection: usize,
     closed: watch::Sender<Option<Instant>>,
 }
@@ -53,7 +53,7 @@ impl Recorded {
         serde_json::from_slice(&self.body).expect("the gateway sends JSON")
     }
 
-    /// When the gateway closed the connection of this request, if it has.
+    /// The time at which the gateway closed the connection of this request, if it has.
     #[must_use]
     pub fn closed_at(&self) -> Option<Instant> {
         *self.closed.borrow()
@@ -103,7 +103,7 @@ impl Shared {
 
 /// The server. Stops when dropped.
 pub struct FakeUpstream {
-    /// Where it listens.
+    /// The address on which it listens.
     pub addr: SocketAddr,
     scheme: &'static str,
     shared: Arc<Shared>,
@@ -120,12 +120,12 @@ impl std::fmt::Debug for FakeUpstream {
 }
 
 impl FakeUpstream {
-    /// Listens on a free port of 127.0.0.1 and answers plausibly until told otherwise.
+    /// Listens on a free port of 127.0.0.1 and gives default answers until a test sets others.
     pub async fn start() -> Self {
         Self::listen(None).await
     }
 
-    /// The same over TLS with this certificate. A failed handshake counts as a connection, never as a request.
+    /// As [`FakeUpstream::start`], over TLS with this certificate. A failed handshake counts as a connection, never as a request.
     pub async fn start_tls(certificate: &Certificate) -> Self {
         Self::listen(Some(certificate.acceptor())).await
     }
@@ -165,7 +165,7 @@ impl FakeUpstream {
         format!("{}://{}/v1", self.scheme, self.addr)
     }
 
-    /// The next request that has no answer queued yet gets this one.
+    /// Queues this answer for one request.
     pub fn enqueue(&self, answer: Answer) {
         self.shared.script.lock().unwrap().queue.push_back(answer);
     }
@@ -186,13 +186,13 @@ impl FakeUpstream {
         self.shared.script.lock().unwrap().requests.clone()
     }
 
-    /// How many requests came.
+    /// The number of requests so far.
     #[must_use]
     pub fn hits(&self) -> usize {
         self.shared.script.lock().unwrap().requests.len()
     }
 
-    /// How many connections were made.
+    /// The number of connections so far.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
@@ -216,11 +216,11 @@ impl Drop for FakeUpstream {
     }
 }
 
-/// An address of 127.0.0.1 on which nobody listens.
+/// An address of 127.0.0.1 without a listener.
 pub async fn refused_address() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
     listener.local_addr().expect("a bound socket has an address")
 }
 
-/// How often [`Step::Endless`] repeats itself when nothing else is said.
+/// The default pause of [`Step::Endless`].
 pub const DRIP: Duration = Duration::from_millis(20);

@@ -1,8 +1,8 @@
-//! Waiting for something to become true, with a deadline and without guessed sleeps.
+//! Waiting for conditions with a deadline, without guessed sleeps.
 
 use std::time::{Duration, Instant};
 
-/// How long anything in a test may take before it counts as hung.
+/// The time after which a step of a test counts as hung.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Polls `probe` until it gives a value; panics with `what` after [`DEADLINE`].

@@ -27,7 +27,7 @@ impl Head {
     }
 }
 
-/// How the body of an answer ends.
+/// The framing of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Framing {
     Length(usize),
@@ -61,12 +61,12 @@ impl RawClient {
         Self { stream, pending: Vec::new(), framing: Framing::Length(0), finished: true }
     }
 
-    /// Writes; a peer that has closed already is not an error here.
+    /// Writes bytes, and ignores a closed connection.
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.try_send(bytes.as_ref()).await;
     }
 
-    /// Writes and tells whether the peer took it.
+    /// Writes bytes, and reports a closed connection.
     pub async fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         within("write to the gateway", self.stream.write_all(bytes)).await
     }
@@ -180,7 +180,7 @@ impl RawClient {
         self.response_to(false).await
     }
 
-    /// Reads one whole answer; `head_request` = it has no body whatever its headers say.
+    /// Reads one whole answer; the answer to a HEAD request has no body.
     pub async fn response_to(&mut self, head_request: bool) -> Option<Response> {
         let head = loop {
             let head = self.head().await?;
@@ -203,13 +203,13 @@ impl RawClient {
         Some(Response { status: head.status, headers: head.headers, body, broken })
     }
 
-    /// Waits until the gateway closes; whatever it still sends is returned.
+    /// Waits until the gateway closes the connection; gives the bytes that it still sends.
     pub async fn until_closed(&mut self) -> Vec<u8> {
         while matches!(self.fill().await, Ok(count) if count > 0) {}
         std::mem::take(&mut self.pending)
     }
 
-    /// Whether nothing arrives and the connection stays open for `quiet`.
+    /// Tells whether the connection stays open without any bytes for `quiet`.
     pub async fn is_quiet_for(&mut self, quiet: Duration) -> bool {
         if !self.pending.is_empty() {
             return false;
@@ -219,7 +219,7 @@ impl RawClient {
     }
 }
 
-/// Where `needle` begins in `hay`.
+/// The position of `needle` in `hay`.
 pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
     hay.windows(needle.len()).position(|window| window == needle)
 }

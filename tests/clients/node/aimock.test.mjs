@@ -1,33 +1,20 @@
 // aimock as the upstream of every dialect that it speaks: plain, streamed, with tools, reasoning, errors, limits and
-// latency. Its journal tells what it made of each request.
+// latency. Its journal shows how the mock understood each request.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { LLMock } from "@copilotkit/aimock";
 import OpenAI from "openai";
-import { collect, startGateway } from "./gateway.mjs";
+import { collect, startGateway, weather } from "./gateway.mjs";
 
 const TEXT = 'Grüße, 👍 "you"\n';
-// Without letters that the mock would cut in two.
+// Only letters that the mock does not cut in two.
 const SLOW = "Grüße, lieber Mensch. ".repeat(4);
 const ARGUMENTS = { city: "Zürich", days: 2 };
-const weather = {
-  type: "function",
-  function: {
-    name: "get_weather",
-    description: "The weather of a city",
-    parameters: {
-      type: "object",
-      properties: { city: { type: "string" }, days: { type: "integer" } },
-      required: ["city", "days"],
-      additionalProperties: false,
-    },
-  },
-};
 const time = { type: "function", function: { name: "get_time", parameters: { type: "object", properties: {} } } };
 const tools = [weather, time];
 
-/** Each dialect: what its provider is configured with, and a model of it. */
+/** The provider entry of each dialect, and a model. */
 const DIALECTS = {
   openai: { provider: 'api = "openai"\nbase_url = "{url}/v1"\napi_key = "k"', model: "gpt-4o" },
   mistral: { provider: 'api = "mistral"\nbase_url = "{url}/v1"\napi_key = "k"', model: "mistral-small-2603" },
@@ -57,7 +44,7 @@ function config(url) {
   return parts.join("\n") + "\n";
 }
 
-/** What the mock answers, by the last words of the user's. */
+/** The answers of the mock, by the user's last words. */
 function fixtures(mock) {
   mock.on({ userMessage: "weather", hasToolResult: true }, { content: TEXT });
   mock.on({ userMessage: "both" }, {
@@ -109,7 +96,7 @@ describe("aimock behind the gateway", () => {
   const called = (message) =>
     (message.tool_calls ?? []).map((call) => [call.function.name, JSON.parse(call.function.arguments)]);
 
-  // Of the others the mock has no embeddings, or those of one text alone.
+  // For other dialects the mock has no embeddings, or only those of a single text.
   for (const dialect of ["openai", "mistral", "azure", "cohere"]) {
     it(`${dialect}: embeds`, async () => {
       const request = { model: `${dialect}/embed`, input: ["One", "Grüße"], encoding_format: "float" };
@@ -167,7 +154,7 @@ describe("aimock behind the gateway", () => {
         const request = { model, messages: user("think"), max_tokens: 4000 };
         if (!["openai", "azure"].includes(dialect)) request.reasoning_effort = "high";
         const { message } = await ask(streamed, request);
-        // Of Cohere the mock makes the reasoning a text, of Ollama it makes nothing.
+        // The mock turns the reasoning of Cohere into text and drops that of Ollama.
         if (dialect === "cohere") return assert.equal(message.content, "Hm, let me see." + TEXT);
         assert.equal(message.content, TEXT);
         assert.equal(message.reasoning_content, dialect === "ollama" ? undefined : "Hm, let me see.");
@@ -205,7 +192,7 @@ describe("aimock behind the gateway", () => {
       assert.ok(finished.every((reason) => reason === null), "it looked complete");
     });
 
-    // The mock cuts between the halves of a letter beyond the 16 bits, as programs that count in such halves do.
+    // The mock counts in UTF-16 units and cuts between the halves of a surrogate pair.
     it(`${dialect}: half a letter is no end of the stream`, async () => {
       const stream = await client.chat.completions.create({ model, messages: user("halves"), stream: true });
       const text = (await collect(stream)).map((chunk) => chunk.choices[0]?.delta.content ?? "").join("");

@@ -40,7 +40,22 @@ key = "${LIMITED}"
 models = ["demo/chat"]
 `;
 
-/** Starts a gateway and says where it is; `stop` ends it. With providers of the test's own it is always a fresh one. */
+/** A tool with two required arguments. */
+export const weather = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "The weather of a city",
+    parameters: {
+      type: "object",
+      properties: { city: { type: "string" }, days: { type: "integer" } },
+      required: ["city", "days"],
+      additionalProperties: false,
+    },
+  },
+};
+
+/** Starts a gateway; gives its URL, its keys and `stop`. A test with its own providers always gets a fresh gateway. */
 export async function startGateway(providers = "") {
   const { MODEL_GATEWAY_URL: url, MODEL_GATEWAY_KEY: key } = process.env;
   if (url && !providers) return { baseURL: `${url}/v1`, key, limitedKey: undefined, stop: async () => {} };
@@ -61,7 +76,7 @@ export async function startGateway(providers = "") {
   return { baseURL: `${address}/v1`, key: KEY, limitedKey: LIMITED, stop };
 }
 
-/** The address in the line that says so. The lines after it are read too, or the child would block on a full pipe. */
+/** The address in the log line `listening on …`. Later lines are read, too, or the child would block on a full pipe. */
 function listening(child) {
   const lines = [];
   return new Promise((resolve, reject) => {
@@ -75,14 +90,14 @@ function listening(child) {
   });
 }
 
-/** Everything an async iterable gives. */
+/** All items of an async iterable. */
 export async function collect(iterable) {
   const items = [];
   for await (const item of iterable) items.push(item);
   return items;
 }
 
-/** The numbers are equal but for what 32 bits cannot hold. */
+/** Checks that the numbers are equal within the precision of 32 bits. */
 export function assertClose(ours, theirs) {
   assert.equal(ours.length, theirs.length);
   for (const [index, value] of ours.entries()) assert.ok(Math.abs(value - theirs[index]) < 1e-6, `at ${index}`);

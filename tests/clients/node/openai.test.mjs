@@ -5,22 +5,9 @@ import { after, before, describe, it } from "node:test";
 import OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
-import { assertClose, collect, startGateway } from "./gateway.mjs";
+import { assertClose, collect, startGateway, weather } from "./gateway.mjs";
 
 const messages = [{ role: "user", content: "Hello there, how are you today?" }];
-const weather = {
-  type: "function",
-  function: {
-    name: "get_weather",
-    description: "The weather of a city",
-    parameters: {
-      type: "object",
-      properties: { city: { type: "string" }, days: { type: "integer" } },
-      required: ["city", "days"],
-      additionalProperties: false,
-    },
-  },
-};
 
 describe("openai for Node", () => {
   let gateway, client;

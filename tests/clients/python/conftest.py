@@ -1,29 +1,17 @@
 """A running gateway, with llama.cpp's own server and the demo provider behind it, for every client test."""
 
-import os
-import re
-import subprocess
 import sys
-import threading
-from pathlib import Path
 
 import pytest
+from openai import OpenAI
+from processes import HERE, running, running_gateway
+from upstreams import SERVER, upstream
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 KEY = "sk-client-test-key"
 LIMITED = "sk-client-test-limited"
 
 CONFIG = """
-[server]
-listen = "127.0.0.1:0"
-data_dir = "{data}"
-
-[timeouts]
-first_token_ms = 20000
-idle_ms = 20000
-
-# Many tests fail on purpose at the same models of one gateway: what they say of an attempt must not depend on their order.
+# Many tests fail on purpose at the same models of one gateway. Their order must not change what an attempt reports.
 [routing.breaker]
 failures = 10000
 
@@ -73,66 +61,27 @@ rpm = 2
 """
 
 
-class Running:
-    """A child process that says `listening on URL` when it is ready."""
-
-    def __init__(self, command, **options):
-        self.lines = []
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **options
-        )
-        self.url = None
-        watchdog = threading.Timer(60, self.process.kill)
-        watchdog.start()
-        for line in self.process.stdout:
-            self.lines.append(line)
-            found = re.search(r"listening on (http://[\d.]+:\d+)(?![\d.])", line)
-            if found:
-                self.url = found.group(1)
-                break
-        watchdog.cancel()
-        assert self.url, "it did not start:\n" + "".join(self.lines)
-        # Its later output must be read, or it would block on a full pipe.
-        threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True).start()
-
-    def stop(self):
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-
-def _llama(kind, folder):
-    return Running([sys.executable, str(HERE / "llama_server.py"), kind, str(folder)])
+def llama_server(kind, folder):
+    return running([sys.executable, str(HERE / "llama_server.py"), kind, str(folder)])
 
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory):
-    server = _llama("tiny", tmp_path_factory.mktemp("tiny"))
-    yield server.url
-    server.stop()
+    with llama_server("tiny", tmp_path_factory.mktemp("tiny")) as process:
+        yield process.url
 
 
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory):
-    server = _llama("minilm", tmp_path_factory.mktemp("minilm"))
-    yield server.url
-    server.stop()
+    with llama_server("minilm", tmp_path_factory.mktemp("minilm")) as process:
+        yield process.url
 
 
 @pytest.fixture(scope="session")
 def gateway(tmp_path_factory, llama, minilm):
-    folder = tmp_path_factory.mktemp("gateway")
-    config = folder / "gateway.toml"
-    config.write_text(
-        CONFIG.format(data=folder / "data", tiny=llama, minilm=minilm, key=KEY, limited=LIMITED), encoding="utf-8"
-    )
-    binary = os.environ.get("MODEL_GATEWAY_BIN", str(ROOT / "target/debug/model-gateway"))
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    running = Running([binary, "serve", "--config", str(config)], env=environment, cwd=folder)
-    yield running
-    running.stop()
+    config = SERVER + CONFIG.format(tiny=llama, minilm=minilm, key=KEY, limited=LIMITED)
+    with running_gateway(tmp_path_factory.mktemp("gateway"), config) as process:
+        yield process
 
 
 @pytest.fixture(scope="session")
@@ -148,3 +97,30 @@ def key():
 @pytest.fixture(scope="session")
 def limited_key():
     return LIMITED
+
+
+@pytest.fixture(scope="module")
+def client(base_url, key):
+    """OpenAI's client, which checks every answer against its types. A module with a gateway of its own replaces it."""
+    return OpenAI(base_url=base_url, api_key=key, max_retries=0, _strict_response_validation=True)
+
+
+@pytest.fixture(scope="module")
+def lenient(base_url, key):
+    """OpenAI sends members that the SDK's types leave out: base64 vectors, `finish_reason: null` in a text stream."""
+    return OpenAI(base_url=base_url, api_key=key, max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """An upstream whose answers the tests of a module write."""
+    with upstream() as process:
+        yield process
+
+
+@pytest.fixture
+def no_faults(server):
+    """A failed check of a request at the upstream fails the test with its own words."""
+    server.faults.clear()
+    yield
+    server.check()

@@ -1,4 +1,4 @@
-"""What clients ask of a chat model: a name, what the model must be able to do, and the members of the request."""
+"""Requests to a chat model: a name, the capabilities that the model needs, and the members of the request."""
 
 import json
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ SCHEMA = {
 FORMAT = {"type": "json_schema", "json_schema": {"name": "trip", "strict": True, "schema": SCHEMA}}
 TOOLS = [WEATHER, TIME]
 NOW = {"type": "function", "function": {"name": "now"}}
-# What schemas have: references, alternatives, bounds, names of formats, an object that says nothing of others.
+# Parts of schemas: references, alternatives, bounds, formats, an object without `additionalProperties`.
 DEEP_SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "Trip",

@@ -51,7 +51,7 @@ def main() -> None:
         async with contextlib.AsyncExitStack() as stack:
             for app in served.values():
                 await stack.enter_async_context(app.router.lifespan_context(app))
-            # As if one request were there for good.
+            # One request counts as permanently in flight.
             served["full"].state.backend._inflight = 1
             print(f"listening on http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
             yield

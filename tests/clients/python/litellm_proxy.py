@@ -19,7 +19,7 @@ router_settings:
   disable_cooldowns: true
 """
 
-# Its own check of a key that is wrong looks into a database, and without one answers 400.
+# LiteLLM looks up unknown keys in a database, and answers 400 without one. This check answers 401.
 AUTH = """
 from litellm.proxy._types import ProxyException, UserAPIKeyAuth
 

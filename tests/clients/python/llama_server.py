@@ -24,7 +24,7 @@ def main() -> None:
     if kind == "minilm":
         params.embedding = True
     server = xllamacpp.Server(params)
-    # One write with both ends of the line: llama.cpp's log writes to the same pipe from its own thread.
+    # One write for the whole line: llama.cpp's log writes to this pipe from its own thread.
     os.write(sys.stdout.fileno(), f"\nlistening on {server.listening_address}\n".encode())
     while True:
         time.sleep(3600)

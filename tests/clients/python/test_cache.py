@@ -27,7 +27,7 @@ id = "script/any"
 pricing = {{ official_input_per_m = 0.15, official_output_per_m = 0.60, currency = "USD" }}
 """
 
-# What has broken streams, clients and readers of JSON before.
+# Texts that have broken streams, clients and JSON readers before.
 WORDS = [
     "word", " ", "\n", "\r\n\r\n", "\t", '"', "\\", "\\n", "\\u0041", "data: [DONE]\n\n", "data: {}\n", ":\n", "event: error\n",
     "é", "e\u0301", "ß", "日本語", "שלום", "\u202e", "\u2028", "\u2029", "\u0085", "\ufeff", "\ufffd", "\u0000", "\u001f",
@@ -64,7 +64,7 @@ def message(chance, kind):
 
 @functools.lru_cache(64)
 def answer(number):
-    """What the upstream says to question `number`: [(message, finish reason)]."""
+    """The upstream's answer to question `number`: [(message, finish reason)]."""
     chance = random.Random(number)
     kind = chance.choice(["text", "text", "text", "tools", "tools", "refusal", "thought"])
     return [message(chance, kind) for _ in range(chance.choice([1, 1, 1, 2, 3]))]
@@ -99,7 +99,7 @@ def deltas(chance, said):
 
 
 def events(number):
-    """The same answer as a stream, its choices in turns."""
+    """This answer as a stream, with alternating choices."""
     chance = random.Random(-number)
     document = body(number)
     open_choices = [
@@ -162,14 +162,14 @@ async def check(client, raw, number):
     async with client.chat.completions.stream(**question(number), extra_body=extra, stream_options=options) as replay:
         assert replay._response.headers["x-gateway-cache"] == "HIT", number
         await replay.until_done()
-        # Not `get_final_completion`: it refuses what ended for its length.
+        # `get_final_completion` refuses answers that ended for their length.
         whole = replay.current_completion_snapshot
     put_together = [(choice.index, of_client(choice.message), choice.finish_reason) for choice in whole.choices]
     assert put_together == wanted, number
     assert whole.usage.completion_tokens == number % 100 + 1
     if number % 10:
         return
-    # The same, stored, as one document.
+    # The stored answer as one document.
     stored = (await raw.post("/chat/completions", json=first | {"stream": False})).json()
     assert stored["gateway"]["cache_hit"] is True
     assert [(c["index"], plain(c["message"]), c["finish_reason"]) for c in stored["choices"]] == wanted, number

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import hpack
 import pytest
-from conftest import ROOT, Running
 from hyperframe import frame
+from processes import running_gateway
 
 KEY = "sk-hostile-test-key"
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "3"))
@@ -28,7 +28,6 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CONFIG = f"""
 [server]
 listen = "127.0.0.1:0"
-data_dir = "{{data}}"
 head_timeout_ms = 1000
 body_timeout_ms = 1000
 
@@ -44,16 +43,11 @@ key = "{KEY}"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hostile")
-    (folder / "gateway.toml").write_text(CONFIG.format(data=folder / "data"), encoding="utf-8")
-    binary = os.environ.get("MODEL_GATEWAY_BIN", str(ROOT / "target/debug/model-gateway"))
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-    running = Running([binary, "serve", "--config", str(folder / "gateway.toml")], env=environment, cwd=folder)
-    # The first requests make what every later one uses.
-    for _ in range(20):
-        assert ask(running.url) == 200
-    yield running
-    running.stop()
+    with running_gateway(tmp_path_factory.mktemp("hostile"), CONFIG) as process:
+        # The first requests allocate the memory that all later ones use.
+        for _ in range(20):
+            assert ask(process.url) == 200
+        yield process
 
 
 def ask(url):
@@ -129,7 +123,7 @@ def test_slowhttptest_keeps_nobody_out(server, mode):
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 60, check=False)
     report = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", run.stdout + run.stderr)
     assert "Exit status" in report, report
-    # It asks in between as another client would.
+    # The attacker sends requests in between like other clients.
     assert set(re.findall(r"service available: +(\w+)", report)) == {"YES"}, report
 
 
@@ -260,7 +254,7 @@ def zero_window(attacker, number):
     return attacker.headers(2 * number + 1, WHOLE, path="/openapi.json")
 
 
-# Who breaks a rule is sent away. Who only asks for little, often, costs nothing that grows.
+# A client that breaks a rule of the protocol is disconnected. Many small requests cost no growing memory.
 ENDED = [rapid_reset, continuation_flood, empty_continuations, made_you_reset, hpack_bomb]
 BORNE = [many_streams, empty_data, pings, settings, zero_window]
 

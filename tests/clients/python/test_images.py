@@ -4,10 +4,9 @@ import base64
 import json
 
 import pytest
-from upstreams import KEY, Answer, ask, gateway, history, stream, upstream
+from upstreams import KEY, STREAMED, Answer, ask, gateway, history, stream
 
 HELLO = [{"role": "user", "content": "A cat"}]
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 
 CONFIG = """
 [[providers]]
@@ -24,14 +23,8 @@ pricing = {{ official_input_per_m = 0.3, official_output_per_m = 30.0, currency 
 
 
 @pytest.fixture(scope="module")
-def provider():
-    with upstream() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def client(provider, tmp_path_factory):
-    with gateway(tmp_path_factory.mktemp("images"), CONFIG.format(url=provider.url, key=KEY)) as client:
+def client(server, tmp_path_factory):
+    with gateway(tmp_path_factory.mktemp("images"), CONFIG.format(url=server.url, key=KEY)) as client:
         yield client
 
 
@@ -60,9 +53,9 @@ def answer(picture):
 
 @STREAMED
 @pytest.mark.parametrize("size", [3_000_000, 12_000_000], ids=["3MB", "12MB"])
-def test_a_picture_comes_back_and_goes_home(provider, client, streamed, size):
+def test_a_picture_comes_back_and_goes_home(server, client, streamed, size):
     made = picture(size)
-    provider.reset(answer(made))
+    server.reset(answer(made))
     completion = ask(client, streamed, model="gem/painter", messages=HELLO)
     message = completion.choices[0].message
     assert message.content == "A cat:" and completion.choices[0].finish_reason == "stop"
@@ -72,11 +65,11 @@ def test_a_picture_comes_back_and_goes_home(provider, client, streamed, size):
     assert kind == "data:image/png;base64" and base64.b64decode(data) == made
     assert completion.usage.completion_tokens == 1292
 
-    provider.reset(answer(b"small"))
+    server.reset(answer(b"small"))
     again = [*HELLO, history(message), {"role": "user", "content": "Now blue"}]
     next_one = ask(client, streamed, model="gem/painter", messages=again)
     assert streamed or next_one.gateway["warnings"] == []
-    model = provider.last.json["contents"][1]
+    model = server.last.json["contents"][1]
     assert model["role"] == "model" and model["parts"][0] == {"text": "A cat:"}
     [sent] = [part for part in model["parts"] if "inlineData" in part]
     assert sent["thoughtSignature"] == "c2ln"

@@ -2,16 +2,14 @@
 
 import sys
 import time
-from pathlib import Path
 
 import openai
 import pytest
-from conftest import Running
-from upstreams import IMAGE, TIME, WEATHER, ask, calls_of, gateway
+from processes import HERE, running
+from upstreams import IMAGE, STREAMED, TIME, WEATHER, ask, calls_of, gateway
 
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Grüße 👍 to you"}]
-# What each dialect says of itself; llm-katan validates these keys below /keyed, and only asks for some elsewhere.
+# The provider entry of each dialect. llm-katan validates these keys below /keyed, and accepts any key elsewhere.
 DIALECTS = {
     "openai": 'api = "openai"\nbase_url = "{url}/v1"\napi_key = "llm-katan-openai-key"\n',
     "anthropic": 'api = "anthropic"\nbase_url = "{url}"\napi_key = "llm-katan-anthropic-key"\n',
@@ -19,7 +17,7 @@ DIALECTS = {
     "bedrock": 'api = "bedrock"\nbase_url = "{url}"\nregion = "eu-west-1"\napi_key = "llm-katan-bedrock-key"\n',
     "azure": 'api = "azure"\nbase_url = "{url}"\napi_version = "2024-10-21"\napi_key = "llm-katan-azure-key"\n',
 }
-# Its event streams of Bedrock are none: server-sent events under the other's name. Nobody could read them.
+# llm-katan streams server-sent events with the content type of Bedrock's event streams, which no client can read.
 READABLE = [name for name in DIALECTS if name != "bedrock"]
 EVERY = pytest.mark.parametrize("dialect", DIALECTS)
 TROUBLES = ("well", "keyed", "failing", "limited", "timed-out", "full", "slow", "late")
@@ -39,10 +37,9 @@ def config(url):
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("katan")
-    server = Running([sys.executable, str(Path(__file__).parent / "katan_server.py"), str(folder)])
-    with gateway(folder, "".join(config(server.url))) as running:
-        yield running
-    server.stop()
+    command = [sys.executable, str(HERE / "katan_server.py"), str(folder)]
+    with running(command) as katan, gateway(folder, "".join(config(katan.url))) as client:
+        yield client
 
 
 @STREAMED
@@ -65,12 +62,12 @@ def test_an_answer(client, dialect, trouble, streamed):
 @STREAMED
 @EVERY
 def test_a_tool_is_called(client, dialect, streamed):
-    """With tools llm-katan calls the first of them, always. Asked for a stream, only its Anthropic streams the call."""
+    """llm-katan always calls the first tool. Of its dialects only Anthropic streams the call."""
     request = {"model": f"{dialect}-well/katan", "messages": HELLO, "tools": [WEATHER, TIME]}
     choice = ask(client, streamed, **request).choices[0]
     assert calls_of(choice.message) == [("get_weather", {"city": "test_city", "days": 1})]
     assert choice.finish_reason == "tool_calls"
-    # It answers with a call to a result as well; the gateway's part is that the history arrives.
+    # llm-katan answers a result with another call; this test checks that the history arrives.
     call = choice.message.tool_calls[0]
     called = {"role": "assistant", "tool_calls": [call.model_dump(include={"id", "type", "function"})]}
     called["tool_calls"][0]["function"].pop("parsed_arguments", None)
@@ -135,5 +132,5 @@ def test_a_slow_stream_arrives_as_it_is_said(client, dialect):
         if chunk.choices and chunk.choices[0].delta.content:
             times.append(time.monotonic() - begun)
     assert times[0] >= 0.1 and len(times) > 20
-    # In these two dialects each of some 30 pieces waits 20 ms: the last is far behind the first.
+    # These two dialects wait 20 ms before each of some 30 pieces, so the last one comes much later than the first.
     assert dialect not in ("openai", "azure") or times[-1] - times[0] >= 0.05

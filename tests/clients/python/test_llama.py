@@ -6,21 +6,9 @@ from typing import Literal
 import httpx
 import openai
 import pytest
-from openai import OpenAI
 from pydantic import BaseModel
 
 PROMPT = [{"role": "user", "content": "the of and to in is"}]
-
-
-@pytest.fixture(scope="module")
-def client(base_url, key):
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0, _strict_response_validation=True)
-
-
-@pytest.fixture(scope="module")
-def lenient(base_url, key):
-    """For what the SDK's types leave out: base64 vectors and `finish_reason: null` in a text stream."""
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0)
 
 
 def cost(usage):
@@ -30,7 +18,7 @@ def cost(usage):
 
 def test_chat(client):
     answer = client.chat.completions.create(model="tiny/chat", messages=PROMPT, max_tokens=12, temperature=0)
-    assert answer.choices[0].finish_reason in ("stop", "length")
+    assert answer.choices[0].finish_reason == "length"
     assert answer.usage.prompt_tokens > 5 and 0 < answer.usage.completion_tokens <= 12
     assert math.isclose(answer.usage.cost_usd, cost(answer.usage), rel_tol=1e-12)
     assert answer.gateway["model_used"] == "tiny/chat" and answer.gateway["warnings"] == []
@@ -78,8 +66,10 @@ def test_text_completion(client, lenient):
     answer = client.completions.create(model="tiny/chat", prompt="the of and", max_tokens=6)
     assert answer.object == "text_completion" and answer.id.startswith("cmpl-")
     assert answer.usage.completion_tokens <= 6
-    chunks = list(lenient.completions.create(model="tiny/chat", prompt="the of and", max_tokens=6, stream=True))
-    assert chunks[-1].choices[0].finish_reason in ("stop", "length")
+    chunks = list(
+        lenient.completions.create(model="tiny/chat", prompt="the of and", max_tokens=6, temperature=0, stream=True)
+    )
+    assert chunks[-1].choices[0].finish_reason == "length"
     many = client.completions.create(model="tiny/chat", prompt=["the of", "and to"], max_tokens=4)
     assert [choice.index for choice in many.choices] == [0, 1]
 

@@ -9,8 +9,10 @@ import openai
 import pytest
 from pydantic import BaseModel
 from upstreams import (
+    HELLO,
     IMAGE,
     PIXEL,
+    STREAMED,
     TIME,
     UNTIDY,
     WEATHER,
@@ -23,12 +25,11 @@ from upstreams import (
     history,
     reasoning_of,
     stream,
-    upstream,
 )
 
+pytestmark = pytest.mark.usefixtures("no_faults")
+
 MODEL = "llama3.2:3b"
-HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello there"}]
-STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 LINES = "application/x-ndjson"
 
 CONFIG = """
@@ -66,20 +67,6 @@ category = ["embedding"]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with upstream() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def no_faults(server):
-    """What a check at the other end found wrong is what is told, not the 500 that it became."""
-    server.faults.clear()
-    yield
-    server.check()
-
-
-@pytest.fixture(scope="module")
 def client(server, tmp_path_factory):
     with gateway(tmp_path_factory.mktemp("ollama"), CONFIG.format(url=server.url, model=MODEL)) as running:
         yield running
@@ -94,7 +81,7 @@ def theirs(server):
 
 
 def check_chat(request):
-    """Every member is one that the package knows, of its type."""
+    """Checks that the package knows every member and its type."""
     assert (request.method, request.path) == ("POST", "/api/chat")
     body = request.json
     # A schema may say more than the package's type of it: that it is an object with a name is enough.
@@ -116,7 +103,7 @@ def check_chat(request):
     # The server's own (`api/types.go`): a prompt that is too long is an error, not cut in silence.
     assert not body.pop("truncate", False) and not body.pop("shift", False)
     ollama._types.ChatRequest.model_validate(body, extra="forbid")
-    # Left out, it means true.
+    # An absent `stream` means true.
     assert isinstance(body["stream"], bool)
     return request.json
 
@@ -181,7 +168,7 @@ def test_a_chat(server, client, theirs, streamed):
     assert sent["model"] == MODEL and sent["stream"] is streamed
     assert sent["messages"] == HELLO
     options = sent["options"]
-    # Without it, Ollama silently cuts the prompt at a small context.
+    # Without this option Ollama silently cuts the prompt at a small context.
     assert options.pop("num_ctx") == 16384
     assert options.pop("num_predict") == 50
     for penalty in ("frequency_penalty", "presence_penalty"):
@@ -222,7 +209,7 @@ def test_tools_their_results_and_an_answer(server, client, theirs, streamed):
         {"tool_calls": [call("now"), call("get_weather", city="Bern", days=1)]},
     ]
     server.reset(chat(*pieces))
-    # What their client makes of it: three calls, without ids.
+    # The package's client reads three calls without ids.
     said = theirs.chat(MODEL, messages=HELLO, tools=[WEATHER], stream=True)
     wanted = [
         (made.function.name, made.function.arguments) for part in said for made in part.message.tool_calls or []
@@ -282,7 +269,7 @@ def test_thoughts(server, client, theirs, streamed):
     answer = ask(client, streamed, model="local/thinker", messages=HELLO, reasoning_effort="high")
     assert reasoning_of(answer.choices[0].message) == said.message.thinking == "Hm, let me see."
     assert answer.choices[0].message.content == "42"
-    assert server.last.json["think"] in (True, "high")
+    assert server.last.json["think"] is True
 
 
 class City(BaseModel):

@@ -30,17 +30,6 @@ class City(BaseModel):
     people: int
 
 
-@pytest.fixture(scope="module")
-def client(base_url, key):
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0, _strict_response_validation=True)
-
-
-@pytest.fixture(scope="module")
-def lenient(base_url, key):
-    """For what OpenAI sends and the SDK's types leave out: base64 vectors, `finish_reason: null` in a text stream."""
-    return OpenAI(base_url=base_url, api_key=key, max_retries=0)
-
-
 def test_chat(client):
     answer = client.chat.completions.create(model="demo/chat", messages=HELLO)
     assert answer.object == "chat.completion"
@@ -59,7 +48,7 @@ def test_chat(client):
 def test_a_bare_name_and_an_alias(client):
     for name in ("chat", "gpt-4o-mini"):
         answer = client.chat.completions.create(model=name, messages=HELLO, max_tokens=5)
-        assert answer.gateway["model_used"] in ("demo/chat", "tiny/chat")
+        assert answer.gateway["model_used"] == "demo/chat"
 
 
 def test_streaming(client):
@@ -167,7 +156,7 @@ def test_text_completion(client, lenient):
     chunks = list(lenient.completions.create(model="demo/chat", prompt="Once", stream=True))
     assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
     assert all(chunk.object == "text_completion" for chunk in chunks)
-    assert chunks[-1].choices[0].finish_reason in ("stop", "length")
+    assert chunks[-1].choices[0].finish_reason == "stop"
 
 
 def test_embeddings_in_the_default_encoding(client, lenient):

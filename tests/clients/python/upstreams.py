@@ -1,23 +1,23 @@
-"""What the tests of native providers share: an HTTP server that a test writes the answers of, and a gateway before it."""
+"""Shared parts of the provider tests: an HTTP server whose answers a test writes, and a gateway before it."""
 
 import contextlib
 import json
-import os
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from conftest import ROOT, Running
+import pytest
 from openai import OpenAI
+from processes import running_gateway
 
 KEY = "sk-upstream-test-key"
-# Whatever the person who runs this has set must not reach the gateway.
-OUTSIDE = ("_API_KEY", "_API_TOKEN", "OLLAMA_HOST")
+STREAMED = pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+HELLO = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello there"}]
 
 
 @dataclass
 class Request:
-    """What came, as it came."""
+    """A request as it arrived."""
 
     method: str
     path: str  # with the query, percent-encoding and all
@@ -34,7 +34,7 @@ class Request:
 
 @dataclass
 class Answer:
-    """What goes back: a body, or the pieces of a stream, each of which is written by itself."""
+    """An answer: a body, or the pieces of a stream, each written separately."""
 
     body: object = b""
     status: int = 200
@@ -137,38 +137,28 @@ def upstream():
 SERVER = """
 [server]
 listen = "127.0.0.1:0"
-data_dir = "{data}"
 
 [timeouts]
 first_token_ms = 20000
 idle_ms = 20000
-
+"""
+# A key for the gateways of `gateway`.
+KEYS = f"""
 [[keys]]
 name = "upstreams"
-key = "{key}"
+key = "{KEY}"
 """
 
 
 @contextlib.contextmanager
 def gateway(folder, config, **environment):
     """The real gateway with these providers and models, and an OpenAI client that talks to it."""
-    path = folder / "gateway.toml"
-    path.write_text(SERVER.format(data=folder / "data", key=KEY) + config, encoding="utf-8")
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.endswith(OUTSIDE) and not name.startswith(("AWS_", "GOOGLE_", "AZURE_"))
-    }
-    binary = os.environ.get("MODEL_GATEWAY_BIN", str(ROOT / "target/debug/model-gateway"))
-    running = Running([binary, "serve", "--config", str(path)], env={**inherited, **environment}, cwd=folder)
-    client = OpenAI(
-        base_url=running.url + "/v1", api_key=KEY, max_retries=0, timeout=60, _strict_response_validation=True
-    )
-    try:
-        yield client
-    finally:
-        client.close()
-        running.stop()
+    with running_gateway(folder, SERVER + KEYS + config, **environment) as process:
+        client = OpenAI(
+            base_url=process.url + "/v1", api_key=KEY, max_retries=0, timeout=60, _strict_response_validation=True
+        )
+        with client:
+            yield client
 
 
 def ask(client, streamed, **request):
@@ -239,6 +229,6 @@ SAID = "s-one a-first u-one u-two u-three c-one r-one c-two a-two a-three u-four
 
 
 def check_said(everything):
-    """Nothing of the untidy conversation is missing, and it is in the order in which it was said."""
+    """Checks that every text of the untidy conversation is present, in its order."""
     assert [word for word in [*SAID, "[1, 2"] if word not in everything] == []
     assert sorted(SAID, key=everything.index) == SAID

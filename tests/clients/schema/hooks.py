@@ -1,4 +1,4 @@
-"""What a JSON Schema cannot say about the gateway's requests: a valid case is changed until it says it."""
+"""Rules of the gateway's requests that a JSON Schema cannot express: each case is changed until it follows them."""
 
 from schemathesis import GenerationMode, hook
 
@@ -10,7 +10,7 @@ def is_valid(case):
 
 
 def plain(value):
-    """In JSON Schema 1.0 is an integer. The gateway wants an integer written as one."""
+    """JSON Schema accepts 1.0 as an integer; the gateway accepts integers without a fraction only."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
@@ -38,9 +38,9 @@ def said(message):
 
 
 def generation(path, body):
-    """What depends on the model, or on another member."""
+    """Rules that depend on the model, or on another member."""
     body.pop("suffix", None)
-    # It has a price of its own, and the operator has not allowed it.
+    # The member has its own price, and the operator has not allowed it.
     body.pop("web_search_options", None)
     body["modalities"] = None
     if isinstance(body.get("n"), int):

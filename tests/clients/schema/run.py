@@ -4,15 +4,16 @@ SCHEMA_EXAMPLES: test cases for each operation, 50 unless said otherwise. More a
 """
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE.parent / "python"))
+
+from processes import running_gateway  # noqa: E402 - the line before finds it
+
 ADMIN = "sk-schema-test-admin"
 
 CONFIG = f"""
@@ -34,43 +35,18 @@ role = "admin"
 """
 
 
-def start(folder):
-    """The program, when it listens, and its URL."""
-    (folder / "gateway.toml").write_text(CONFIG, encoding="utf-8")
-    binary = os.environ.get("MODEL_GATEWAY_BIN", str(ROOT / "target/debug/model-gateway"))
-    command = [binary, "serve", "--config", str(folder / "gateway.toml")]
-    environment = {**os.environ, "MODEL_GATEWAY_DATA_DIR": str(folder / "data")}
-    program = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
-    )
-    said = []
-    for line in program.stdout:
-        said.append(line)
-        found = re.search(r"listening on (http://[\d.]+:\d+)(?![\d.])", line)
-        if found:
-            # Its later output must be read, or it would block on a full pipe.
-            threading.Thread(target=lambda: said.extend(program.stdout), daemon=True).start()
-            return program, found.group(1)
-    sys.exit("the gateway did not start:\n" + "".join(said))
-
-
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        program, url = start(Path(folder))
-        try:
-            command = [
-                *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(HERE / "schemathesis.toml")),
-                *("run", os.environ.get("SCHEMA_DOCUMENT", url + "/openapi.json"), "--url", url),
-                *("--header", f"Authorization: Bearer {ADMIN}", "--continue-on-failure"),
-                # The same cases in every run; the long part draws new ones.
-                *(("--seed", os.environ.get("SCHEMA_SEED", "20261122")) if os.environ.get("SCHEMA_SEED") != "random" else ()),
-                *("--max-examples", os.environ.get("SCHEMA_EXAMPLES", "50"), *sys.argv[1:]),
-            ]
-            environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE)}
-            return subprocess.run(command, env=environment, cwd=folder, check=False).returncode
-        finally:
-            program.terminate()
-            program.wait(60)
+    with tempfile.TemporaryDirectory() as folder, running_gateway(Path(folder), CONFIG) as gateway:
+        command = [
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(HERE / "schemathesis.toml")),
+            *("run", os.environ.get("SCHEMA_DOCUMENT", gateway.url + "/openapi.json"), "--url", gateway.url),
+            *("--header", f"Authorization: Bearer {ADMIN}", "--continue-on-failure"),
+            # The same cases in every run; the long part draws new ones.
+            *(("--seed", os.environ.get("SCHEMA_SEED", "20261122")) if os.environ.get("SCHEMA_SEED") != "random" else ()),
+            *("--max-examples", os.environ.get("SCHEMA_EXAMPLES", "50"), *sys.argv[1:]),
+        ]
+        environment = {**os.environ, "SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE)}
+        return subprocess.run(command, env=environment, cwd=folder, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ mod azure;
 mod capabilities;
 mod catalogue_rules;
 mod client;
+mod deep_and_wide;
 mod dialects;
 mod linear;
 mod model_tables;

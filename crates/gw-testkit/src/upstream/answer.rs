@@ -1,4 +1,4 @@
-//! The script of one answer: bytes, pauses that the test ends, and every rude way to stop.
+//! The script of one answer: bytes, pauses that the test ends, and every way to end a connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// Lets a test decide when a paused answer goes on.
+/// Lets a test decide when a paused answer continues.
 #[derive(Clone, Debug, Default)]
 pub struct Signal(pub(super) Arc<Notify>);
 
@@ -17,7 +17,7 @@ impl Signal {
         Self::default()
     }
 
-    /// Lets one waiting answer go on (also one that will wait later).
+    /// Lets one waiting answer continue, also one that waits later.
     pub fn fire(&self) {
         self.0.notify_one();
     }
@@ -32,13 +32,13 @@ pub enum Step {
     Chunk(Vec<u8>),
     /// The end of the chunked encoding.
     EndChunks,
-    /// Nothing until the signal is given.
+    /// Silence until the signal is given.
     Wait(Signal),
-    /// Nothing for a time (only where the passing of time is what is tested).
+    /// Silence for a time. Only for tests of timeouts.
     Pause(Duration),
     /// This chunk again and again until the peer goes away.
     Endless(Vec<u8>, Duration),
-    /// Nothing more, connection left open, until the peer goes away.
+    /// Silence with an open connection, until the peer goes away.
     Hang,
     /// A RST.
     Reset,
@@ -46,7 +46,7 @@ pub enum Step {
     Close,
 }
 
-/// What the upstream does with one request.
+/// The upstream's answer to one request.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub(super) steps: Vec<Step>,
@@ -97,7 +97,7 @@ impl Answer {
         Self::json(status, &serde_json::json!({ "error": error }))
     }
 
-    /// The head of an event stream, chunked, and nothing yet.
+    /// The head of a chunked event stream without content.
     #[must_use]
     pub fn sse() -> Self {
         let mut bytes = head(200, &[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]);
@@ -105,7 +105,7 @@ impl Answer {
         Self::raw(bytes)
     }
 
-    /// The head of an event stream that ends where the connection does.
+    /// The head of an event stream that ends with its connection.
     #[must_use]
     pub fn sse_until_close() -> Self {
         Self::raw("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")

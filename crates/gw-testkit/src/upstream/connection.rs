@@ -115,7 +115,7 @@ impl<S: Wire> Reader<S> {
     }
 }
 
-/// What follows an answer.
+/// The state of the connection after an answer.
 enum After {
     NextRequest,
     PeerGone,

@@ -1,4 +1,4 @@
-//! What the scripted upstream answers when a test does not care: plausible bodies of an OpenAI-compatible server.
+//! Default answers of the scripted upstream: bodies of an OpenAI-compatible server.
 
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ fn embeddings_body(body: &Value, model: &str) -> Value {
         None => 1,
     };
     let length = body["dimensions"].as_u64().unwrap_or(4).max(1);
-    // The first number says which input of this call it was; the others are exact in f32.
+    // The first number is the index of the input; the others are exact in f32.
     let data: Vec<_> = (0..inputs)
         .map(|index| {
             let vector: Vec<f64> = (0..length)

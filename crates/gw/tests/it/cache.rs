@@ -1,4 +1,16 @@
-//! The response cache over real sockets: what is answered from it, whose it is, how calls are shared, what is never kept.
+//! The response cache over real sockets: hits, scopes, shared calls, and answers that are never stored.
+
+mod completions;
+pub(crate) mod embeddings;
+mod embeddings_bounds;
+mod followers;
+mod key;
+mod memory;
+mod redis;
+pub(crate) mod scope;
+mod semantic;
+pub(crate) mod shared_calls;
+mod teams;
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, sse_data};
@@ -26,7 +38,8 @@ async fn delete(client: &Client, path: &str) -> Response {
     client.send("DELETE", path, None, None).await
 }
 
-fn what(answer: &Response) -> &str {
+/// The cache's result in the headers of an answer: `HIT`, `MISS`, …
+pub(crate) fn cache_result(answer: &Response) -> &str {
     answer.header("x-gateway-cache").unwrap_or("none")
 }
 
@@ -34,10 +47,10 @@ fn what(answer: &Response) -> &str {
 async fn the_second_of_two_equal_requests_costs_nothing() {
     let world = world().await;
     let first = ask(&world.client, &cached(json!({}))).await.ok();
-    assert_eq!(what(&first), "MISS");
+    assert_eq!(cache_result(&first), "MISS");
     let reordered = r#"{"messages":[{"content":"Hello","role":"user"}],"user":"someone","cache":{"ttl":60,"enabled":true},"model":"acme/fast"}"#;
     let second = world.client.post_bytes(PATH, reordered.as_bytes()).await.ok();
-    assert_eq!((what(&second), world.upstream.hits()), ("HIT", 1));
+    assert_eq!((cache_result(&second), world.upstream.hits()), ("HIT", 1));
     assert!(second.header("age").is_some());
     let (first, second) = (first.json(), second.json());
     assert_eq!(first["choices"], second["choices"]);
@@ -53,7 +66,7 @@ async fn the_second_of_two_equal_requests_costs_nothing() {
     assert_eq!(second["gateway"]["saved_usd"], first["usage"]["cost_usd"]);
     assert_eq!(second["gateway"]["attempts"], json!([]));
     assert_eq!(second["gateway"]["model_used"], "acme/fast");
-    // The row says so, too.
+    // The ledger's row shows the hit, too.
     let admin = world.client.with_key(ADMIN);
     let id = second["gateway"]["request_id"].as_str().unwrap().to_owned();
     let row = logged(&admin, &id).await;
@@ -82,16 +95,16 @@ async fn what_differs_is_asked_anew_and_nobody_gets_anothers_answer() {
     ] {
         let before = world.upstream.hits();
         let answer = ask(&world.client, &cached(more.clone())).await.ok();
-        assert_eq!((what(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
+        assert_eq!((cache_result(&answer), world.upstream.hits()), ("MISS", before + 1), "{more}");
     }
-    // I21, T1: the scope is the key.
+    // The gateway key is the scope of a stored answer (I21, T1).
     let other = world.client.with_key(ADMIN);
-    assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&other, &cached(json!({}))).await.ok()), "HIT");
-    // Who does not ask for it, does not get it, nor leaves anything.
+    assert_eq!(cache_result(&ask(&other, &cached(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&other, &cached(json!({}))).await.ok()), "HIT");
+    // A request without the member `cache` neither reads nor writes the cache.
     let before = world.upstream.hits();
     let answer = ask(&world.client, &chat_with("acme/fast", json!({}))).await.ok();
-    assert_eq!((what(&answer), world.upstream.hits()), ("BYPASS", before + 1));
+    assert_eq!((cache_result(&answer), world.upstream.hits()), ("BYPASS", before + 1));
     assert_eq!(answer.json()["gateway"]["cache_hit"], false);
 }
 
@@ -104,7 +117,7 @@ async fn t04_a_hit_still_needs_a_key_that_may() {
     let made = made.json();
     let client = world.client.with_key(made["key"].as_str().unwrap());
     for what_it_is in ["MISS", "HIT", "HIT"] {
-        assert_eq!(what(&ask(&client, &cached(json!({}))).await.ok()), what_it_is);
+        assert_eq!(cache_result(&ask(&client, &cached(json!({}))).await.ok()), what_it_is);
     }
     let limited = ask(&client, &cached(json!({}))).await;
     assert_error("rpm", &limited, 429, "rate_limit_error", "rate_limit_exceeded");
@@ -129,7 +142,7 @@ async fn streams_are_kept_and_replayed_and_so_are_plain_answers() {
         assert_eq!(gateway["cache_hit"], true, "{first_streams} {second_streams}");
         assert_eq!(world.upstream.hits(), before + 1);
     }
-    // A replay follows every rule of streams.
+    // A replayed stream follows every rule of streams.
     let mut stream =
         world.client.stream(PATH, &streamed(json!({ "stream_options": { "include_usage": true } }))).await;
     let frames = stream.rest().await;
@@ -178,7 +191,7 @@ async fn tool_calls_are_kept_with_their_ids() {
     let body = cached(json!({ "tools": tools }));
     let first = ask(&world.client, &body).await.ok().json();
     let second = ask(&world.client, &body).await.ok();
-    assert_eq!(what(&second), "HIT");
+    assert_eq!(cache_result(&second), "HIT");
     assert_eq!(second.json()["choices"], first["choices"]);
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     let called: Vec<Value> = chunks(&frames)
@@ -198,22 +211,22 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
     let broken = Answer::sse().data(&sse_data(&json!({ "content": "half" }), None)).reset();
     world.upstream.enqueue(broken);
     let frames = world.client.stream(PATH, &streamed(json!({}))).await.rest().await;
-    crate::stream::assert_broken_off(&frames, "upstream_stream_error");
+    crate::streaming::chunks::assert_broken_off(&frames, "upstream_stream_error");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let failed = ask(&world.client, &cached(json!({}))).await;
     assert_error("failed", &failed, 502, "upstream_error", "upstream_error");
     let mut filtered = chat_body("m", "I must not");
     filtered["choices"][0]["finish_reason"] = json!("content_filter");
     world.upstream.enqueue(Answer::json(200, &filtered));
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
-    // By a fallback.
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
+    // A fallback served it.
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let body = cached(json!({ "routing": { "fallback": ["beta/spare"] } }));
     let answer = ask(&world.client, &body).await.ok();
-    assert_eq!((what(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
-    // So the next one asks, and is kept.
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
+    assert_eq!((cache_result(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));
+    // The next request calls the upstream, and its answer is stored.
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
     assert_eq!(world.upstream.hits(), 5);
 }
 
@@ -221,11 +234,15 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
 async fn modes_ages_and_cache_control_are_heard() {
     let world = world().await;
     let mode = |mode: &str| cached(json!({ "cache": { "enabled": true, "mode": mode } }));
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "MISS", "a reader leaves nothing");
-    assert_eq!(what(&ask(&world.client, &mode("write")).await.ok()), "MISS");
-    assert_eq!(what(&ask(&world.client, &mode("read")).await.ok()), "HIT");
-    assert_eq!(what(&ask(&world.client, &mode("write")).await.ok()), "MISS", "a writer asks anew");
+    assert_eq!(cache_result(&ask(&world.client, &mode("read")).await.ok()), "MISS");
+    assert_eq!(
+        cache_result(&ask(&world.client, &mode("read")).await.ok()),
+        "MISS",
+        "a reader leaves nothing"
+    );
+    assert_eq!(cache_result(&ask(&world.client, &mode("write")).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &mode("read")).await.ok()), "HIT");
+    assert_eq!(cache_result(&ask(&world.client, &mode("write")).await.ok()), "MISS", "a writer asks anew");
     let body = cached(json!({}));
     for (header, expected) in [
         ("no-cache", "MISS"),
@@ -235,7 +252,7 @@ async fn modes_ages_and_cache_control_are_heard() {
         ("nonsense=;;", "HIT"),
     ] {
         let client = world.client.with_header("cache-control", header);
-        assert_eq!(what(&ask(&client, &body).await.ok()), expected, "{header}");
+        assert_eq!(cache_result(&ask(&client, &body).await.ok()), expected, "{header}");
     }
     for wrong in [json!({ "enabled": true, "mode": "sometimes" }), json!({ "enabled": true, "ttl": 0 })] {
         assert_eq!(ask(&world.client, &cached(json!({ "cache": wrong }))).await.status, 400, "{wrong}");
@@ -243,7 +260,7 @@ async fn modes_ages_and_cache_control_are_heard() {
     let off = Setup { extra: "[cache]\nenabled = false\n".to_owned(), ..Setup::default() }.start().await;
     for _ in 0..2 {
         let answer = ask(&off.client, &body).await.ok();
-        assert_eq!((what(&answer), &answer.json()["gateway"]["cache_hit"]), ("none", &json!(false)));
+        assert_eq!((cache_result(&answer), &answer.json()["gateway"]["cache_hit"]), ("none", &json!(false)));
     }
     assert_eq!(off.upstream.hits(), 2);
 }
@@ -255,25 +272,25 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     let body = cached(json!({ "cache": { "enabled": true, "ttl": 1 } }));
     ask(&world.client, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
-    // Fresh until it is a second old; then the upstream is asked, which is down.
+    // The answer is fresh for a second. After that the gateway calls the upstream, which is down.
     let stale = within("the answer is too old", async {
         loop {
             let answer = ask(&world.client, &body).await.ok();
-            if what(&answer) != "HIT" {
+            if cache_result(&answer) != "HIT" {
                 return answer;
             }
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     })
     .await;
-    assert_eq!(what(&stale), "STALE");
+    assert_eq!(cache_result(&stale), "STALE");
     assert_eq!(stale.json()["gateway"]["warnings"], json!(["stale_if_error"]));
     assert!(stale.header("age").unwrap().parse::<u64>().unwrap() >= 1);
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     assert_eq!(text_of(&frames, 0), "Hello from upstream");
 }
 
-/// Half of them streams; the answer of each.
+/// Sends these requests, every second one as a stream; gives their answers.
 async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
     let mut crowd = tokio::task::JoinSet::new();
     for n in 0..count {
@@ -291,7 +308,7 @@ async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
     crowd
 }
 
-/// Waits until so many generation requests are being answered.
+/// Waits until this many generation requests are in flight.
 async fn until_in_flight(admin: &Client, many: usize) {
     within("so many requests are in flight", async {
         loop {
@@ -312,7 +329,7 @@ async fn until_in_flight(admin: &Client, many: usize) {
 async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nobody() {
     let count: usize = std::env::var("CACHE_CROWD").ok().and_then(|count| count.parse().ok()).unwrap_or(1000);
     gw_testkit::open_files(4 * count);
-    // Without admission nobody waits at the gate: who is in flight has come to the cache.
+    // Without overload protection no request waits for admission: each one in flight has reached the cache.
     let world = Setup { server: "shed_after_ms = 0", ..Setup::default() }.start().await;
     let go_on = Signal::new();
     world.upstream.enqueue(
@@ -335,8 +352,8 @@ async fn t03_identical_requests_share_one_call_and_the_leaders_leaving_harms_nob
         answers += 1;
     }
     assert_eq!((answers, world.upstream.hits()), (count, 1), "one upstream call");
-    assert_eq!(what(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
-    // Who was not quite there yet when the call ended found what it had brought.
+    assert_eq!(cache_result(&ask(&world.client, &cached(json!({}))).await.ok()), "HIT");
+    // A request that arrived after the end of the call found the stored answer.
     let figures = admin.get("/admin/v1/cache").await.ok().json();
     let (shared, found) = (figures["coalesced"].as_u64().unwrap(), figures["hits"].as_u64().unwrap());
     assert!(shared + found == count as u64 + 1 && shared > count as u64 * 9 / 10, "{figures}");
@@ -356,7 +373,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
     assert_eq!(other.head.header("x-gateway-cache"), Some("COALESCED"));
     drop((leader, other));
     world.upstream.request(0).await.until_closed().await;
-    // A failure before anything was sent is an error for each.
+    // A failure before the first content is an error for every request.
     let fail = Signal::new();
     world.upstream.enqueue(
         Answer::steps(Vec::new()).wait(&fail).bytes("HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\n{}"),
@@ -366,7 +383,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
         let client = world.client.clone();
         asking.spawn(async move { ask(&client, &cached(json!({}))).await });
     }
-    // Who is late fails by itself.
+    // A late request makes its own call, which fails.
     world.upstream.always(Answer::error(500, "x", "down"));
     world.upstream.request(1).await;
     until_in_flight(&world.client.with_key(ADMIN), 4).await;
@@ -381,7 +398,7 @@ async fn the_upstream_is_dropped_when_all_have_gone_and_an_error_is_everybodys()
 async fn it_is_purged_at_once_and_its_figures_are_told() {
     let world = world().await;
     let admin = world.client.with_key(ADMIN);
-    let is = async |client: &Client| what(&ask(client, &cached(json!({}))).await.ok()).to_owned();
+    let is = async |client: &Client| cache_result(&ask(client, &cached(json!({}))).await.ok()).to_owned();
     for purge in ["", "?model=acme/fast", "?key=ci"] {
         is(&world.client).await;
         assert_eq!(is(&world.client).await, "HIT", "{purge}");
@@ -414,7 +431,7 @@ async fn a_call_is_shared_only_by_those_who_want_the_same_of_routing() {
     let (client, body) = (world.client.clone(), with_fallback.clone());
     let leader = tokio::spawn(async move { ask(&client, &body).await });
     world.upstream.request(0).await;
-    // The same question without that permission is a call of its own, and fails on its own.
+    // An equal request without that permission makes its own call, which fails.
     let other = ask(&world.client, &cached(json!({}))).await;
     assert_error("not allowed to fall back", &other, 502, "upstream_error", "upstream_error");
     hold.fire();

@@ -1,12 +1,18 @@
-//! The world of a test: a gateway with two providers (`acme`, `beta`), each a scripted upstream, and five keys.
+//! The environment of a test: a gateway with two providers (`acme`, `beta`), each a scripted upstream, and five keys.
 //!
-//! `world().await` gives the usual one; `Setup { … }.start().await` one with other settings. Models:
+//! `world().await` gives the default one; `Setup { … }.start().await` one with other settings. Models:
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), and those of `demo`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
 
 use gw_testkit::wait::within;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 /// The program under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_model-gateway");
@@ -20,37 +26,37 @@ pub(crate) const LIMITED: &str = "sk-test-limited";
 pub(crate) const METERED: &str = "sk-test-metered";
 /// A key that has expired.
 pub(crate) const EXPIRED: &str = "sk-test-expired";
-/// What the gateway shows to its upstreams; must never be seen by a client or in a log.
+/// The gateway's key for its upstreams; it must never reach a client or a log.
 pub(crate) const UPSTREAM_KEY: &str = "sk-upstream-canary-7391";
 
-/// What differs from the usual configuration, as lines of TOML for the section of that name.
+/// Changes of the default configuration, as lines of TOML for the section of that name.
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) server: &'static str,
     pub(crate) timeouts: &'static str,
     pub(crate) routing: &'static str,
     pub(crate) aliases: &'static str,
-    /// Of the provider `acme`.
+    /// Lines of the provider `acme`.
     pub(crate) acme: String,
-    /// Of the model `acme/fast`.
+    /// Lines of the model `acme/fast`.
     pub(crate) fast: &'static str,
-    /// At the end of the file; may name the scripted upstream as `<acme_url>`.
+    /// Text for the end of the file; `<acme_url>` stands for the scripted upstream.
     pub(crate) extra: String,
-    /// Where `acme` is, when not the scripted upstream.
+    /// The base URL of `acme`, when it is not the scripted upstream.
     pub(crate) acme_url: Option<String>,
 }
 
 pub(crate) struct World {
-    /// Provider `acme`.
+    /// The upstream of the provider `acme`.
     pub(crate) upstream: FakeUpstream,
-    /// Provider `beta`.
+    /// The upstream of the provider `beta`.
     pub(crate) second: FakeUpstream,
     pub(crate) gateway: Gateway,
-    /// With `KEY`.
+    /// A client with `KEY`.
     pub(crate) client: Client,
 }
 
-/// The usual world.
+/// The default environment.
 pub(crate) async fn world() -> World {
     Setup::default().start().await
 }
@@ -67,10 +73,10 @@ impl Setup {
 
     /// The whole gateway.toml.
     pub(crate) fn config(&self, acme_url: &str, beta_url: &str) -> String {
-        // A test with keys of its own writes `api_keys`.
+        // A test that sets several provider keys writes `api_keys`.
         let own_keys = self.acme.contains("api_keys");
         let acme_key = if own_keys { "" } else { "api_key = \"<upstream_key>\"" };
-        // An unoptimised gateway on a busy machine is slow: only tests of overload want refusals.
+        // A debug build on a busy machine is slow. Only tests of overload want refusals.
         let own_shed = self.server.contains("shed_after_ms");
         let shed = if own_shed { "" } else { "shed_after_ms = 60000" };
         let values = [
@@ -92,7 +98,7 @@ impl Setup {
             ("<metered>", METERED),
             ("<expired>", EXPIRED),
         ];
-        let template = include_str!("world.toml").to_owned();
+        let template = include_str!("harness/world.toml").to_owned();
         values.iter().fold(template, |text, (name, value)| text.replace(name, value))
     }
 }
@@ -102,12 +108,41 @@ pub(crate) async fn serve(config: &str) -> Gateway {
     Launch::new(BINARY).file("gateway.toml", config).start().await
 }
 
+/// Compresses with a program of the system, so that a test does not rely on the gateway's library.
+pub(crate) fn compressed(program: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut child = Command::new(program)
+        .arg("-c")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = bytes.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("the program ends");
+    writer.join().expect("the writer ends").expect("the program reads");
+    output.stdout
+}
+
+/// Sends a chat on its own connection, which closes after the answer; `None` when the gateway is gone.
+pub(crate) async fn send_chat(addr: SocketAddr, key: &str, body: &Value) -> Option<TcpStream> {
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut socket = TcpStream::connect(addr).await.ok()?;
+    socket.write_all(format!("{head}{body}").as_bytes()).await.ok()?;
+    Some(socket)
+}
+
 /// A chat request of one user message.
 pub(crate) fn chat(model: &str) -> Value {
     json!({ "model": model, "messages": [{ "role": "user", "content": "Hello" }] })
 }
 
-/// The same with more members.
+/// A chat request with more members.
 pub(crate) fn chat_with(model: &str, more: Value) -> Value {
     with(chat(model), more)
 }
@@ -124,7 +159,7 @@ impl World {
         self.client.post_json("/v1/chat/completions", body).await
     }
 
-    /// A chat whose answer must be a 200.
+    /// Sends a chat whose answer must be a 200; gives its body.
     #[track_caller]
     pub(crate) fn chat_ok(&self, body: &Value) -> impl Future<Output = Value> {
         let place = std::panic::Location::caller();
@@ -137,7 +172,7 @@ impl World {
     }
 }
 
-/// The row of a request in the log, as an admin is shown it, as soon as it is there.
+/// The row of a request as the management API shows it, as soon as it is written.
 pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
     let path = format!("/admin/v1/requests/{id}");
     within("the row is in the ledger", async {
@@ -152,7 +187,42 @@ pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
     .await
 }
 
-/// Checks a whole error answer: status, the body to the letter, and the headers that belong to it.
+/// The rows of a table whose answers differ from the expected ones. One run names them all.
+#[derive(Default)]
+pub(crate) struct Differences(Vec<String>);
+
+impl Differences {
+    /// Notes the row when the two values differ.
+    #[expect(clippy::needless_pass_by_value, reason = "a row of a table is written with values")]
+    pub(crate) fn check<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        label: impl std::fmt::Display,
+        got: T,
+        expected: T,
+    ) {
+        if got != expected {
+            self.0.push(format!("{label:.120}: {got:?}, expected {expected:?}"));
+        }
+    }
+
+    /// Notes the row when status and error code differ. A success has the code "".
+    pub(crate) fn answer(
+        &mut self,
+        label: impl std::fmt::Display,
+        answer: &Response,
+        (status, code): (u16, &str),
+    ) {
+        self.check(label, (answer.status, answer.code()), (status, code.to_owned()));
+    }
+
+    /// Fails when a row differed.
+    #[track_caller]
+    pub(crate) fn finish(self) {
+        assert!(self.0.is_empty(), "{} rows differ:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+/// Checks a whole error answer: the status, the exact body and its headers.
 #[track_caller]
 pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &str, code: &str) {
     let text = String::from_utf8_lossy(&answer.body);
@@ -169,7 +239,7 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
         assert!(!text.contains(secret), "{label}: {secret} must not be told: {text}");
     }
     assert_eq!(answer.header("content-type"), Some("application/json"), "{label}");
-    // What is not below /v1 has a policy of its own, and no page of another origin may read it.
+    // URLs outside of /v1 have their own policy: pages of other origins must not read them.
     let is_api = answer.header("content-security-policy").is_none();
     assert_eq!(answer.header("access-control-allow-origin"), is_api.then_some("*"), "{label}");
     assert_request_id(label, answer.header("x-request-id"));

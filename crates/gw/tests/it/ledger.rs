@@ -1,4 +1,12 @@
-//! The ledger: one row for every request, however it ended, that says what the answer said.
+//! The ledger: one row for every request, whatever its end, with the figures of the answer.
+
+pub(crate) mod charges;
+mod charges_by_ending;
+mod clock_jumps;
+mod cost;
+pub(crate) mod crash;
+mod damaged_journal;
+mod payloads;
 
 use std::path::Path;
 
@@ -10,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, chat, chat_with, world};
 
-/// The rows of a running gateway, as soon as there are this many.
+/// The rows of a running gateway, as soon as it has this many.
 pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
     let store = Store::open(&gateway.dir().join("data/gateway.db")).await.expect("the gateway's store");
     let found = rows_of(&store, wanted).await;
@@ -34,6 +42,15 @@ async fn one_row(world: &World) -> Entry {
     let mut found = rows(&world.gateway, 1).await;
     assert_eq!(found.len(), 1);
     found.remove(0)
+}
+
+/// Lets the upstream finish after the client has disconnected: the row has the reported usage.
+async fn assert_drained(world: &World, more: &Signal) {
+    world.gateway.log_with("client_closed_request").await;
+    more.fire();
+    let row = one_row(world).await;
+    assert_eq!(row.status, "client_closed_request");
+    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
 }
 
 #[tokio::test]
@@ -70,7 +87,7 @@ async fn a_stream_a_fallback_and_a_failure_have_their_rows() {
     assert_eq!(world.chat(&json!({"model": "acme/fast"})).await.status, 400);
     let found = rows(&world.gateway, 5).await;
     assert_eq!(found.len(), 5);
-    // Several may fall into one millisecond, so not by their order.
+    // Several requests may share a millisecond, so the test does not rely on their order.
     let with = |status: &str| found.iter().find(|row| row.status == status && !row.fallback);
     let fallback = found.iter().find(|row| row.fallback).expect("a fallback served");
     assert_eq!((fallback.status.as_str(), fallback.model.as_str()), ("ok", "beta/spare"));
@@ -132,7 +149,7 @@ async fn rows_of_the_last_moment_are_written_before_the_end() {
     assert!(world.gateway.ended().await.success());
     let data = world.gateway.dir().join("data");
     assert_eq!(rows(&world.gateway, 20).await.len(), 20);
-    assert_eq!(journals(&data), 0, "nothing is left to replay");
+    assert_eq!(journals(&data), 0, "the journal is empty");
 }
 
 fn journals(data: &Path) -> usize {
@@ -153,12 +170,7 @@ async fn c02_drained_streams_cost_what_the_provider_says_in_the_end() {
         }
     }
     stream.reset();
-    // Only now does the upstream go on.
-    world.gateway.log_with("client_closed_request").await;
-    more.fire();
-    let row = one_row(&world).await;
-    assert_eq!(row.status, "client_closed_request");
-    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
+    assert_drained(&world, &more).await;
 }
 
 #[tokio::test]
@@ -176,11 +188,7 @@ async fn c03_drained_answers_cost_what_the_provider_says_in_the_end() {
         tokio::spawn(async move { client.post_json("/v1/chat/completions", &chat("acme/fast")).await });
     world.upstream.request(0).await;
     asking.abort();
-    world.gateway.log_with("client_closed_request").await;
-    more.fire();
-    let row = one_row(&world).await;
-    assert_eq!(row.status, "client_closed_request");
-    assert_eq!((row.tokens.prompt, row.tokens.completion, row.estimated), (10, 5, false), "{row:?}");
+    assert_drained(&world, &more).await;
 }
 
 #[tokio::test]

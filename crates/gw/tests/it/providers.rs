@@ -1,6 +1,9 @@
-//! Every provider through the whole gateway: one conversation in every dialect, and what is asked for in several calls.
+//! Every provider through the whole gateway: one conversation in every dialect, and requests that are divided into several calls.
 
+mod api_keys;
+mod claude_on_vertex;
 pub(crate) mod dialects;
+mod model_rules;
 
 use gw_testkit::{Answer, FakeUpstream, Gateway, Recorded};
 use serde_json::{Value, json};
@@ -15,13 +18,13 @@ const SYSTEM: &str = "You know the weather everywhere.";
 type Dialect = fn(Say, bool) -> Answer;
 
 struct Provider {
-    /// Its API, or another word where one API has two dialects.
+    /// Its API, or a name of its own where one API has two dialects.
     name: &'static str,
-    /// Lines of its entry in gateway.toml.
+    /// More lines of the provider's entry in gateway.toml.
     lines: &'static str,
     model: &'static str,
     dialect: Dialect,
-    /// Whether a request of its asks for a stream.
+    /// Tells whether a request to the provider asks for a stream.
     streams: fn(&Recorded) -> bool,
 }
 
@@ -102,7 +105,7 @@ const PROVIDERS: [Provider; 10] = [
     Provider { name: "ollama", lines: "", model: "qwen3", dialect: dialects::ollama, streams: by_body },
 ];
 
-/// A gateway with one provider of each API, each with an upstream that plays its part of the conversation.
+/// A gateway with one provider of each API. Each upstream plays its part of the conversation.
 async fn all() -> (Gateway, Vec<FakeUpstream>) {
     all_with("").await
 }
@@ -112,7 +115,7 @@ pub(crate) fn targets() -> impl Iterator<Item = (&'static str, String)> {
     PROVIDERS.iter().map(|provider| (provider.name, format!("my-{}/{}", provider.name, provider.model)))
 }
 
-/// The same with these lines in every provider's entry.
+/// As [`all`], with these lines in every provider's entry.
 pub(crate) async fn all_with(more: &str) -> (Gateway, Vec<FakeUpstream>) {
     let (config, upstreams) = config_of_all(more).await;
     (serve(&config).await, upstreams)
@@ -151,6 +154,11 @@ pub(crate) fn words() -> impl Iterator<Item = impl Fn(&Recorded) -> Answer + Sen
     })
 }
 
+/// The answers of each API, in the order of [`targets`]: a few words, never as a stream.
+pub(crate) fn plain_words() -> impl Iterator<Item = impl Fn() -> Answer + Send + Sync + 'static> {
+    PROVIDERS.iter().map(|Provider { dialect, .. }| || dialect(Say::Words, false))
+}
+
 fn question(model: &str) -> Value {
     json!({
         "model": model,
@@ -169,7 +177,7 @@ fn question(model: &str) -> Value {
     })
 }
 
-/// What a client has at the end of an answer: the message, the finish reason and the usage.
+/// The client's result of an answer: the message, the finish reason and the usage.
 async fn ask(gateway: &Gateway, body: &Value, stream: bool) -> (Value, String, Value) {
     let client = gateway.client().with_key(KEY);
     if !stream {
@@ -199,7 +207,7 @@ async fn ask(gateway: &Gateway, body: &Value, stream: bool) -> (Value, String, V
     (message, finish, usage)
 }
 
-/// Puts a delta onto a message as the OpenAI clients do: strings are appended, calls found by their index.
+/// Merges a delta into a message as the OpenAI clients do: strings are appended, calls are found by their index.
 fn merge(message: &mut Value, delta: &Value) {
     for name in ["role", "content"] {
         if let (Some(more), Some(text)) = (delta[name].as_str(), message[name].as_str()) {
@@ -224,7 +232,7 @@ fn merge(message: &mut Value, delta: &Value) {
     }
 }
 
-/// The message without what may differ: the ids, and how the arguments are spaced.
+/// The message without ids and without blanks in arguments, which may differ.
 fn normal(message: &Value) -> Value {
     let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
     let calls: Vec<Value> = calls
@@ -263,7 +271,7 @@ async fn one_conversation_through_every_provider_ends_in_the_same_messages() {
                 message["tool_calls"].as_array().unwrap().iter().map(|call| call["id"].clone()).collect();
             let messages = body["messages"].as_array_mut().unwrap();
             messages.push(message);
-            // In the other order than the calls.
+            // The results stand in another order than the calls.
             messages.push(json!({"role": "tool", "tool_call_id": ids[1], "content": "rainy"}));
             messages.push(json!({"role": "tool", "tool_call_id": ids[0], "content": "sunny"}));
             let (message, finish, _) = ask(&gateway, &body, stream).await;
@@ -400,7 +408,7 @@ async fn a_provider_without_embeddings_says_that_the_model_is_the_wrong_one() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
     let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();
-    // Of a model without a category nobody knows what it can; the dialect does.
+    // The catalogue does not know the capabilities of a model without a category; the dialect does.
     let body = json!({"model": "my-anthropic/unknown", "input": "x"});
     let answer = client.post_json("/v1/embeddings", &body).await;
     assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_model"), "{}", answer.text());

@@ -1,4 +1,9 @@
-//! Which upstream serves a call: names, fallbacks, retries, and what `gateway` says about it.
+//! The choice of the upstream: names, fallbacks, retries, and their report in the member `gateway`.
+
+pub(crate) mod failover;
+mod hedging;
+mod properties;
+pub(crate) mod strategies;
 
 use gw_testkit::upstream::{chat_body, sse_data};
 use gw_testkit::{Answer, FakeUpstream};
@@ -77,7 +82,11 @@ async fn fallbacks_are_tried_in_the_clients_order() {
     let expected =
         [("acme/fast", "upstream_overloaded"), ("acme/plain", "upstream_overloaded"), ("beta/spare", "ok")];
     assert_eq!(attempts(&body), pairs(&expected), "own model removed, others once");
-    assert_eq!(body["usage"]["cost_usd"], json!((10.0 * 3.0 + 5.0 * 15.0) / 1e6), "billed as what served");
+    assert_eq!(
+        body["usage"]["cost_usd"],
+        json!((10.0 * 3.0 + 5.0 * 15.0) / 1e6),
+        "the price of the serving model"
+    );
 }
 
 #[tokio::test]
@@ -87,13 +96,17 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
     let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
     body["max_tokens"] = json!(5000);
     world.chat_ok(&body).await;
-    assert_eq!(world.upstream.last().json()["max_tokens"], 5000, "the requested model gets what was asked");
-    assert_eq!(world.second.last().json()["max_tokens"], 100, "the fallback what it can");
+    assert_eq!(
+        world.upstream.last().json()["max_tokens"],
+        5000,
+        "the requested model gets the requested limit"
+    );
+    assert_eq!(world.second.last().json()["max_tokens"], 100, "the fallback gets its own limit");
 }
 
 #[tokio::test]
 async fn which_failures_move_on() {
-    // What fails so often would be asked last.
+    // A target with so many failures would be asked last.
     let routing = "retries = 0\n[routing.breaker]\nfailures = 1000";
     let world = Setup { routing, ..Setup::default() }.start().await;
     let moves = [
@@ -264,7 +277,7 @@ async fn a_stream_that_opened_on_the_first_candidate_never_changes_it() {
     let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
     body["stream"] = json!(true);
     let frames = world.client.stream("/v1/chat/completions", &body).await.rest().await;
-    crate::stream::assert_broken_off(&frames, "upstream_stream_error");
+    crate::streaming::chunks::assert_broken_off(&frames, "upstream_stream_error");
     assert_eq!(world.second.hits(), 0);
 }
 
@@ -273,7 +286,7 @@ async fn no_fallback_leads_out_of_a_keys_list() {
     let world = no_retries().await;
     world.upstream.always(Answer::error(500, "x", "boom"));
     let limited = world.client.with_key(crate::harness::LIMITED);
-    // A bare name stands only for those of its models that the key may use.
+    // A bare name stands only for the models that the key may use.
     let answer = limited.post_json("/v1/chat/completions", &chat("plain")).await;
     assert_error("plain", &answer, 502, "upstream_error", "upstream_error");
     let answer = limited.post_json("/v1/chat/completions", &chat("fast")).await;

@@ -29,7 +29,7 @@ BODY = Shape(message_create_params.MessageCreateParams)
 # "Create a Message", platform.claude.com, read 2026-11-22), for the models before Opus 4.7 ("What's new in Claude 4.7").
 SAMPLING = {"temperature": (0, 1), "top_p": (0, 1)}
 
-# What single models refuse with status 400 and no type says. Each: the models, the documentation, and what it refuses.
+# Requests that single models refuse with status 400, although the types allow them. Each line: the documentation and the models.
 # "Prefill not supported", platform.claude.com/docs/en/api/errors: Claude 4.6 and everything after it.
 NO_PREFILL = re.compile(r"claude-(?!haiku-4-5|opus-4-5|sonnet-4-5|3)")
 # "What's new in Claude 4.7" and later pages of that name: non-default sampling parameters are refused.
@@ -156,7 +156,7 @@ class ClaudeOnVertex(Anthropic):
 
 
 def check_model(body, sampled):
-    """What the model's pages say, and what holds for every model."""
+    """The rules of the model's pages, and the rules for every model."""
     model, last = body["model"], body["messages"][-1]
     thinking, choice = body.get("thinking", {}), body.get("tool_choice", {}).get("type")
     effort = body.get("output_config", {}).get("effort")

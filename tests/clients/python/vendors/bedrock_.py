@@ -2,13 +2,11 @@
 patterns, upper bounds and enumerations of the same model are checked here."""
 
 import base64
-import json
 import re
-import struct
-import zlib
 from urllib.parse import unquote
 
 import botocore.session
+import eventstream
 from botocore.validate import ParamValidator
 from upstreams import Answer, stream
 
@@ -130,7 +128,7 @@ class Bedrock:
         for index, block in enumerate(blocks):
             frames += block_events(index, block)
         frames += [event("messageStop", stopReason=stop), event("metadata", usage=usage, metrics=metrics)]
-        return stream(frames, "application/vnd.amazon.eventstream")
+        return stream(frames, eventstream.CONTENT_TYPE)
 
 
 def check(body, model):
@@ -221,21 +219,10 @@ def check(body, model):
         )
 
 
-def frame(headers, payload):
-    """One message of the event stream encoding, checksums and all."""
-    head = b"".join(
-        struct.pack("!B", len(name)) + name.encode() + struct.pack("!BH", 7, len(value)) + value.encode()
-        for name, value in headers.items()
-    )
-    prelude = struct.pack("!II", 16 + len(head) + len(payload), len(head))
-    message = prelude + struct.pack("!I", zlib.crc32(prelude)) + head + payload
-    return message + struct.pack("!I", zlib.crc32(message))
-
-
 def event(kind, **payload):
+    """An event that the service model knows."""
     valid(payload, shape("ConverseStream", "output").members["stream"].members[kind])
-    headers = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    return frame(headers, json.dumps(payload, ensure_ascii=False).encode())
+    return eventstream.event(kind, **payload)
 
 
 def block_events(index, block):

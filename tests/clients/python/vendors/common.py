@@ -1,4 +1,4 @@
-"""What the vendors share: how a type becomes a strict validator, and what an answer says."""
+"""Shared parts of the vendors: strict validators made of types, and the content of answers."""
 
 import json
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from pydantic_core import SchemaValidator
 TEXT = 'Grüße, 👍 "you"\n'
 THOUGHT = "Hm, let me see."
 SIGNATURE = "EqQBCgIYAhIM/+1gbcDa9GJwZA2b3h=="
-# What every tool of the tests is called with, and what an answer by their schema holds.
+# The arguments of every tool call, and the content of every structured answer.
 ARGUMENTS = {"city": "Zürich", "days": 2}
 PROMPT_TOKENS, ANSWER_TOKENS = 70, 12
 
@@ -21,7 +21,7 @@ class Invalid(Exception):
 
 @dataclass
 class Asked:
-    """What a valid request asks for, in no vendor's words."""
+    """The meaning of a valid request, independent of the vendor."""
 
     model: str
     stream: bool = False
@@ -35,7 +35,7 @@ class Asked:
 
 @dataclass
 class Reply:
-    """What is said to it."""
+    """The content of the answer."""
 
     text: str | None = None
     thought: str | None = None
@@ -43,7 +43,7 @@ class Reply:
 
 
 def is_question(text):
-    """Of the words of the client's that were said last."""
+    """Tells whether the client's last text is a question."""
     return isinstance(text, str) and text.endswith("?")
 
 

@@ -26,7 +26,7 @@ from .common import (
     words,
 )
 
-# What stands beside `generationConfig` on the wire and in `GenerateContentConfig` in the package.
+# Members that stand beside `generationConfig` on the wire, and in `GenerateContentConfig` in the package.
 BESIDE = {
     "systemInstruction": "system_instruction",
     "tools": "tools",
@@ -45,7 +45,7 @@ LEVELS = {
     "gemini-3.1-pro-preview": {"LOW", "MEDIUM", "HIGH"},
     "gemini-3.1-flash-lite": FOUR,
 }
-# The same pages: budgets of Gemini 2.5, from and to, and whether 0 turns thinking off.
+# From these pages: the least and the largest budget of each Gemini 2.5 model, and whether 0 turns thinking off.
 BUDGETS = {
     "gemini-2.5-pro": (128, 32768, False),
     "gemini-2.5-flash": (0, 24576, True),
@@ -193,7 +193,7 @@ class Vertex(Google):
 
 
 def plain(value):
-    """What the package writes, as it stands on the wire."""
+    """The package's request as it stands on the wire."""
     if isinstance(value, pydantic.BaseModel):
         return json.loads(value.model_dump_json(by_alias=True, exclude_none=True))
     if isinstance(value, dict):

@@ -13,7 +13,7 @@ from .common import ANSWER_TOKENS, PROMPT_TOKENS, Asked, Invalid, Shape, is_ques
 from .openai_ import halves, text_of
 
 BODY = Shape(models.ChatCompletionRequest)
-# What of a request is the validators' business.
+# The members of a request that the validators check.
 TALK = {"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format", "reasoning_effort"}
 # The tokenizers of the models' releases on Hugging Face: version 15 knows reasoning efforts, 13 serves the others.
 NEWEST = ("mistral-large-4", "mistral-medium-3-5", "mistral-small-2603")

@@ -63,7 +63,7 @@ class Ollama:
 
 
 def check(body):
-    """Every member is one that the package knows, of its type."""
+    """Checks that the package knows every member and its type."""
     for tool in body.pop("tools", []):
         # A schema may say more than the package's type of it: that it is an object with a name is enough.
         ollama.Tool.model_validate(tool)
@@ -89,5 +89,5 @@ def check(body):
     # `server/routes.go`: a model without the capability, by its page at ollama.com/library.
     need(not think or not body["model"].startswith("llama3"), f'"{body["model"]}" does not support thinking')
     ollama._types.ChatRequest.model_validate(body, extra="forbid")
-    # Left out, it means true.
+    # An absent `stream` means true.
     need(isinstance(body["stream"], bool), "stream: missing")

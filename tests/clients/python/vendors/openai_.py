@@ -9,7 +9,7 @@ from upstreams import Answer, stream
 from .common import ANSWER_TOKENS, PROMPT_TOKENS, Asked, Shape, is_question, load, need, reply_to, sse
 
 BODY = Shape(completion_create_params.CompletionCreateParams)
-# What others than OpenAI have besides, where the gateway writes it: their pages, read 2026-11-22.
+# Members of OpenAI-compatible vendors that OpenAI does not have and the gateway writes: their pages, read 2026-11-22.
 MEMBERS = {
     "deepseek": ("prefix",),  # "Chat Prefix Completion", api-docs.deepseek.com
     "moonshotai": ("partial",),  # "Partial Mode", platform.moonshot.ai

@@ -138,34 +138,39 @@ class MistralEmbeds(Embeds, Mistral):
         return mistral.EmbeddingResponse.model_validate(body, extra="forbid").model_dump_json().encode()
 
 
-class GoogleEmbeds(Embeds, Google):
-    path = re.compile(r"/v1beta/models/([^:?]+):batchEmbedContents")
+class GoogleModelEmbeds(Embeds):
+    """Google's two dialects: the path names the model, and `inputs` gives the texts of a valid body."""
 
     def read(self, request):
         self.check_key(request)
         model = self.path.fullmatch(request.path).group(1)
         body = load(request.body)
-        GOOGLE_EMBED.check(body)
+        self.body.check(body)
+        return Asked(model, n=len(self.inputs(body, model)))
+
+
+class GoogleEmbeds(GoogleModelEmbeds, Google):
+    path = re.compile(r"/v1beta/models/([^:?]+):batchEmbedContents")
+    body = GOOGLE_EMBED
+
+    def inputs(self, body, model):
         need(all(one["model"] == "models/" + model for one in body["requests"]), "requests: another model")
         # "BatchEmbedContents": at most 100 requests can be in one batch.
         need(len(body["requests"]) <= 100, "at most 100 requests can be in one batch")
-        return Asked(model, n=len(body["requests"]))
+        return body["requests"]
 
     def written(self, n, model):
         answer = google.EmbedContentResponse(embeddings=[google.ContentEmbedding(values=VECTOR)] * n)
         return answer.model_dump_json(by_alias=True, exclude_none=True).encode()
 
 
-class VertexEmbeds(Embeds, Vertex):
+class VertexEmbeds(GoogleModelEmbeds, Vertex):
     path = re.compile(r"/v1/projects/a-project/locations/europe-west4/publishers/google/models/([^:?]+):predict")
+    body = VERTEX_EMBED
 
-    def read(self, request):
-        self.check_key(request)
-        model = self.path.fullmatch(request.path).group(1)
-        body = load(request.body)
-        VERTEX_EMBED.check(body)
+    def inputs(self, body, model):
         need(model != "gemini-embedding-001" or len(body["instances"]) == 1, "instances: this model takes one text")
-        return Asked(model, n=len(body["instances"]))
+        return body["instances"]
 
     def written(self, n, model):
         statistics = google.ContentEmbeddingStatistics(truncated=False, token_count=3)

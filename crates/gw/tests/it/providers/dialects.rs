@@ -1,9 +1,9 @@
-//! What each provider's upstream says in the conversation of `providers.rs`, in its own words, whole and streamed.
+//! The upstream answers of every dialect in the conversation of `providers.rs`, plain and streamed.
 
 use gw_testkit::Answer;
 use serde_json::{Value, json};
 
-/// Which answer is wanted.
+/// The answer of the upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Say {
     /// Two calls of `get_weather`, Paris and Rome.
@@ -198,7 +198,7 @@ pub(crate) fn frame(kind: &str, payload: &Value) -> Vec<u8> {
     message
 }
 
-/// CRC-32 as gzip has it, bit by bit: an implementation of its own, so that it cannot share a fault with ours.
+/// The CRC-32 of gzip, bit by bit. A second implementation cannot share a fault with the gateway's.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(
@@ -282,7 +282,7 @@ pub(crate) fn ollama(say: Say, stream: bool) -> Answer {
     Answer::full(200, &[("content-type", "application/x-ndjson")], body)
 }
 
-/// The begin of an answer, and then nothing.
+/// The beginning of an answer, and then silence.
 pub(crate) fn anthropic_that_hangs() -> Answer {
     let begin = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": [], "usage": {"input_tokens": 1, "output_tokens": 1}}});
     let block =

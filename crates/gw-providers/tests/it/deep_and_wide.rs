@@ -1,0 +1,126 @@
+//! Deep and wide bodies cost memory in proportion to their size, in every dialect.
+//!
+//! The tests count allocations and allocated bytes, so a busy machine changes nothing.
+
+use allocation_counter::{AllocationInfo, measure};
+use bytes::Bytes;
+use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::settings::Api;
+use gw_wire::request::{ChatRequest, RequestLimits, parse_chat};
+
+use crate::dialects::property;
+
+/// The large body has so many times the things of the small one.
+const GROWTH: u64 = 8;
+
+/// Room for buffers that double when they are full, in percent of the growth.
+const SLACK_PERCENT: u64 = 125;
+
+/// A body of `n` things.
+type Shape = fn(usize) -> String;
+
+const SHAPES: [(&str, Shape); 9] = [
+    ("arrays in arrays", |n| body(&format!(r#","ignored":[{}]"#, list(n / 100, &nested("[", "", "]"))))),
+    ("objects in objects", |n| {
+        body(&format!(r#","ignored":[{}]"#, list(n / 100, &nested(r#"{"a":"#, "1", "}"))))
+    }),
+    ("deep arguments of a call", |n| {
+        let arguments = format!("[{}]", list(n / 100, &nested("[", "", "]")));
+        messages(&format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"a","type":"function","function":{{"name":"f","arguments":"{arguments}"}}}}]}}"#
+        ))
+    }),
+    ("wide array", |n| body(&format!(r#","ignored":[{}]"#, list(n, "1")))),
+    ("wide object", |n| body(&format!(r#","ignored":{{{}}}"#, members(n)))),
+    ("wide metadata", |n| body(&format!(r#","metadata":{{{}}}"#, members(n)))),
+    ("wide message", |n| messages(&format!(r#"{{"role":"user","content":"x",{}}}"#, members(n)))),
+    ("wide content", |n| {
+        messages(&format!(r#"{{"role":"user","content":[{}]}}"#, list(n, r#"{"type":"text","text":"x"}"#)))
+    }),
+    ("wide schema", |n| {
+        let properties: Vec<_> = (0..n).map(|at| format!(r#""p{at:06}":{{"type":"string"}}"#)).collect();
+        let schema = format!(r#"{{"type":"object","properties":{{{}}}}}"#, properties.join(","));
+        body(&format!(r#","tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]"#))
+    }),
+];
+
+/// One hundred levels.
+fn nested(open: &str, core: &str, close: &str) -> String {
+    format!("{}{core}{}", open.repeat(100), close.repeat(100))
+}
+
+fn list(n: usize, one: &str) -> String {
+    vec![one; n].join(",")
+}
+
+fn members(n: usize) -> String {
+    (0..n).map(|at| format!(r#""k{at:06}":1"#)).collect::<Vec<_>>().join(",")
+}
+
+fn messages(more: &str) -> String {
+    format!(r#"{{"model":"any/m","messages":[{{"role":"user","content":"x"}},{more}]}}"#)
+}
+
+fn body(members: &str) -> String {
+    format!(r#"{{"model":"any/m","messages":[{{"role":"user","content":"x"}}]{members}}}"#)
+}
+
+fn parse(body: &Bytes) -> ChatRequest {
+    parse_chat(body.clone(), &RequestLimits::NONE).unwrap()
+}
+
+fn encode(adapter: &dyn Adapter, request: &ChatRequest) {
+    let target = Target {
+        upstream_model: "m",
+        id: "any/m",
+        clamp_max_tokens: None,
+        most_tokens: None,
+        max_output_tokens: Some(8192),
+        context_length: Some(128_000),
+        rules: None,
+    };
+    // A refusal counts, too: it must not cost more than an acceptance.
+    let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);
+}
+
+/// Checks that the large body costs at most as much more as it is larger.
+fn assert_proportional(label: &str, bodies: [usize; 2], used: [AllocationInfo; 2]) {
+    let [small, large] = used;
+    let figures = [
+        ("allocations", small.count_total, large.count_total),
+        ("allocated bytes", small.bytes_total, large.bytes_total),
+        ("bytes at one time", small.bytes_max, large.bytes_max),
+    ];
+    for (what, small, large) in figures {
+        // A few allocations more or less of a fixed size say nothing.
+        let bound = (small + 1024) * GROWTH * SLACK_PERCENT / 100;
+        assert!(large <= bound, "{label}: {small} and {large} {what} for bodies of {bodies:?} bytes");
+    }
+    let most = bodies[1] as u64 * MAX_BYTES_PER_BYTE;
+    assert!(
+        large.bytes_total <= most,
+        "{label}: {} bytes allocated for {} bytes",
+        large.bytes_total,
+        bodies[1]
+    );
+}
+
+/// The bytes that the gateway may allocate for each byte of a body, freed ones counted again.
+const MAX_BYTES_PER_BYTE: u64 = 40;
+
+#[test]
+fn c07_deep_and_wide_bodies_allocate_in_proportion_to_their_size() {
+    const SMALL: usize = 2_000;
+    let adapters = Api::ALL.map(|api| (api, property::adapter(api)));
+    for (name, shape) in SHAPES {
+        let bodies = [SMALL, SMALL * GROWTH as usize].map(|n| Bytes::from(shape(n)));
+        let sizes = bodies.each_ref().map(Bytes::len);
+        let read = bodies.each_ref().map(|body| measure(|| drop(parse(body))));
+        assert_proportional(&format!("{name}, read"), sizes, read);
+        let requests = bodies.each_ref().map(parse);
+        for (api, adapter) in &adapters {
+            let written = requests.each_ref().map(|request| measure(|| encode(&**adapter, request)));
+            assert_proportional(&format!("{name}, {}", api.as_str()), sizes, written);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The OpenAI-compatible interface: requests, answers, errors and HTTP itself.
+
+mod answer_endings;
+mod chat;
+mod client_mistakes;
+mod completions;
+mod custom_tools;
+mod embeddings;
+mod errors;
+mod generated_images;
+mod http;
+mod http_edges;
+mod http_versions;
+mod models;
+mod replay;
+mod request_limits;
+mod request_validation;

@@ -1,0 +1,11 @@
+//! The command line, the first start, and the commands of the documentation.
+
+mod config;
+mod docs_examples;
+mod drill;
+mod explain;
+mod first_minutes;
+mod first_run;
+mod keys;
+mod keys_docs;
+mod simulate;

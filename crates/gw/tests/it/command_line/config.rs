@@ -1,0 +1,138 @@
+//! The command line: positions in the output of `check`, configurations that `serve` refuses, the catalogue.
+
+use std::process::Output;
+
+use gw_testkit::Launch;
+use serde_json::Value;
+
+use crate::harness::{BINARY, Setup};
+
+fn run(config: &str, args: &[&str]) -> Output {
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+const BASE: &str =
+    "[[providers]]\nname = \"demo\"\napi = \"demo\"\n\n[[keys]]\nname = \"k\"\nkey = \"sk-x\"\n";
+
+#[test]
+fn check_accepts_the_configuration_of_these_tests() {
+    let config = Setup::default().config("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1");
+    let output = run(&config, &["check"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let output = run(BASE, &["check", "--config", "gateway.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+}
+
+#[test]
+fn check_tells_every_fault_with_its_line_and_column() {
+    let config = "[server]\nlisten = \"127.0.0.1:0\"\nbody_limit = 5\n\n[timeouts]\nidle_ms = \"soon\"\n\n[[providers]]\nname = \"a\"\napi = \"opnai\"\n";
+    let output = run(config, &["check"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = text(&output);
+    for (place, word) in [
+        ("gateway.toml:3:1", "body_limit_mib"),
+        ("gateway.toml:6:11", "timeouts.idle_ms"),
+        ("gateway.toml:10:7", "openai"),
+    ] {
+        let line =
+            text.lines().find(|line| line.contains(place)).unwrap_or_else(|| panic!("{place} in {text}"));
+        assert!(line.contains(word), "{word} in {line}");
+    }
+    let output = run("[server\n", &["check"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(self::text(&output).contains("gateway.toml:1:"), "{}", self::text(&output));
+    let output = run(BASE, &["check", "--config", "not-there.toml"]);
+    assert_ne!(output.status.code(), Some(0));
+}
+
+#[test]
+fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value() {
+    let config = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"${ACME_URL:-http://127.0.0.1:9/v1}\"\napi_key = \"${ACME_KEY}\"\n";
+    let output = run(config, &["check"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("ACME_KEY"), "{}", text(&output));
+    let launch =
+        Launch::new(BINARY).file("gateway.toml", config).env("ACME_KEY", "sk-hidden-canary").arg("check");
+    let output = launch.run();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(!text(&output).contains("sk-hidden-canary"));
+    let from_file = config.replace("\"${ACME_KEY}\"", "{ file = \"key.txt\" }");
+    let launch =
+        Launch::new(BINARY).file("gateway.toml", &from_file).file("key.txt", "sk-from-file\n").arg("check");
+    assert_eq!(launch.run().status.code(), Some(0));
+}
+
+#[test]
+fn later_features_pass_check_and_are_refused_by_serve() {
+    let later = ["[server]\nfetch_images = true\n"];
+    for section in later {
+        let config = format!("{BASE}\n{section}");
+        let output = run(&config, &["check"]);
+        assert_eq!(output.status.code(), Some(0), "check accepts {section}: {}", text(&output));
+        assert!(text(&output).contains("note:"), "and says so: {}", text(&output));
+        let output = run(&config, &["serve", "--listen", "127.0.0.1:0"]);
+        assert_eq!(output.status.code(), Some(2), "serve refuses {section}: {}", text(&output));
+        assert!(text(&output).contains("gateway.toml:"), "with the place: {}", text(&output));
+    }
+}
+
+#[test]
+fn usage_faults_have_exit_code_2() {
+    for args in [
+        &["nonsense"][..],
+        &["--listen", "nowhere"],
+        &["serve", "--unknown"],
+        &["models", "show"],
+        &["models", "compare", "one"],
+    ] {
+        assert_eq!(run(BASE, args).status.code(), Some(2), "{args:?}");
+    }
+    assert_eq!(run(BASE, &["--version"]).status.code(), Some(0));
+    assert_eq!(run(BASE, &["--help"]).status.code(), Some(0));
+}
+
+#[test]
+fn an_address_in_use_is_a_runtime_failure() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let output = run(BASE, &["serve", "--listen", &address]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains(&address), "{}", text(&output));
+}
+
+#[test]
+fn the_catalogue_is_shown_as_table_and_as_json() {
+    let config = Setup::default().config("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1");
+    let output = run(&config, &["models"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    assert!(text(&output).contains("acme/fast") && text(&output).contains("0.15"), "{}", text(&output));
+    let json = |args: &[&str]| -> Value {
+        let output = run(&config, args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output));
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{args:?}: {error}: {}", text(&output)))
+    };
+    assert_eq!(json(&["models", "list", "--json"])["object"], "list");
+    assert_eq!(json(&["models", "show", "smart", "--json"])["id"], "acme/fast");
+    assert_eq!(
+        json(&["models", "compare", "acme/fast", "acme/plain", "--json"])["highlights"]["cheapest"],
+        "acme/fast"
+    );
+    assert_eq!(run(&config, &["models", "show", "no/such"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_openapi_document_and_completions_are_printed() {
+    let output = run(BASE, &["openapi"]);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(document["paths"]["/v1/chat/completions"].is_object());
+    for shell in ["bash", "zsh", "fish"] {
+        let output = run(BASE, &["completions", shell]);
+        assert!(output.status.success() && text(&output).contains("model-gateway"), "{shell}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Faults on every side: hostile clients, broken upstreams, failing stores, lost replicas.
+
+mod broken_upstreams;
+mod chaos;
+mod expensive_bodies;
+pub(crate) mod failing_stores;
+mod hostile_clients;
+mod load;
+mod malformed_http;
+mod postgres_start;
+mod replicas;
+mod upstream_connections;
+pub(crate) mod upstream_network;

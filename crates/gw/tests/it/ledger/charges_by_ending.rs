@@ -1,0 +1,227 @@
+//! Every ending of a request × every kind of content × every dialect: the charge is the reported usage, or the exact estimate of the
+//! prompts that were sent.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use gw_store::Store;
+use gw_store::ledger::{Entry, Filter};
+use gw_testkit::upstream::Recorded;
+use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::harness::{BINARY, KEY};
+use crate::ledger::charges::{UNSAID, kinds, prompt_tokens};
+use crate::providers::{config_of_all, targets, words};
+
+const CHAT: &str = "/v1/chat/completions";
+/// One token at one USD per million.
+const TOKEN: i128 = 1_000_000_000;
+/// The dialects that have a parameter for several answers.
+const SEVERAL: [&str; 3] = ["openai", "azure", "mistral"];
+
+/// The ending of a request, by a word of its prompt. All words have one length, so that the prompts cost the same.
+const LEFT: &str = "left";
+const TORN: &str = "torn";
+const REFUSED: &str = "deny";
+const TOLD: &str = "told";
+const HEDGED: &str = "pair";
+const DIVIDED: &str = "twin";
+const KILLED: &str = "kill";
+/// Killed while a hedge runs.
+const KILLED_HEDGED: &str = "both";
+/// Requests with very many tokens: [`RICH_CALLS`] of them fill the budget for hedges.
+const RICH: &str = "rich";
+const RICH_CALLS: usize = 80;
+
+/// One request of the table.
+struct Case {
+    user: String,
+    body: Value,
+    /// The upstreams that get a call, by their index in [`targets`].
+    calls: Vec<usize>,
+}
+
+/// One request for every dialect and every kind of content that it can express.
+fn cases(ending: &'static str) -> Vec<Case> {
+    let models: Vec<_> = targets().collect();
+    let mut cases = Vec::new();
+    for (place, (api, model)) in models.iter().enumerate() {
+        for (kind, mut body) in kinds(ending) {
+            if UNSAID.contains(&format!("{api} {kind}").as_str()) {
+                continue;
+            }
+            let (user, mut calls) = (name(api, kind, ending), vec![place]);
+            body["model"] = json!(model);
+            body["max_tokens"] = json!(50);
+            body["user"] = json!(user);
+            if ending == HEDGED || ending == KILLED_HEDGED {
+                let second = beside(place);
+                body["stream"] = json!(true);
+                body["routing"] = json!({ "fallback": [models[second].1] });
+                calls.push(second);
+            } else if ending == DIVIDED {
+                body["n"] = json!(2);
+                calls.extend((!SEVERAL.contains(api)).then_some(place));
+            }
+            cases.push(Case { user, body, calls });
+        }
+    }
+    cases
+}
+
+fn name(api: &str, kind: &str, ending: &str) -> String {
+    format!("{api} {kind} {ending}")
+}
+
+/// The upstream of a hedge: OpenAI's, and Gemini's for requests to OpenAI's. Both accept every kind of content.
+fn beside(place: usize) -> usize {
+    let wanted = if place == 0 { "gemini" } else { "openai" };
+    targets().position(|(api, _)| api == wanted).expect("the dialect")
+}
+
+/// Answers according to the word in the prompt.
+fn answer(request: &Recorded, words: &impl Fn(&Recorded) -> Answer) -> Answer {
+    let text = String::from_utf8_lossy(&request.body);
+    let says =
+        |ending: &str| text.contains(&format!("\"{ending} ")) || text.contains(&format!("\"{ending}\""));
+    if says(TORN) {
+        Answer::full(200, &[("content-type", "application/json")], "{")
+    } else if says(REFUSED) {
+        Answer::error(500, "x", "down")
+    } else if says(TOLD) {
+        words(request)
+    } else if says(RICH) {
+        let mut body = gw_testkit::upstream::chat_body("m", "hi");
+        body["usage"]["prompt_tokens"] = json!(1_000_000_000);
+        Answer::json(200, &body)
+    } else {
+        Answer::steps(Vec::new()).hang()
+    }
+}
+
+async fn start(config: &str, data: &Path) -> Gateway {
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
+}
+
+/// Sends all requests at one time; gives the tasks, to be aborted, once the upstreams have every call.
+async fn start_all(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Case>) -> JoinSet<()> {
+    let before: Vec<usize> = upstreams.iter().map(FakeUpstream::hits).collect();
+    let (mut asking, mut wanted) = (JoinSet::new(), before);
+    for case in cases {
+        case.calls.iter().for_each(|place| wanted[*place] += 1);
+        let client = gateway.client().with_key(KEY);
+        asking.spawn(async move {
+            let answer = client.post_json(CHAT, &case.body).await;
+            panic!("{}: an answer instead of silence: {} {}", case.user, answer.status, answer.text());
+        });
+    }
+    let counts = || upstreams.iter().map(FakeUpstream::hits).collect::<Vec<_>>();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while counts() != wanted {
+        assert!(std::time::Instant::now() < deadline, "{:?} calls of {wanted:?}", counts());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    asking
+}
+
+/// Sends all requests at one time and waits for their answers.
+async fn finish_all(gateway: &Gateway, cases: Vec<Case>, status: u16) {
+    let mut asking = JoinSet::new();
+    for case in cases {
+        let client = gateway.client().with_key(KEY);
+        asking.spawn(async move {
+            let answer = client.post_json(CHAT, &case.body).await;
+            assert_eq!(answer.status, status, "{}: {}", case.user, answer.text());
+        });
+    }
+    asking.join_all().await;
+}
+
+/// The rows by the user of the request, once the ledger has this many.
+async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
+    let store = Store::open(&data.join("gateway.db")).await.expect("the store");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let rows = store.requests(&Filter::default(), None, 10_000).await.expect("rows");
+        if rows.len() >= count {
+            store.close().await;
+            return rows.into_iter().filter_map(|row| Some((row.end_user.clone()?, row))).collect();
+        }
+        assert!(std::time::Instant::now() < deadline, "{} rows of {count}", rows.len());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_were_sent() {
+    let data = tempfile::tempdir().expect("a directory");
+    let (config, upstreams) = config_of_all("").await;
+    // No overload protection: a busy machine must not refuse any request.
+    let mut config = config.replacen("[server]\n", "[server]\nshed_after_ms = 0\n", 1);
+    config += "[routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n\
+               [routing.hedge]\nafter = 20\nmax_extra_cost_percent = 100\n";
+    for (upstream, words) in upstreams.iter().zip(words()) {
+        upstream.respond_with(move |request| answer(request, &words));
+    }
+    let gateway = start(&config, data.path()).await;
+    let rich = json!({ "model": targets().next().expect("a target").1, "messages": [{ "role": "user", "content": RICH }] });
+    for _ in 0..RICH_CALLS {
+        gateway.client().with_key(KEY).post_json(CHAT, &rich).await.ok();
+    }
+    for ending in [LEFT, HEDGED, DIVIDED] {
+        start_all(&gateway, &upstreams, cases(ending)).await.shutdown().await;
+    }
+    for (ending, status) in [(TORN, 502), (REFUSED, 502), (TOLD, 200)] {
+        finish_all(&gateway, cases(ending), status).await;
+    }
+    let count = cases(LEFT).len();
+    by_user(data.path(), RICH_CALLS + 6 * count).await;
+    let under_way = (
+        start_all(&gateway, &upstreams, cases(KILLED)).await,
+        start_all(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
+    );
+    let _ = gateway.stop();
+    drop(under_way);
+    let _gateway = start(&config, data.path()).await;
+    let rows = by_user(data.path(), RICH_CALLS + 8 * count).await;
+    assert_charges(&rows);
+}
+
+/// Checks each charge.
+fn assert_charges(rows: &BTreeMap<String, Entry>) {
+    let models: Vec<_> = targets().collect();
+    for (place, (api, _)) in models.iter().enumerate() {
+        for (kind, _) in kinds(LEFT) {
+            if UNSAID.contains(&format!("{api} {kind}").as_str()) {
+                continue;
+            }
+            let row = |api: &str, ending: &str| &rows[&name(api, kind, ending)];
+            let cost = |ending: &str| row(api, ending).cost;
+            let prompt = i128::from(prompt_tokens(api, kind, LEFT)) * TOKEN;
+            assert_eq!(cost(LEFT), prompt, "{api} {kind}");
+            assert_eq!((cost(TORN), cost(KILLED)), (prompt, prompt), "{api} {kind}");
+            assert_eq!(cost(REFUSED), 0, "{api} {kind}: the upstream refused it");
+            let told = row(api, TOLD);
+            let truth = i128::from(told.tokens.prompt) + 2 * i128::from(told.tokens.completion);
+            assert_eq!((told.estimated, told.cost), (false, truth * TOKEN), "{api} {kind}");
+            let second = row(models[beside(place)].0, LEFT).cost;
+            assert_eq!(
+                (cost(HEDGED), cost(KILLED_HEDGED)),
+                (prompt + second, prompt + second),
+                "{api} {kind}"
+            );
+            let parts = if SEVERAL.contains(api) { 1 } else { 2 };
+            assert_eq!(cost(DIVIDED), parts * prompt, "{api} {kind}");
+            let ends = [LEFT, TORN, KILLED].map(|ending| row(api, ending).status.as_str());
+            assert_eq!(
+                ends,
+                ["client_closed_request", "upstream_invalid_response", "interrupted"],
+                "{api} {kind}"
+            );
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Access rights, tenants, secrets and injected text.
+
+mod authz;
+pub(crate) mod canary;
+mod injection;
+mod member_policy;
+mod private_files;
+mod secrets;
+mod tenant_references;
+mod tenants;

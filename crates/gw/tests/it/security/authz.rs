@@ -1,0 +1,274 @@
+//! Access rights: every route of the router's own table, with every kind of key and every method.
+
+use gw_server::{Guard, ROUTES, Route};
+use gw_testkit::Client;
+use serde_json::json;
+
+use crate::admin::keys::{ask, create, worlds};
+use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
+
+/// A URL of each route: a new route without one fails the test.
+const URLS: [(&str, &str); 28] = [
+    ("/v1/completions", "/v1/completions"),
+    ("/v1/chat/completions", "/v1/chat/completions"),
+    ("/v1/embeddings", "/v1/embeddings"),
+    ("/v1/models", "/v1/models"),
+    ("/v1/models/compare", "/v1/models/compare?models=acme/fast,beta/fast"),
+    ("/v1/models/{id}", "/v1/models/acme/fast"),
+    ("/v1/*", "/v1/files"),
+    ("/healthz", "/healthz"),
+    ("/readyz", "/readyz"),
+    ("/metrics", "/metrics"),
+    ("/admin/v1/*", "/admin/v1/nothing"),
+    ("/openapi.json", "/openapi.json"),
+    ("/docs", "/docs"),
+    ("unknown", "/nothing"),
+    ("/admin/v1/providers", "/admin/v1/providers"),
+    ("/admin/v1/keys", "/admin/v1/keys"),
+    ("/admin/v1/keys/{id}", "/admin/v1/keys/<id>"),
+    ("/admin/v1/keys/{id}/rotate", "/admin/v1/keys/<id>/rotate"),
+    ("/admin/v1/teams", "/admin/v1/teams"),
+    ("/admin/v1/teams/{id}", "/admin/v1/teams/blue"),
+    ("/admin/v1/usage", "/admin/v1/usage"),
+    ("/admin/v1/requests", "/admin/v1/requests"),
+    ("/admin/v1/requests/{id}", "/admin/v1/requests/req_none"),
+    ("/admin/v1/requests/{id}/payload", "/admin/v1/requests/req_none/payload"),
+    ("/admin/v1/routing/explain", "/admin/v1/routing/explain"),
+    ("/admin/v1/cache", "/admin/v1/cache"),
+    ("/admin/v1/config", "/admin/v1/config"),
+    ("/", "/"),
+];
+
+const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
+
+/// The answer by the order of checks: the key first, then the role, the URL and the method. `None`: the endpoint decides.
+fn expected(route: &Route, method: &str, is_known: bool, is_admin: bool) -> Option<(u16, &'static str)> {
+    match (method, route.guard) {
+        ("OPTIONS", _) => return Some((204, "")),
+        (_, Guard::Key | Guard::AdminKey) if !is_known => return Some((401, "invalid_api_key")),
+        (_, Guard::AdminKey) if !is_admin => return Some((403, "admin_required")),
+        _ => {}
+    }
+    match route.methods {
+        None => Some((404, "unknown_url")),
+        Some(allow) if !allow.split(", ").any(|allowed| allowed == method) => {
+            Some((405, "method_not_allowed"))
+        }
+        Some(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
+    let world = world().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    ask(&admin, "PUT", "/admin/v1/teams/blue", &json!({})).await;
+    let nobody = world.gateway.client();
+    let callers: [(&str, Client, bool, bool); 5] = [
+        ("nobody", nobody.clone(), false, false),
+        ("a stranger", nobody.with_key("sk-gw-stranger"), false, false),
+        ("an expired key", nobody.with_key(EXPIRED), false, false),
+        ("an inference key", nobody.with_key(KEY), true, false),
+        ("an admin", admin.clone(), true, true),
+    ];
+    let mut urls = std::collections::BTreeMap::from(URLS);
+    for route in ROUTES {
+        // The admin comes last, because an admin may change and revoke the key.
+        let (_, key) = create(&admin, json!({ "name": "victim" })).await;
+        let id = key["id"].as_str().expect("an id").to_owned();
+        let url = urls
+            .remove(route.pattern)
+            .unwrap_or_else(|| panic!("{} has no entry in the matrix", route.pattern));
+        let url = url.replace("<id>", &id);
+        for (caller, client, is_known, is_admin) in &callers {
+            for method in METHODS {
+                let label = format!("{method} {url} by {caller}");
+                let body = (!matches!(method, "GET" | "HEAD" | "OPTIONS")).then_some(&b"{}"[..]);
+                let answer = client.send(method, &url, Some("application/json"), body).await;
+                match expected(route, method, *is_known, *is_admin) {
+                    Some((status, _)) if method == "HEAD" || status == 204 => {
+                        assert_eq!((answer.status, answer.body.len()), (status, 0), "{label}");
+                    }
+                    Some((status, code)) => {
+                        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{label}");
+                    }
+                    None => assert!(
+                        !matches!(answer.status, 401 | 403 | 405 | 500..),
+                        "{label}: {} {}",
+                        answer.status,
+                        answer.text()
+                    ),
+                }
+                assert!(answer.header("x-request-id").is_some(), "{label}");
+            }
+            if !is_admin {
+                let kept = admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json();
+                assert!(
+                    kept["revoked_at"].is_null() && kept["rotated"].is_null(),
+                    "{caller} on {url}: {kept}"
+                );
+            }
+        }
+    }
+    assert!(urls.is_empty(), "of no route: {urls:?}");
+}
+
+/// Texts with a meaning in SQL, paths, shells, HTML pages or logs.
+const PAYLOADS: [&str; 28] = [
+    "'",
+    "''",
+    "\"",
+    "`",
+    "\\",
+    ";",
+    "--",
+    "/*",
+    "%",
+    "_",
+    "%25",
+    "' OR '1'='1",
+    "' OR 1=1--",
+    "\" OR \"\"=\"",
+    "'; DROP TABLE keys;--",
+    "'; UPDATE keys SET role='admin';--",
+    "x' UNION SELECT id, hash FROM keys--",
+    "' || (SELECT hex(hash) FROM keys) || '",
+    "' OR pg_sleep(8)--",
+    "1;SELECT pg_sleep(8)",
+    "' AND randomblob(1000000000)--",
+    "key_id",
+    "key_id; DELETE FROM ledger",
+    "../../v1/models",
+    "<img src=x onerror=alert(1)>",
+    "$(id)",
+    "a\u{202e}b",
+    "é'ß",
+];
+
+fn encode(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[tokio::test]
+async fn i02_payloads_in_filters_sorts_groups_and_ids_are_only_text() {
+    for world in worlds().await {
+        let admin = world.gateway.client().with_key(ADMIN);
+        create(&admin, json!({ "name": "kept" })).await;
+        let before = admin.get("/admin/v1/keys").await.ok().body;
+        let places = [
+            ("/admin/v1/usage?by=", 400),
+            ("/admin/v1/usage?format=", 400),
+            ("/admin/v1/usage?since=", 400),
+            ("/admin/v1/usage?until=", 400),
+            ("/admin/v1/usage?key=", 404),
+            ("/admin/v1/usage?team=", 404),
+            ("/admin/v1/usage?model=", 200),
+            ("/admin/v1/usage?provider=", 200),
+            ("/admin/v1/usage?by=key&model=", 200),
+            ("/admin/v1/usage?order=", 400),
+            ("/admin/v1/usage?", 400),
+            ("/admin/v1/requests?key=", 404),
+            ("/admin/v1/requests?team=", 404),
+            ("/admin/v1/requests?model=", 200),
+            ("/admin/v1/requests?provider=", 200),
+            ("/admin/v1/requests?status=", 200),
+            ("/admin/v1/requests?since=", 400),
+            ("/admin/v1/requests?limit=", 400),
+            ("/admin/v1/requests?after=", 400),
+            ("/admin/v1/requests?sort=", 400),
+            ("/admin/v1/keys?team=", 404),
+            ("/admin/v1/keys?name=", 200),
+            ("/admin/v1/keys?after=", 404),
+            ("/admin/v1/keys?limit=", 400),
+            ("/admin/v1/keys/", 404),
+            ("/admin/v1/teams/", 404),
+            ("/admin/v1/requests/", 404),
+        ];
+        for (place, status) in places {
+            for payload in PAYLOADS {
+                let start = std::time::Instant::now();
+                let answer = admin.get(&format!("{place}{}", encode(payload))).await;
+                assert_eq!(answer.status, status, "{place}{payload}: {}", answer.text());
+                assert!(start.elapsed().as_secs() < 5, "{place}{payload} took {:?}", start.elapsed());
+                let text = answer.text();
+                for inside in
+                    ["sqlite", "SQLite", "postgres", "ostgreSQL", "SELECT id", "syntax error", ".rs:"]
+                {
+                    let echoed = payload.contains(inside);
+                    assert!(echoed || !text.contains(inside), "{place}{payload}: {text}");
+                }
+            }
+        }
+        for payload in PAYLOADS {
+            let made = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": payload })).await;
+            assert_eq!((made.status, &made.json()["name"]), (201, &json!(payload)));
+            let id = made.json()["id"].as_str().expect("an id").to_owned();
+            admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
+        }
+        assert_eq!(admin.get("/admin/v1/keys").await.ok().body, before, "the payload had no effect");
+    }
+}
+
+#[tokio::test]
+async fn k11_ids_of_nobody_and_crafted_ids_are_404_for_every_method() {
+    for world in worlds().await {
+        let admin = world.gateway.client().with_key(ADMIN);
+        let (_, key) = create(&admin, json!({ "name": "kept" })).await;
+        let id = key["id"].as_str().expect("an id");
+        let crafted = [
+            "sk-gw-000000".to_owned(),
+            "cfg-000000000000".to_owned(),
+            id.to_lowercase().replace("sk-gw", "SK-GW"),
+            format!("{id}x"),
+            id[..11].to_owned(),
+            format!("{id}%00"),
+            format!("{id}%20"),
+            format!("%20{id}"),
+            format!("{id}%2F"),
+            format!("x%2F..%2F{id}"),
+            format!("{id}%25"),
+            "%ff".to_owned(),
+            "%".to_owned(),
+            "%2e%2e".to_owned(),
+            encode("' OR '1'='1"),
+            "x".repeat(4000),
+            "null".to_owned(),
+            "*".to_owned(),
+        ];
+        for id in &crafted {
+            let urls: [(&str, String); 8] = [
+                ("GET", format!("/admin/v1/keys/{id}")),
+                ("PATCH", format!("/admin/v1/keys/{id}")),
+                ("DELETE", format!("/admin/v1/keys/{id}")),
+                ("POST", format!("/admin/v1/keys/{id}/rotate")),
+                ("GET", format!("/admin/v1/teams/{id}")),
+                ("DELETE", format!("/admin/v1/teams/{id}")),
+                ("GET", format!("/admin/v1/requests/{id}")),
+                ("GET", format!("/admin/v1/keys/{id}/../{id}")),
+            ];
+            for (method, url) in urls {
+                let body = if method == "PATCH" { json!({ "role": "admin" }) } else { json!({}) };
+                let answer = ask(&admin, method, &url, &body).await;
+                let code = if url.contains("/../") { "unknown_url" } else { "not_found" };
+                assert_error(&format!("{method} {url}"), &answer, 404, "invalid_request_error", code);
+            }
+            let query = if id.len() > 500 { "sk-gw-000000" } else { id };
+            for url in
+                ["usage?key=", "usage?team=", "requests?key=", "requests?team=", "keys?team=", "keys?after="]
+            {
+                let answer = admin.get(&format!("/admin/v1/{url}{query}")).await;
+                // A filter's value is trimmed, and an id contains no NUL.
+                let is_other = ["%20", "%00"].iter().any(|part| query.contains(part));
+                assert!(
+                    answer.status == 404 || is_other,
+                    "{url}{query}: {} {}",
+                    answer.status,
+                    answer.text()
+                );
+            }
+        }
+        let mut made = key.clone();
+        made.as_object_mut().expect("an object").remove("key");
+        assert_eq!(admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json(), made);
+    }
+}

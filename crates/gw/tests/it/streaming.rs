@@ -1,0 +1,8 @@
+//! Streamed answers: chunks, timeouts, cut connections and clients that disconnect or stall.
+
+pub(crate) mod chunks;
+mod continuation;
+mod disconnects;
+mod network_splits;
+mod stalled_readers;
+pub(crate) mod timeouts;
