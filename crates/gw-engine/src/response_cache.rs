@@ -7,7 +7,6 @@ mod answer_content;
 pub(crate) mod cache_request;
 pub(crate) mod caching;
 pub(crate) mod embeddings;
-pub(crate) mod flight;
 pub(crate) mod follower_stream;
 mod hit;
 mod leader;
@@ -19,6 +18,7 @@ mod semantic;
 mod semantic_lookup;
 pub(crate) mod serve;
 pub(crate) mod settings;
+pub(crate) mod shared_answer;
 
 pub use self::caching::ResponseCache;
 pub use self::settings::{CachingSettings, SemanticSettings, semantic_problems};

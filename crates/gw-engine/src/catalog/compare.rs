@@ -44,21 +44,22 @@ fn asked<'i>(index: &'i Index, query: &Query, visible: Visible<'_>) -> Result<Ve
         if !found.iter().any(|(known, _)| *known == id) {
             found.push((id, model));
         }
-        if found.len() > MOST {
+        if found.len() > MAX_MODELS {
             break;
         }
     }
-    if !(FEWEST..=MOST).contains(&found.len()) {
-        let got = if found.len() > MOST { "more" } else { "one" };
-        let message =
-            format!("Invalid 'models': expected {FEWEST} to {MOST} different models, but got {got}.");
+    if !(MIN_MODELS..=MAX_MODELS).contains(&found.len()) {
+        let got = if found.len() > MAX_MODELS { "more" } else { "one" };
+        let message = format!(
+            "Invalid 'models': expected {MIN_MODELS} to {MAX_MODELS} different models, but got {got}."
+        );
         return Err(invalid("invalid_value", message));
     }
     found.into_iter().map(|(name, model)| model.ok_or_else(|| not_found(name))).collect()
 }
 
-const FEWEST: usize = 2;
-const MOST: usize = 4;
+const MIN_MODELS: usize = 2;
+const MAX_MODELS: usize = 4;
 
 fn write_side(side: &mut ObjectWriter<'_>, model: &Model) {
     side.string("name", &model.name);

@@ -27,7 +27,7 @@ pub fn not_found(name: &str) -> Error {
 const MOST_PER_PAGE: usize = 1000;
 
 /// The parameters of a list request.
-struct Ask<'q> {
+struct ListParameters<'q> {
     limit: usize,
     /// The place in the catalogue where the page begins.
     from: usize,
@@ -42,7 +42,7 @@ struct Ask<'q> {
     with_faults: bool,
 }
 
-impl<'q> Ask<'q> {
+impl<'q> ListParameters<'q> {
     fn read(query: &'q Query, index: &Index, visible: Visible<'_>) -> Result<Self> {
         let limit = query.whole("limit", 1)?;
         if let Some(limit) = limit.filter(|limit| *limit > MOST_PER_PAGE) {
@@ -112,23 +112,23 @@ fn lists(known: Option<&[Box<str>]>, wanted: &str) -> bool {
 /// The body of `GET /v1/models`.
 pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<Bytes> {
     let query = Query::parse(query);
-    let ask = Ask::read(&query, index, visible)?;
+    let parameters = ListParameters::read(&query, index, visible)?;
     let mut body = Vec::new();
     body.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
     let (mut total, mut passed, mut given, mut has_more) = (0_usize, 0_usize, 0_usize, false);
     for (place, model) in index.models.iter().enumerate() {
-        if !sees(visible, model) || !ask.matches(model) {
+        if !sees(visible, model) || !parameters.matches(model) {
             continue;
         }
         total += 1;
-        if place < ask.from {
+        if place < parameters.from {
             continue;
         }
         passed += 1;
-        if passed <= ask.offset {
+        if passed <= parameters.offset {
             continue;
         }
-        if given == ask.limit {
+        if given == parameters.limit {
             has_more = true;
             continue;
         }

@@ -13,7 +13,7 @@ use super::queue::Step;
 use super::{Seat, WaitingParts, poll_seated};
 
 /// The place of the future.
-enum Place<F: Future> {
+enum FuturePlace<F: Future> {
     /// Its step waits for a thread, and the worker still polls it.
     Queued(Pin<Box<F>>, WaitingParts),
     /// A pool thread polls it.
@@ -27,7 +27,7 @@ enum Place<F: Future> {
 }
 
 struct Inner<F: Future> {
-    place: Place<F>,
+    place: FuturePlace<F>,
     /// The worker's task.
     waker: Waker,
 }
@@ -47,7 +47,7 @@ pub(super) enum Taken<F: Future> {
 
 impl<F: Future> Slot<F> {
     pub(super) fn new(future: Pin<Box<F>>, waiting: WaitingParts, waker: Waker) -> Self {
-        let inner = Inner { place: Place::Queued(future, waiting), waker };
+        let inner = Inner { place: FuturePlace::Queued(future, waiting), waker };
         Self { inner: Mutex::new(inner), runtime: Handle::try_current().ok() }
     }
 
@@ -55,22 +55,22 @@ impl<F: Future> Slot<F> {
     pub(super) fn poll(&self, cx: &mut Context<'_>) -> Taken<F> {
         let mut inner = self.inner.lock();
         inner.waker.clone_from(cx.waker());
-        match std::mem::replace(&mut inner.place, Place::Left) {
-            Place::Queued(mut future, waiting) => {
+        match std::mem::replace(&mut inner.place, FuturePlace::Left) {
+            FuturePlace::Queued(mut future, waiting) => {
                 let (polled, waiting) = poll_seated(future.as_mut(), cx, Seat::Worker, waiting);
                 if let Poll::Ready(output) = polled {
                     return Taken::Output(output);
                 }
-                inner.place = Place::Queued(future, waiting);
+                inner.place = FuturePlace::Queued(future, waiting);
                 Taken::Nothing
             }
-            Place::Polled(_, Poll::Ready(output), _) => Taken::Output(output),
-            Place::Polled(future, Poll::Pending, waiting) => Taken::Future(future, waiting),
-            Place::Panicked(panic) => {
+            FuturePlace::Polled(_, Poll::Ready(output), _) => Taken::Output(output),
+            FuturePlace::Polled(future, Poll::Pending, waiting) => Taken::Future(future, waiting),
+            FuturePlace::Panicked(panic) => {
                 drop(inner);
                 resume_unwind(panic)
             }
-            place @ (Place::Running | Place::Left) => {
+            place @ (FuturePlace::Running | FuturePlace::Left) => {
                 inner.place = place;
                 Taken::Nothing
             }
@@ -79,7 +79,7 @@ impl<F: Future> Slot<F> {
 
     /// The worker waits no longer. It gets back a future that no thread has, to drop it.
     pub(super) fn leave(&self) -> impl Sized + use<F> {
-        std::mem::replace(&mut self.inner.lock().place, Place::Left)
+        std::mem::replace(&mut self.inner.lock().place, FuturePlace::Left)
     }
 }
 
@@ -92,8 +92,8 @@ where
     fn run(&self) {
         let _inside = self.runtime.as_ref().map(Handle::enter);
         let mut inner = self.inner.lock();
-        let (mut future, waiting) = match std::mem::replace(&mut inner.place, Place::Running) {
-            Place::Queued(future, waiting) => (future, waiting),
+        let (mut future, waiting) = match std::mem::replace(&mut inner.place, FuturePlace::Running) {
+            FuturePlace::Queued(future, waiting) => (future, waiting),
             place => {
                 inner.place = place;
                 return;
@@ -107,11 +107,11 @@ where
             (future, polled, waiting)
         }));
         let place = match polled {
-            Ok((future, polled, waiting)) => Place::Polled(future, polled, waiting),
-            Err(panic) => Place::Panicked(panic),
+            Ok((future, polled, waiting)) => FuturePlace::Polled(future, polled, waiting),
+            Err(panic) => FuturePlace::Panicked(panic),
         };
         let mut inner = self.inner.lock();
-        if matches!(inner.place, Place::Left) {
+        if matches!(inner.place, FuturePlace::Left) {
             drop(inner);
             // The request was dropped during its step. It ends here, inside its runtime.
             drop(place);

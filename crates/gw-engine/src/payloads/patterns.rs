@@ -65,7 +65,7 @@ const BYTES_MEMBERS: [&str; 4] = ["data", "file_data", "b64_json", "embedding"];
 const SHORTEST_BYTES: usize = 48;
 
 /// The shortest text that is masked: `a@b.c`.
-const SHORTEST: usize = 5;
+const MIN_MASKED_BYTES: usize = 5;
 
 /// A mask may isolate its neighbour, which is only then recognised.
 const ROUNDS: usize = 4;
@@ -116,7 +116,7 @@ impl Patterns {
     /// Masks a text.
     pub(super) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
-        if text.len() < SHORTEST {
+        if text.len() < MIN_MASKED_BYTES {
             return text;
         }
         for _ in 0..ROUNDS {

@@ -6,9 +6,9 @@ use gw_cache::{Cache, Scope, SimilarityFigures, SingleFlight};
 
 use crate::auth::Caller;
 use crate::response_cache::embeddings::memory::AnswerMemory;
-use crate::response_cache::flight::{FlightError, FlightResult};
 use crate::response_cache::semantic::Semantic;
 use crate::response_cache::settings::{CachingSettings, SemanticSettings};
+use crate::response_cache::shared_answer::{FlightError, FlightResult};
 
 /// The response cache and the shared calls.
 #[derive(Debug)]

@@ -21,9 +21,9 @@ use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::response_cache::caching::ResponseCache;
-use crate::response_cache::flight::{FlightError, FlightResult, LogOnDisconnect, SharedAnswer, gone};
 use crate::response_cache::rendered;
 use crate::response_cache::reply_context::ReplyContext;
+use crate::response_cache::shared_answer::{FlightError, FlightResult, LogOnDisconnect, SharedAnswer, gone};
 
 fn too_large() -> Error {
     let message = "The answer holds an event that is too large to be shared; the stream was cut.";

@@ -8,9 +8,9 @@ use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::headers::{AGE, cache_status, named};
 use crate::response::reply::{Reply, ReplyBody};
-use crate::response_cache::flight::now_ms;
 use crate::response_cache::rendered::{kept, replayed, written};
 use crate::response_cache::reply_context::ReplyContext;
+use crate::response_cache::shared_answer::now_ms;
 
 const SIMILARITY: HeaderName = HeaderName::from_static("x-gateway-cache-similarity");
 const SOURCE: HeaderName = HeaderName::from_static("x-gateway-cache-source");

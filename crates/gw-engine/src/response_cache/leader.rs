@@ -24,8 +24,10 @@ use crate::response::event_stream::EventStream;
 use crate::response_cache::answer_content::AnswerContent;
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
-use crate::response_cache::flight::{FlightError, FlightResult, SharedAnswer, SharedFailure, gone, now_ms};
 use crate::response_cache::semantic_lookup::{LookupServices, RememberQuestion, SimilarAnswer};
+use crate::response_cache::shared_answer::{
+    FlightError, FlightResult, SharedAnswer, SharedFailure, gone, now_ms,
+};
 use crate::services::Services;
 use crate::shutdown::CutoffWatch;
 use crate::upstream::attempts::search;

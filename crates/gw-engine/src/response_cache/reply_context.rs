@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::clock::{self, millis};
 use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, named};
-use crate::response_cache::flight::SharedAnswer;
+use crate::response_cache::shared_answer::SharedAnswer;
 
 /// The parts of a request that its answer is written with.
 #[derive(Clone, Debug)]

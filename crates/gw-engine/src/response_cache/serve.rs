@@ -16,14 +16,14 @@ use crate::response::headers::cache_status;
 use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
-use crate::response_cache::flight::{
-    FlightError, FlightResult, LogOnDisconnect, SharedAnswer, SharedFailure, gone, now_ms,
-};
 use crate::response_cache::follower_stream::FollowerStream;
 use crate::response_cache::hit;
 use crate::response_cache::leader::LeaderCall;
 use crate::response_cache::reply_context::ReplyContext;
 use crate::response_cache::semantic_lookup::LookupServices;
+use crate::response_cache::shared_answer::{
+    FlightError, FlightResult, LogOnDisconnect, SharedAnswer, SharedFailure, gone, now_ms,
+};
 use crate::services::Services;
 
 /// The longest first look after which the leader looks again.

@@ -4,5 +4,5 @@ mod budgets;
 mod disconnects;
 mod events;
 mod settlement;
-mod shared;
+mod shared_calls;
 mod shutdown;

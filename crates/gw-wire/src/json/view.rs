@@ -94,8 +94,8 @@ impl<'a> View<'a> {
 
     /// The members in order, as name literal and value; none for another kind.
     #[must_use]
-    pub fn members(self) -> Members<'a> {
-        Members { walk: Walk::into_container(self.text, b'{') }
+    pub fn members(self) -> ViewMembers<'a> {
+        ViewMembers { walk: Walk::into_container(self.text, b'{') }
     }
 
     /// The elements in order; none for another kind.
@@ -144,11 +144,11 @@ fn escaped_width(escape: &[u8]) -> usize {
 
 /// Iterates over an object's members.
 #[derive(Clone, Debug)]
-pub struct Members<'a> {
+pub struct ViewMembers<'a> {
     walk: Walk<'a>,
 }
 
-impl<'a> Iterator for Members<'a> {
+impl<'a> Iterator for ViewMembers<'a> {
     type Item = (View<'a>, View<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {

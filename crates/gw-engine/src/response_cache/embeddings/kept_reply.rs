@@ -11,7 +11,7 @@ use crate::response_cache::embeddings::answer::EmbeddingsAnswer;
 use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
-use crate::response_cache::flight::now_ms;
+use crate::response_cache::shared_answer::now_ms;
 
 /// The reply of cached vectors.
 pub(crate) async fn kept_reply(

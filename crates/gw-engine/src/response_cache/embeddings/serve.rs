@@ -15,7 +15,7 @@ use crate::response_cache::embeddings::kept_reply::{inconsistent, kept_reply};
 use crate::response_cache::embeddings::partial_fetch::PartialFetch;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
-use crate::response_cache::flight::now_ms;
+use crate::response_cache::shared_answer::now_ms;
 use crate::services::Services;
 
 /// Serves embeddings with the cache.

@@ -25,7 +25,7 @@ pub(crate) fn rounds() -> usize {
 }
 
 /// The request ids of complete answers, by `user`.
-type Told = Arc<Mutex<HashMap<String, String>>>;
+type DeliveredTexts = Arc<Mutex<HashMap<String, String>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p01_a_killed_process_loses_and_doubles_nothing_on_sqlite() {
@@ -40,7 +40,7 @@ pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize
     upstream.respond_with(default_answer);
     let extra = format!("[store]\nurl = \"{url}\"\n");
     let config = Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
-    let told = Told::default();
+    let told = DeliveredTexts::default();
     for round in 0..rounds {
         let gateway = start(&config, data).await;
         let load = Load::start(gateway.addr, round, &told);
@@ -70,7 +70,7 @@ struct Load {
 }
 
 impl Load {
-    fn start(addr: SocketAddr, round: usize, told: &Told) -> Self {
+    fn start(addr: SocketAddr, round: usize, told: &DeliveredTexts) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut clients = tokio::task::JoinSet::new();
         for client in 0..IN_FLIGHT {
