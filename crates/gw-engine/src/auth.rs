@@ -23,9 +23,9 @@ pub use ring::configured_id;
 /// The longest key that is looked up, in bytes.
 const MAX_KEY_BYTES: usize = 1024;
 /// An unknown key gets 401 only if the keys are this fresh. Otherwise another program may just have created it.
-const UNKNOWN_FOR: Duration = Duration::from_secs(5);
+const MAX_UNKNOWN_KEY_AGE: Duration = Duration::from_secs(5);
 /// A stored key is accepted until the keys are this old. It may have been revoked since.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
+const MAX_KNOWN_KEY_AGE: Duration = Duration::from_secs(60);
 
 /// An authenticated caller. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -221,10 +221,10 @@ impl KeyRing {
         let ring = self.ring.load();
         let (verdict, caller) = ring.look(&hash, now);
         match verdict {
-            Verdict::Welcome if ago <= KNOWN_FOR || !caller.0.is_stored => Ok(caller.clone()),
+            Verdict::Welcome if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => Ok(caller.clone()),
             Verdict::Welcome => Err(away()),
             // A key with a wrong checksum was never created, so no store can know it.
-            Verdict::Unknown if ago > UNKNOWN_FOR && gw_store::keys::is_well_formed(key) => Err(away()),
+            Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => Err(away()),
             refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
     }

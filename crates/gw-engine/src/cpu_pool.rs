@@ -117,7 +117,7 @@ fn give_way() {
 }
 
 /// The smallest body whose references can cost more than a millisecond.
-const SHORTEST_MULTIPLYING: usize = 512;
+const MIN_MULTIPLYING_BYTES: usize = 512;
 
 /// Whether reading these bytes of JSON may take more than a millisecond. The number of values decides, not the size,
 /// because long texts are read quickly. It is estimated from samples at places that no client can predict. References
@@ -138,7 +138,7 @@ pub fn is_heavy(json: &[u8]) -> bool {
         return seen * stride / WINDOW >= HEAVY_VALUES;
     }
     // Member names may be written with escapes.
-    json.len() > SHORTEST_MULTIPLYING
+    json.len() > MIN_MULTIPLYING_BYTES
         && memchr2(b'$', b'\\', json).is_some()
         && (memmem::find(json, b"$ref").is_some() || memmem::find(json, b"\\u").is_some())
 }

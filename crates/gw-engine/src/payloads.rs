@@ -26,9 +26,9 @@ pub use patterns::Masks;
 pub use redact::Redactor;
 
 /// Payloads that may wait in memory.
-const MOST_WAITING: usize = 10_000;
+const MAX_WAITING: usize = 10_000;
 /// The bytes of the waiting payloads, before masking and cutting.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_WAITING_BYTES: usize = 64 << 20;
 /// Payloads in one transaction.
 const BATCH: usize = 64;
 /// The bytes of one transaction: the ledger's rows wait for it.
@@ -36,7 +36,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long payloads are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(100);
 /// The longest pause between two tries while the store is unavailable.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// `[store.payloads]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl Payloads {
         let mut waiting = self.waiting.lock();
         let bytes = heard.bytes();
         // A single payload is always accepted, whatever its size.
-        let is_full = waiting.count >= MOST_WAITING || waiting.bytes.saturating_add(bytes) > MOST_BYTES;
+        let is_full = waiting.count >= MAX_WAITING || waiting.bytes.saturating_add(bytes) > MAX_WAITING_BYTES;
         if is_full && waiting.count > 0 {
             drop(waiting);
             self.missed(1, "too many wait for the store");
@@ -215,7 +215,7 @@ impl Payloads {
                 return;
             }
             self.pause(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 

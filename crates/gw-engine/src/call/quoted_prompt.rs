@@ -5,13 +5,13 @@
 use std::collections::HashSet;
 
 /// The shortest quotation, in bytes. Member names and common words are shorter.
-const QUOTATION: usize = 16;
+const MIN_QUOTATION_BYTES: usize = 16;
 /// Bytes at either end of a prompt that are searched. A longer search would block a worker for milliseconds.
-const SEARCHED: usize = 2 << 20;
+const SEARCHED_BYTES: usize = 2 << 20;
 /// Replaces a quotation.
-const HIDDEN: &str = "[prompt]";
+const PLACEHOLDER: &str = "[prompt]";
 
-type Window = [u8; QUOTATION];
+type Window = [u8; MIN_QUOTATION_BYTES];
 
 /// Replaces the quotations of `prompts` in `reason`. `prompts` are members of the request as JSON. A quotation has at
 /// least 16 bytes that JSON does not escape.
@@ -37,7 +37,7 @@ pub(crate) fn hide<'p>(reason: &mut String, prompts: impl Iterator<Item = &'p [u
 }
 
 fn windows(bytes: &[u8]) -> impl Iterator<Item = Window> {
-    bytes.windows(QUOTATION).filter_map(|window| window.try_into().ok())
+    bytes.windows(MIN_QUOTATION_BYTES).filter_map(|window| window.try_into().ok())
 }
 
 /// The slot of a window's first four bytes in a table of 2^16 slots.
@@ -48,11 +48,11 @@ fn beginning(window: &Window) -> usize {
 }
 
 fn ends(prompt: &[u8]) -> [&[u8]; 2] {
-    let from_end = prompt.len().saturating_sub(SEARCHED);
-    if from_end <= SEARCHED {
+    let from_end = prompt.len().saturating_sub(SEARCHED_BYTES);
+    if from_end <= SEARCHED_BYTES {
         return [prompt, &[]];
     }
-    [prompt.get(..SEARCHED).unwrap_or_default(), prompt.get(from_end..).unwrap_or_default()]
+    [prompt.get(..SEARCHED_BYTES).unwrap_or_default(), prompt.get(from_end..).unwrap_or_default()]
 }
 
 /// Replaces each run of quoted windows.
@@ -60,7 +60,7 @@ fn without(text: &str, quoted: &HashSet<Window>) -> String {
     let mut is_quoted = vec![false; text.len()];
     for (at, window) in windows(text.as_bytes()).enumerate() {
         if quoted.contains(&window) {
-            is_quoted.iter_mut().skip(at).take(QUOTATION).for_each(|byte| *byte = true);
+            is_quoted.iter_mut().skip(at).take(MIN_QUOTATION_BYTES).for_each(|byte| *byte = true);
         }
     }
     let mut out = String::with_capacity(text.len());
@@ -70,7 +70,7 @@ fn without(text: &str, quoted: &HashSet<Window>) -> String {
         if !is_hidden {
             out.push(character);
         } else if !was_hidden {
-            out.push_str(HIDDEN);
+            out.push_str(PLACEHOLDER);
         }
         was_hidden = is_hidden;
     }

@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
                 let known = self.places.get(&*id).or_else(|| covered.get(&*listed.name)).copied();
                 if let Some(draft) = known.and_then(|at| self.drafts.get_mut(at)) {
                     draft.model.context_length = draft.model.context_length.or(listed.context_length);
-                } else if id.len() <= LONGEST_DISCOVERED
+                } else if id.len() <= MAX_DISCOVERED_ID_BYTES
                     && split_id(&id).is_ok()
                     && !aliases.contains_key(&id)
                 {
@@ -162,7 +162,7 @@ impl<'a> Builder<'a> {
 }
 
 /// The longest discovered model id, in bytes. Requests may not name longer ones.
-const LONGEST_DISCOVERED: usize = 256;
+const MAX_DISCOVERED_ID_BYTES: usize = 256;
 
 impl ModelDraft<'_> {
     fn apply(&mut self, set: &ModelSettings) {

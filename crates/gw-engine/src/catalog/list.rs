@@ -24,7 +24,7 @@ pub fn not_found(name: &str) -> Error {
 }
 
 /// The largest page.
-const MOST_PER_PAGE: usize = 1000;
+const MAX_PAGE_ENTRIES: usize = 1000;
 
 /// The parameters of a list request.
 struct ListParameters<'q> {
@@ -45,9 +45,9 @@ struct ListParameters<'q> {
 impl<'q> ListParameters<'q> {
     fn read(query: &'q Query, index: &Index, visible: Visible<'_>) -> Result<Self> {
         let limit = query.whole("limit", 1)?;
-        if let Some(limit) = limit.filter(|limit| *limit > MOST_PER_PAGE) {
+        if let Some(limit) = limit.filter(|limit| *limit > MAX_PAGE_ENTRIES) {
             let message = format!(
-                "Invalid 'limit': integer above maximum value. Expected a value <= {MOST_PER_PAGE}, but got {limit} instead."
+                "Invalid 'limit': integer above maximum value. Expected a value <= {MAX_PAGE_ENTRIES}, but got {limit} instead."
             );
             return Err(invalid("integer_above_max_value", message));
         }

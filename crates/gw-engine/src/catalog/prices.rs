@@ -47,12 +47,12 @@ impl Rates {
     }
 
     fn cost(&self, usage: &Usage) -> Option<Money> {
-        let prompt = usage.prompt.min(MOST_TOKENS);
+        let prompt = usage.prompt.min(MAX_TOKENS);
         let cached = usage.cached.unwrap_or(0).min(prompt);
         let written = usage.cache_write.unwrap_or(0).min(prompt - cached);
         let input = self.input?;
         let output = match self.output {
-            Some(price) => price.cost(usage.completion.min(MOST_TOKENS)),
+            Some(price) => price.cost(usage.completion.min(MAX_TOKENS)),
             // An embedding model generates no tokens, so it needs no price for them.
             None if usage.completion == 0 => Money::ZERO,
             None => return None,
@@ -67,7 +67,7 @@ impl Rates {
 }
 
 /// A bound on token counts, so that no cost can overflow.
-const MOST_TOKENS: u64 = 1 << 62;
+const MAX_TOKENS: u64 = 1 << 62;
 
 /// The prices of requests whose prompt exceeds a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -81,13 +81,13 @@ pub fn invalid(code: &'static str, message: impl Into<Cow<'static, str>>) -> Err
 /// The beginning of a client's text, short enough for a message.
 #[must_use]
 pub fn shown(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MOST_SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }
 }
 
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
@@ -166,6 +166,6 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_at_a_character() {
-        assert_eq!(shown(&"é".repeat(5000)).chars().count(), MOST_SHOWN + 1);
+        assert_eq!(shown(&"é".repeat(5000)).chars().count(), MAX_SHOWN_CHARS + 1);
     }
 }

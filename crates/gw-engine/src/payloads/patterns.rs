@@ -62,7 +62,7 @@ const SECRET_MEMBERS: [&str; 14] = [
 /// Members with binary data: `input_audio.data`, `file.file_data`, generated images, vectors.
 const BYTES_MEMBERS: [&str; 4] = ["data", "file_data", "b64_json", "embedding"];
 /// Shorter texts may be words.
-const SHORTEST_BYTES: usize = 48;
+const MIN_BINARY_CHARS: usize = 48;
 
 /// The shortest text that is masked: `a@b.c`.
 const MIN_MASKED_BYTES: usize = 5;
@@ -173,7 +173,7 @@ pub(super) fn bytes_of(name: &str, text: &str) -> Option<String> {
             None => format!("[{} bytes]", decoded_len(bytes)),
         });
     }
-    let holds_bytes = text.len() >= SHORTEST_BYTES && BYTES_MEMBERS.contains(&name) && is_base64(text);
+    let holds_bytes = text.len() >= MIN_BINARY_CHARS && BYTES_MEMBERS.contains(&name) && is_base64(text);
     holds_bytes.then(|| format!("[{} bytes]", decoded_len(text)))
 }
 

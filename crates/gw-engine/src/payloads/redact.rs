@@ -11,7 +11,7 @@ use gw_wire::json::{self, View};
 use super::patterns::{Masks, Patterns, bytes_of, is_card_number};
 
 /// The depth of JSON inside JSON strings, such as the arguments of a tool call.
-const DEEPEST: u32 = 3;
+const MAX_JSON_DEPTH: u32 = 3;
 /// Bytes that are read beyond the kept length, so that no secret is cut in half.
 const SLACK: usize = 4 << 10;
 
@@ -84,7 +84,7 @@ impl Redactor {
 
     /// Copies a string value; false = the bound is reached.
     fn value(&self, name: &str, literal: &str, written: &str, walk: &mut Walk) -> bool {
-        let is_nested = walk.depth < DEEPEST && written.trim_start().starts_with(['{', '[']);
+        let is_nested = walk.depth < MAX_JSON_DEPTH && written.trim_start().starts_with(['{', '[']);
         if is_nested && json::check(written).is_ok() {
             let mut inner = Walk { out: Vec::new(), is_cut: false, depth: walk.depth + 1 };
             self.walk(written, &mut inner);

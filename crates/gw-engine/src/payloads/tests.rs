@@ -49,7 +49,7 @@ async fn what_was_heard_is_in_the_store_masked_when_everything_is_closed() {
 #[tokio::test]
 async fn beyond_its_bounds_it_drops_and_counts() {
     let (store, payloads) = (Store::in_memory().await.unwrap(), payloads());
-    let large = "x".repeat(MOST_BYTES + 1);
+    let large = "x".repeat(MAX_WAITING_BYTES + 1);
     say(&payloads, "req_1", &large, "");
     say(&payloads, "req_2", "{}", "");
     assert_eq!((payloads.waiting(), payloads.dropped()), (1, 1));
@@ -57,10 +57,10 @@ async fn beyond_its_bounds_it_drops_and_counts() {
     payloads.run(&store).await;
     assert!(store.payload("req_1").await.unwrap().is_some());
     // There is place again.
-    for n in 0..MOST_WAITING + 5 {
+    for n in 0..MAX_WAITING + 5 {
         say(&payloads, &format!("req_{n:09}"), "", "");
     }
-    assert_eq!((payloads.waiting(), payloads.dropped()), (MOST_WAITING as u64, 6));
+    assert_eq!((payloads.waiting(), payloads.dropped()), (MAX_WAITING as u64, 6));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::request::fan_out::SubRequest;
 use crate::request::{ValidatedRequest, fan_out};
 
 /// Tokens of the role, the separators and the chat template around a message.
-const FRAME: u64 = 8;
+const FRAME_TOKENS: u64 = 8;
 /// The largest token count that is believed of a model without known limits.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 
@@ -126,7 +126,7 @@ impl ValidatedRequest {
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
-        let frames = beside.frames.saturating_mul(FRAME);
+        let frames = beside.frames.saturating_mul(FRAME_TOKENS);
         let text = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
         if beside.media.is_empty() {
             return text;
@@ -151,7 +151,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
     // The call that has all choices also generates the candidates of `best_of`.
     let made = if share.n == request.n { request.n.max(request.best_of) } else { share.n };
     CallSize {
-        prompt_tokens: text.saturating_add(count.saturating_mul(FRAME)),
+        prompt_tokens: text.saturating_add(count.saturating_mul(FRAME_TOKENS)),
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
     }
@@ -165,7 +165,7 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
     } else {
         range.map(|place| request.input_bytes(place)).fold(0, u64::saturating_add)
     };
-    let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME));
+    let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
     CallSize { prompt_tokens, prompts: count, answers: 0 }
 }
 

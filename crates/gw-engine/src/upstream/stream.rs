@@ -29,7 +29,7 @@ use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::replay::{replay_chat, replay_text};
 
 /// Publisher without content that one poll reads before it yields.
-const STEPS_A_POLL: usize = 64;
+const MAX_STEPS_PER_POLL: usize = 64;
 
 /// An open upstream stream.
 pub(crate) struct UpstreamStream {
@@ -303,7 +303,7 @@ fn poll_to_first_content(
     calls: &UpstreamCalls,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
-        for _ in 0..STEPS_A_POLL {
+        for _ in 0..MAX_STEPS_PER_POLL {
             // Content comes before a failure: the client must get the same answer whether or not both arrived in one
             // read.
             if stream.normaliser.has_content() || stream.normaliser.is_complete() {

@@ -23,7 +23,7 @@ struct StreamLimit {
 }
 
 /// The time that an attempt has to report its own timeout.
-const GRACE: Duration = Duration::from_millis(100);
+const ATTEMPT_GRACE: Duration = Duration::from_millis(100);
 
 impl EventStream {
     /// Begins to stream content.
@@ -103,7 +103,7 @@ impl EventStream {
             StreamState::Follower(shared) if !shared.is_leader() => (None, shared.deadline()),
             // The attempt ends itself and reports more, unless its steps wait for the CPU pool.
             StreamState::Waiting(..) | StreamState::Continuing(..) | StreamState::Digesting(..) => {
-                (None, self.due? + GRACE)
+                (None, self.due? + ATTEMPT_GRACE)
             }
             _ => return None,
         };
