@@ -29,21 +29,21 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         )
         .retry_after(Duration::from_secs(60)),
         Refusal::InFlight { subject, limit } => {
-            too_fast(&format!("This {subject} has {limit} requests under way, which is its limit."), CONCURRENCY_RETRY_AFTER)
+            too_fast(&format!("This {subject} has {limit} requests in flight, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
         Refusal::Budget { subject, resets_in } => {
             let message = format!(
-                "The budget of this {subject} does not hold what this request may cost, beside what was spent and what is set aside for requests under way."
+                "The budget of this {subject} cannot cover the highest possible cost of this request beside the amounts already spent and reserved."
             );
             let message = match resets_in {
-                Some(wait) => format!("{message} It begins anew in {}.", in_words(wait)),
+                Some(wait) => format!("{message} A new budget period begins in {}.", in_words(wait)),
                 None => message,
             };
             Error::new(Kind::InsufficientQuota, message)
         }
         Refusal::StoreUnavailable => Error::new(
             Kind::BudgetStoreUnavailable,
-            "The budget of this key cannot be looked up at the moment, so nothing may be spent of it.",
+            "The budget of this key cannot be looked up now, so the request is refused.",
         )
         .retry_after(STORE_RETRY_AFTER),
     }

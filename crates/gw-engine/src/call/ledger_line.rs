@@ -99,7 +99,7 @@ impl LedgerLine {
         }
         self.note_usage(candidate, &usage, cost);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
-            let message = "The gateway's store is away, and no more requests can be kept for it.";
+            let message = "The gateway's store is unavailable, and its journal cannot take more requests.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
         })?);
         Ok(())

@@ -12,7 +12,7 @@ use crate::response_cache::reply_context::ReplyContext;
 pub(crate) fn kept<'a>(reply_context: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
     // It could be read when it was stored, so a fault is the gateway's.
     AnswerContent::read(reply_context.shape, &stored.body)
-        .ok_or_else(|| Error::new(Kind::InternalError, "The kept answer cannot be read."))
+        .ok_or_else(|| Error::new(Kind::InternalError, "The cached answer cannot be read."))
 }
 
 pub(crate) fn written(

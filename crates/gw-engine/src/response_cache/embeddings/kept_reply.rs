@@ -40,5 +40,5 @@ pub(crate) async fn kept_reply(
 
 /// The error of a state that the code rules out.
 pub(crate) fn inconsistent() -> Error {
-    Error::new(Kind::InternalError, "The vectors do not go together.")
+    Error::new(Kind::InternalError, "The cached vectors do not match the request.")
 }
