@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{KEY, serve};
 use crate::ledger::rows;
 use crate::providers::dialects::{self, Say};
-use crate::providers::{all_with, targets};
+use crate::providers::{CLAUDE_ON_VERTEX, all_with, targets};
 
 const CHAT: &str = "/v1/chat/completions";
 /// One token at one USD per million.
@@ -78,13 +78,13 @@ pub(crate) fn prompt_tokens(api: &str, kind: &str, text: &str) -> u64 {
         // 1,024 by 1,024 pixels.
         ("image", "openai" | "azure") => 765,
         ("image", "mistral") => 1_406,
-        ("image", "anthropic" | "bedrock") => 1_369,
+        ("image", "anthropic" | CLAUDE_ON_VERTEX | "bedrock") => 1_369,
         ("image", "gemini" | "vertex") => 1_032,
         ("image", "cohere" | "ollama") => 2_000,
         // A hundred pages.
         ("pdf", "openai" | "azure") => 300_000,
         ("pdf", "mistral") => 308_000,
-        ("pdf", "anthropic" | "bedrock") => 310_000,
+        ("pdf", "anthropic" | CLAUDE_ON_VERTEX | "bedrock") => 310_000,
         ("pdf", "gemini" | "vertex") => 25_800,
         // A minute.
         ("sound", "openai" | "azure") => 601,
