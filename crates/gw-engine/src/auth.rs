@@ -224,7 +224,9 @@ impl KeyRing {
             Verdict::Welcome if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => Ok(caller.clone()),
             Verdict::Welcome => Err(away()),
             // A key with a wrong checksum was never created, so no store can know it.
-            Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => Err(away()),
+            Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => {
+                Err(away())
+            }
             refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
     }

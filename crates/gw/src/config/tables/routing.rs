@@ -6,6 +6,10 @@ use super::super::schema::{Kind, Section, Word, key};
 use super::kinds::{MILLISECONDS, PERCENT};
 
 /// The strategies, each with its aliases.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "a constant is evaluated by the compiler, which checks the index"
+)]
 pub(in super::super) static STRATEGIES: [Word; Strategy::ALL.len()] = {
     let mut words: [Word; Strategy::ALL.len()] = [("", &[]); Strategy::ALL.len()];
     let mut at = 0;
