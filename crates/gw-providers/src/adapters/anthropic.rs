@@ -1,4 +1,4 @@
-//! The dialect of Anthropic's Messages API, documented at platform.claude.com.
+//! Anthropic's Messages API, documented at platform.claude.com.
 
 mod blocks;
 mod content;
@@ -34,14 +34,14 @@ use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Sche
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
-/// The version of the API that is spoken, in a header of every request.
+/// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
-/// Entries of the model list in one answer: the most that may be asked for.
+/// The path of the model list, with the largest page size that the API takes.
 const MODELS_PATH: &str = "/v1/models?limit=1000";
 
-/// What the Messages API can carry, whoever serves it.
+/// The capabilities of the Messages API, at Anthropic and at other hosts.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
@@ -52,11 +52,11 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     prompts: 1,
 };
 
-/// Anthropic.
+/// The dialect of Anthropic's own service.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anthropic;
 
-/// The dialect as an adapter.
+/// Builds the adapter.
 #[must_use]
 pub fn adapter() -> Box<dyn Adapter> {
     Box::new(Native(Anthropic))
@@ -69,7 +69,7 @@ fn headers() -> HeaderMap {
     headers
 }
 
-/// The call of an encoded conversation: the body goes to `path`.
+/// Returns the call that sends an encoded conversation to `path`.
 pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>) -> HttpCall {
     let accept = if conversation.stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
@@ -78,13 +78,13 @@ pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>)
     HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
 }
 
-/// The refusal of a request for embeddings: no Claude makes any.
+/// The failure for a request for embeddings: no Claude model makes them.
 pub(super) fn no_embeddings() -> Failure {
     let failure = unsupported("Invalid 'model': this provider has no embeddings.");
     Failure { code: Some("unsupported_model".to_owned()), ..failure }
 }
 
-/// The meaning of a non-2xx answer in Anthropic's shape.
+/// Classifies a non-2xx response in Anthropic's error format.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let failure = failure::classify(status, headers, body);
     match (failure.kind, status) {
@@ -165,7 +165,8 @@ impl Dialect for Anthropic {
     }
 }
 
-/// Two faults that this API calls invalid requests although the request is not to blame, or not for its form.
+/// Corrects two errors that the API reports as invalid requests: an empty account, and an input that exceeds the
+/// model's context.
 fn refine(failure: Failure, body: &[u8]) -> Failure {
     let Ok(said) = serde_json::from_slice::<Value>(body) else { return failure };
     let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Amazon Bedrock: every chat model by way of Converse and ConverseStream, Titan's and Cohere's embeddings by way of
+//! Amazon Bedrock: chat models through Converse and ConverseStream, embeddings of Titan and Cohere models through
 //! InvokeModel.
 //!
-//! The format is that of the "Amazon Bedrock Runtime" API Reference (`API_runtime_Converse`,
-//! `API_runtime_ConverseStream`, `API_runtime_InvokeModel`) and of its service model in botocore; what models say or take
-//! beyond it is in the User Guide ("Inference request parameters and response fields for foundation models").
+//! Sources: the "Amazon Bedrock Runtime" API Reference (`API_runtime_Converse`, `API_runtime_ConverseStream`,
+//! `API_runtime_InvokeModel`) and its service model in botocore. Parameters of single models are in the User Guide
+//! ("Inference request parameters and response fields for foundation models").
 
 mod blocks;
 mod citations;
@@ -42,17 +42,19 @@ use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, Strea
 use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
 
-/// What AWS leaves as it is in a path: everything else of a model id or ARN is encoded, `:` and `/` too.
+/// The characters that AWS leaves unencoded in a path segment. Model ids and ARNs are encoded completely, `:` and `/`
+/// too.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The dialect.
+/// The Converse dialect.
 #[derive(Debug)]
 struct Bedrock;
 
-/// Bedrock in the region of the settings: with a Bedrock API key where there is one, else with signed requests.
+/// Builds the adapter for the region of the settings. It sends a Bedrock API key if there is one and signs its requests
+/// otherwise.
 ///
 /// # Errors
-/// No region, or neither a key nor AWS credentials.
+/// A description of the fault: no region, or neither an API key nor AWS credentials.
 pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
     build_in(settings, &Environment::of_process())
 }
@@ -84,7 +86,7 @@ fn option<'s>(settings: &'s ProviderSettings, name: &str) -> Result<Option<&'s s
     }
 }
 
-/// The region of the settings, else that of an AWS endpoint in `base_url`, else the environment's.
+/// Returns the region from the settings, from an AWS endpoint in `base_url`, or from the environment, in this order.
 fn region(settings: &ProviderSettings, environment: &Environment) -> Result<Option<String>, String> {
     let of_url = || settings.base_url.as_deref().and_then(region_of_endpoint);
     let of_environment = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION"));
@@ -99,7 +101,7 @@ fn region(settings: &ProviderSettings, environment: &Environment) -> Result<Opti
     }
 }
 
-/// `eu-west-1` of `https://bedrock-runtime.eu-west-1.amazonaws.com`, of its FIPS twin and of VPC endpoints.
+/// Returns `eu-west-1` for `https://bedrock-runtime.eu-west-1.amazonaws.com`, also for FIPS and VPC endpoints.
 fn region_of_endpoint(url: &str) -> Option<&str> {
     let host = url.split_once("://")?.1.split(['/', ':']).next()?;
     let host = host.strip_suffix(".amazonaws.com").or_else(|| host.strip_suffix(".amazonaws.com.cn"))?;
@@ -186,7 +188,7 @@ impl Dialect for Bedrock {
         errors::classify(status, headers, body)
     }
 
-    /// The list is an operation of another service at another address (`bedrock`, not `bedrock-runtime`).
+    /// The list of models is an operation of another service (`bedrock`, not `bedrock-runtime`) at another address.
     fn list_models(&self) -> Option<HttpCall> {
         None
     }

@@ -1,7 +1,7 @@
-//! Google's own dialect, `generateContent`, as AI Studio speaks it: <https://ai.google.dev/api/generate-content>. Vertex AI
-//! takes the same bodies at other addresses, see `vertex`.
+//! Google's `generateContent` API as AI Studio serves it: <https://ai.google.dev/api/generate-content>. Vertex AI takes
+//! equal bodies at other addresses, see `vertex`.
 //!
-//! Safety settings are left as the provider has them.
+//! The adapter sends no safety settings, so the provider's defaults apply.
 
 pub(super) mod answer;
 pub(super) mod contents;
@@ -38,17 +38,17 @@ use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Sche
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
-/// Which of Google's two services is spoken to.
+/// Which of Google's two services a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
-    /// generativelanguage.googleapis.com: has a Files API, pairs calls and responses by id.
+    /// generativelanguage.googleapis.com. It has a Files API and pairs calls with responses by id.
     AiStudio,
-    /// aiplatform.googleapis.com: refuses ids of calls and responses.
+    /// aiplatform.googleapis.com. It refuses ids of calls and responses.
     Vertex,
 }
 
-/// What both can carry. One choice at a time: `candidateCount` above 1 is refused by every Gemini 3 ("Multiple candidates
-/// is not enabled for this model", googleapis/js-genai#1609) and for streams.
+/// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
+/// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
@@ -59,28 +59,28 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     prompts: 1,
 };
 
-/// AI Studio.
+/// The AI Studio dialect.
 #[derive(Debug)]
 struct Gemini;
 
-/// AI Studio as an adapter.
+/// Builds the adapter.
 pub(crate) fn adapter() -> Box<dyn Adapter> {
     Box::new(Native(Gemini))
 }
 
-/// A call with a JSON body.
+/// Returns a POST request with a JSON body.
 pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     HttpCall { method: Method::POST, path, headers, body: body.into() }
 }
 
-/// What is called of a model for a chat.
+/// Returns the method of a model that a chat calls.
 pub(super) fn method(stream: bool) -> &'static str {
     if stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
 }
 
-/// `models/…`, or another kind of resource that the name itself says (`tunedModels/…`).
+/// Returns the resource name: `models/…`, or the name itself if it already is a resource name (`tunedModels/…`).
 fn resource(upstream_model: &str) -> String {
     if upstream_model.starts_with("models/") || upstream_model.starts_with("tunedModels/") {
         return upstream_model.to_owned();
@@ -110,7 +110,7 @@ impl Dialect for Gemini {
     }
 
     fn scheme(&self) -> Scheme {
-        // As a query parameter the key would stand in logs.
+        // A key in a query parameter would appear in logs.
         Scheme::Header("x-goog-api-key")
     }
 

@@ -1,5 +1,5 @@
-//! Vertex AI: a project's regional addresses, opened by OAuth tokens. Google's own models take the bodies of `gemini` there,
-//! Anthropic's those of `anthropic`.
+//! Google Vertex AI: Gemini and Claude models at a project's regional addresses, authorised by OAuth access tokens.
+//! Gemini models use the bodies of the `gemini` adapter, Claude models those of the `anthropic` adapter.
 //!
 //! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference>; embeddings:
 //! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api>.
@@ -35,29 +35,29 @@ use crate::media_sizes::MediaSizes;
 use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
 
-/// The file that Google's own libraries look for.
+/// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
 
-/// The region that is nowhere in particular.
+/// The region without a location of its own.
 const GLOBAL: &str = "global";
 
-/// Vertex AI: one address, two dialects. The model decides.
+/// Vertex AI. The model rules of the target decide which of the two dialects a call uses.
 #[derive(Debug)]
 struct Vertex {
     gemini: Native<Gemini>,
     claude: Native<Claude>,
 }
 
-/// A project in a region: `/v1/projects/…/locations/…`.
+/// The path prefix of a project in a region: `/v1/projects/…/locations/…`.
 #[derive(Clone, Debug)]
 struct Place(String);
 
-/// Sets the dialect up: where it is (`region`, `project`) and what opens it. That is `api_key`, a plain access token; or
-/// `credentials_file`, or the file that the environment names; or, with neither, the metadata server of the Google Cloud
-/// machine that this runs on.
+/// Builds the adapter. `region` and `project` give the address. The access token is `api_key` itself, or it comes from
+/// `credentials_file`, from the file that the environment names, or from the metadata server of the Google Cloud
+/// machine, in this order.
 ///
 /// # Errors
-/// What is wrong with the options or the file, without any secret.
+/// A description of the faulty option or file, without any secret.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
     build_with(settings, std::env::var(CREDENTIALS_VARIABLE).ok())
 }
@@ -96,15 +96,15 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
 }
 
-/// Whether calls go to Google. Credentials that nobody wrote down for this provider must not go anywhere else: whoever
-/// may add a provider could have them sent to himself.
+/// Whether calls go to Google. Credentials from the environment or the machine must not go anywhere else: somebody who
+/// may add a provider could otherwise have them sent to an address of their own.
 fn is_googles(base_url: Option<&str>) -> bool {
     let Some(base_url) = base_url else { return true };
     let Ok(uri) = base_url.parse::<http::Uri>() else { return false };
     uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| host.ends_with(".googleapis.com"))
 }
 
-/// <https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations>
+/// The service address of a region: <https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations>.
 fn endpoint(region: &str) -> String {
     match region {
         GLOBAL => "https://aiplatform.googleapis.com".to_owned(),
@@ -127,7 +127,8 @@ fn is_label(text: &str) -> bool {
 }
 
 impl Place {
-    /// A model of this publisher by its bare name, or the resource that the name itself says.
+    /// Returns the path of a model's method. `upstream_model` is the bare name of one of the publisher's models, or a
+    /// resource name.
     fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {
         let Self(place) = self;
         let name = upstream_model.strip_prefix(publisher).and_then(|name| name.strip_prefix('/'));
@@ -144,7 +145,7 @@ impl Place {
 }
 
 impl Vertex {
-    /// The dialect of a model.
+    /// Returns the dialect of the target's model.
     fn of(&self, target: &Target<'_>) -> &dyn Adapter {
         self.read(target.rules(Api::Vertex).vendor() == claude::VENDOR)
     }
@@ -209,7 +210,7 @@ impl Adapter for Vertex {
         self.read(reading.is_claude).completion_stream(reading)
     }
 
-    /// Google's front answers for every model in its own shape, so the body tells whose error it is.
+    /// Google's front end reports its own errors for every model, so the body decides whose error format it is.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
         self.read(claude::is_error(body)).classify(status, headers, body)
     }

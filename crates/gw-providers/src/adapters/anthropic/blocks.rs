@@ -1,4 +1,4 @@
-//! The content blocks of a stream that are under way.
+//! The open content blocks of a stream.
 
 use std::borrow::Cow;
 
@@ -12,45 +12,46 @@ use crate::adapters::annotations::{Annotations, MOST, Source, characters, short}
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 
-/// Bytes of arguments that came with a call's begin and wait for its end.
+/// The most bytes of arguments from a block's start event that are held until the block ends.
 const MOST_INPUT: usize = 64 << 10;
 
-/// So many blocks may be open at once; the API opens one after the other.
+/// The most blocks that may be open at once. The API opens one after the other.
 const MOST_OPEN: usize = 64;
 
-/// Bytes of thoughts that are kept until their signature comes. Longer ones are shown, but cannot be given back.
+/// The most bytes of thinking that are held until their signature arrives. Longer thoughts are streamed, but the client
+/// cannot send them back.
 const MOST_THOUGHT: usize = 4 << 20;
 
-/// The open blocks, by the position the API gives them.
+/// The open blocks, by their index in the stream.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     open: Vec<(u32, Open)>,
-    /// Calls that were begun: the handle of the next one.
+    /// The count of calls so far, which is the handle of the next one.
     calls: u32,
-    /// Bytes of thoughts that are held.
+    /// The bytes of thoughts that are held.
     held: usize,
-    /// Characters of the text so far.
+    /// The characters of the text so far.
     characters: u64,
     annotations: Annotations,
     order: Order,
-    /// Higher than the position of every block so far.
+    /// One more than the highest index so far.
     next: u32,
 }
 
 #[derive(Debug)]
 enum Open {
-    /// A thought, kept for its signature; None when it grew too long.
+    /// Thinking, held for its signature. The text is None once it is too long.
     Thought { text: Option<String>, signature: String },
-    /// A call: whether fragments came, and what its start said.
+    /// A tool call: whether argument fragments arrived, and the arguments of its start event.
     Call { handle: u32, fragments: bool, input: Option<String> },
-    /// Text: the character that it begins with, and its sources.
+    /// Text: the character that it begins at, and its citations.
     Text { start: u64, cited: Vec<Source<'static>>, cited_bytes: usize },
-    /// What we do not know.
+    /// A block of an unknown type.
     Other,
 }
 
 impl Open {
-    /// Bytes that are kept besides the text of a thought.
+    /// Returns the held bytes, except the text of a thought.
     fn held_bytes(&self) -> usize {
         match self {
             Self::Thought { signature, .. } => signature.capacity(),
@@ -62,23 +63,23 @@ impl Open {
 }
 
 impl Blocks {
-    /// Bytes that are kept.
+    /// Returns the bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
         let open: usize = self.open.iter().map(|(_, open)| size_of::<Open>() + open.held_bytes()).sum();
         self.held.saturating_add(open) + self.annotations.held_bytes() + self.order.held_bytes()
     }
 
-    /// Whether a call was begun.
+    /// Whether a tool was called.
     pub(super) fn has_calls(&self) -> bool {
         self.calls > 0
     }
 
-    /// The position of a block that is open.
+    /// Returns the index of an open block.
     pub(super) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|(index, _)| *index)
     }
 
-    /// `content_block_start`.
+    /// Handles `content_block_start`.
     pub(super) fn start(&mut self, index: u32, block: Block<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         self.stop(index, sink);
         self.order.close();
@@ -128,17 +129,18 @@ impl Blocks {
         self.order.add(order::Block::Call);
         let (id, name) = (block.id.unwrap_or_default().0, block.name.unwrap_or_default().0);
         sink(Event::ToolStart { choice: CHOICE, call: handle, id, name });
-        // The API says `{}` here and gives the arguments in fragments. What others say counts if no fragment comes.
+        // The API sends `{}` here and the arguments in fragments. Other servers send the arguments here, which count if
+        // no fragment follows.
         let input = block.input.map(|input| input.get()).filter(|input| !matches!(*input, "{}" | "\"\""));
         if let Some(input) = input.filter(|input| input.len() > MOST_INPUT) {
-            // Not held until the block ends.
+            // Large arguments are passed on at once instead of held.
             sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment: Cow::Borrowed(input) });
             return Open::Call { handle, fragments: true, input: None };
         }
         Open::Call { handle, fragments: false, input: input.map(str::to_owned) }
     }
 
-    /// `content_block_delta`.
+    /// Handles `content_block_delta`.
     pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
             "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
@@ -175,7 +177,7 @@ impl Blocks {
         }
     }
 
-    /// Tells the sources of the text: all of them, before the answer ends.
+    /// Emits all citations of the text, before the answer ends.
     pub(super) fn tell_sources(&mut self, sink: Sink<'_>) {
         self.annotations.tell(CHOICE, sink);
     }
@@ -203,7 +205,7 @@ impl Blocks {
         if let Some(Open::Thought { text, signature }) = self.find(index) {
             signature.push_str(piece);
             if signature.len() > MOST_THOUGHT {
-                // What is not whole is worth nothing.
+                // An incomplete signature is useless.
                 signature.clear();
                 let dropped = text.take().map_or(0, |text| text.len());
                 self.held -= dropped;
@@ -211,7 +213,7 @@ impl Blocks {
         }
     }
 
-    /// `content_block_stop`.
+    /// Handles `content_block_stop`.
     pub(super) fn stop(&mut self, index: u32, sink: Sink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.remove(at).1 {
@@ -234,7 +236,7 @@ impl Blocks {
         }
     }
 
-    /// The answer is complete: the order of its blocks, where it is not the usual one.
+    /// Emits the order of the answer's blocks if it is not the usual one.
     pub(super) fn tell_order(&self, sink: Sink<'_>) {
         if let Some(value) = self.order.entry(&[details::USUAL], self.next as usize) {
             sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
@@ -246,7 +248,7 @@ impl Blocks {
     }
 }
 
-/// To be kept until the text that it belongs to is complete.
+/// Copies a citation, to hold it until its text is complete.
 fn own(source: Source<'_>) -> Source<'static> {
     let own = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
     Source {
@@ -257,12 +259,12 @@ fn own(source: Source<'_>) -> Source<'static> {
     }
 }
 
-/// What a source costs that is kept.
+/// Returns the bytes that a held citation takes.
 fn bytes_of(source: &Source<'_>) -> usize {
     size_of::<Source<'_>>() + source.texts().map(str::len).sum::<usize>()
 }
 
-/// A thought that is complete.
+/// Emits a complete thought.
 fn extra(thought: &Thought<'_>, sink: Sink<'_>) {
     if let Some(value) = details::member(std::slice::from_ref(thought)) {
         sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });

@@ -1,6 +1,6 @@
-//! What was said, as content blocks: text, images, documents, calls and their results.
+//! The content blocks of a request: text, images, documents, tool calls and their results.
 //!
-//! "Vision" and "PDF support" at platform.claude.com say what sources there are.
+//! The sources of images and documents: "Vision" and "PDF support" at platform.claude.com.
 
 use std::borrow::Cow;
 
@@ -18,37 +18,37 @@ use crate::adapters::native::unsupported;
 /// One block of a message.
 #[derive(Debug)]
 pub(super) enum Block<'c> {
-    /// Words. Never blank.
+    /// Text that is not blank.
     Text { text: &'c str, marker: Option<View<'c>> },
     /// An image.
     Image { source: Media<'c>, marker: Option<View<'c>> },
     /// A document.
     Document { source: Media<'c>, title: Option<&'c str>, marker: Option<View<'c>> },
-    /// A call.
+    /// A tool call.
     Call { id: String, name: &'c str, input: Cow<'c, str> },
-    /// Its result.
+    /// The result of a tool call.
     Result { id: String, texts: Vec<&'c str>, marker: Option<View<'c>> },
-    /// What the model thought.
+    /// A thought of the model.
     Thought(Thought<'c>),
 }
 
-/// Where the bytes of an image or a document are.
+/// The source of an image or a document.
 #[derive(Debug)]
 pub(super) enum Media<'c> {
-    /// Here.
+    /// Bytes in base64.
     Base64 { media_type: &'c str, data: &'c str },
-    /// At an address.
+    /// A URL.
     Url(&'c str),
     /// Plain text.
     Text(String),
 }
 
-/// Image formats that are taken.
+/// The image formats that the API takes.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 const PDF: &str = "application/pdf";
 
-/// How the base64 text of a known format begins.
+/// Media types by the beginning of the bytes, in base64.
 const BEGINNINGS: [(&str, &str); 5] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -57,14 +57,14 @@ const BEGINNINGS: [(&str, &str); 5] = [
     ("JVBERi", PDF),
 ];
 
-/// Base64 of either kind of padding.
+/// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     NO_PAD.with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
 impl<'c> Block<'c> {
-    /// A part of what a user or an assistant said; None when it says nothing.
+    /// Translates a part of a user's or assistant's message; None if it is blank.
     pub(super) fn of_part(part: &'c Part<'c>) -> Result<Option<Self>, Failure> {
         let marker = part.cache_control;
         Ok(match &part.content {
@@ -79,7 +79,7 @@ impl<'c> Block<'c> {
         })
     }
 
-    /// Writes the block.
+    /// Writes the block as JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let (mut object, marker) = match self {
             Block::Text { text, marker } => {
@@ -121,7 +121,7 @@ fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> Object<'o> {
     let mut object = Object::of_type(out, "tool_result");
     object.text("tool_use_id", id);
     match texts {
-        // Neither an empty string nor an empty array is always taken.
+        // The API sometimes refuses an empty string and an empty array.
         [] => {}
         [text] => object.text("content", text),
         texts => object.array("content", texts, |out, text| {
@@ -174,13 +174,14 @@ impl Media<'_> {
     }
 }
 
-/// What the bytes are, else what they are said to be: a wrong label is refused, and clients often put one.
+/// Returns the media type of the bytes, or the declared one if the bytes are unknown. The API refuses a wrong type, and
+/// clients often declare one.
 fn media_type<'c>(declared: &'c str, base64: &str) -> &'c str {
     let known = BEGINNINGS.iter().find(|(begin, _)| base64.starts_with(begin)).map(|(_, kind)| *kind);
     known.unwrap_or(if declared == "image/jpg" { "image/jpeg" } else { declared })
 }
 
-/// An image, or the PDF that some clients call one.
+/// Translates an image. Some clients also send PDFs as images.
 fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<Block<'c>, Failure> {
     let (source, pdf) = match source {
         Source::Url(url) => (Media::Url(url), is_pdf_name(url.split(['?', '#']).next().unwrap_or_default())),
@@ -213,7 +214,7 @@ fn file<'c>(
     let title = name.filter(|name| !name.trim().is_empty());
     let (declared, base64) = match source {
         Source::Url(url) => return Ok(Block::Document { source: Media::Url(url), title, marker }),
-        // Uploaded files belong to the operator's account: no client may name one by its id.
+        // Uploaded files belong to the operator's account, so no client may name one by its id.
         Source::Id(_) => {
             return Err(unsupported("Invalid 'messages': a file must come with its 'file_data'."));
         }
@@ -229,7 +230,7 @@ fn file<'c>(
     Ok(Block::Document { source, title, marker })
 }
 
-/// A text file's text, whatever its type is called. Bytes that are no text are a file that cannot be read.
+/// Decodes a text file, whatever its declared type. Binary files are refused.
 fn plain_text(base64: &str) -> Result<String, Failure> {
     let refused = || unsupported("Invalid 'messages': this provider takes PDF, text and image files only.");
     let compact: Cow<'_, str> = match base64.contains(char::is_whitespace) {

@@ -1,7 +1,7 @@
-//! Thoughts with their signatures, on their way through clients that speak OpenAI's dialect: `reasoning_details`, in the
-//! shape that OpenRouter made known ("Preserving reasoning blocks" at openrouter.ai/docs).
+//! Signed thoughts in `reasoning_details`, through clients of OpenAI's dialect. The format is OpenRouter's ("Preserving
+//! reasoning blocks" at openrouter.ai/docs).
 //!
-//! A model wants its thoughts back unchanged, beside the calls they led to.
+//! A model needs its thoughts back unchanged, beside the calls that they led to.
 
 use std::borrow::Cow;
 
@@ -10,34 +10,34 @@ use serde_json::value::RawValue;
 
 use super::object::Object;
 
-/// The member's name.
+/// The name of the member.
 pub(super) use crate::adapters::replay::DETAILS as MEMBER;
 
-/// Whose signatures they are. Those of others would be refused.
+/// The `format` of entries with Anthropic's signatures. The API refuses signatures of other providers.
 pub(in crate::adapters) const FORMAT: &str = "anthropic-claude-v1";
 
-/// The order that an answer usually has: weaving its parts gives it again.
+/// The usual order of an answer's blocks. An answer in this order needs no order entry.
 pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
 
-/// One thought.
+/// One thought of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thought<'a> {
-    /// The content block's position in the answer.
+    /// The index of the content block in the answer.
     pub(super) index: u32,
-    /// What it holds.
+    /// The content of the thought.
     pub(super) kind: Kind<'a>,
 }
 
-/// What a thought holds.
+/// The content of a thought.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
-    /// Text, which may be empty, and its signature.
+    /// Text, possibly empty, and its signature.
     Signed { text: Cow<'a, str>, signature: Cow<'a, str> },
-    /// Sealed.
+    /// Encrypted content.
     Redacted { data: Cow<'a, str> },
 }
 
-/// The member's value.
+/// Returns the value of the member.
 pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
     let mut out = Vec::new();
     out.push(b'[');
@@ -70,17 +70,17 @@ fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// The text of a member, unless it is empty.
+/// Returns the string of a member, unless it is empty.
 fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
     value.and_then(View::string).filter(|text| !text.is_empty())
 }
 
-/// The thoughts that a client sent back. What is not signed, or by somebody else, is left out.
+/// Reads the thoughts that a client sent back, without unsigned ones and those of other providers.
 pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
     details.iter().filter_map(|detail| thought(*detail)).collect()
 }
 
-/// One of them.
+/// Reads one thought.
 pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
     let [format, kind, words, signature, data, index] =
         detail.pick(["format", "type", "text", "signature", "data", "index"]);

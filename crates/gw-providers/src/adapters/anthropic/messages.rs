@@ -1,4 +1,4 @@
-//! The conversation as `messages`: user and assistant in turn, no block and no message empty.
+//! The conversation as `messages`: user and assistant alternate, and no message or block is empty.
 
 use std::collections::HashSet;
 
@@ -10,25 +10,25 @@ use super::details;
 use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::unique_names::UniqueNames;
 
-/// What is said for the user where a conversation begins with the assistant: the API wants the user first.
+/// The user's text before a conversation that begins with the assistant. The API requires the user first.
 const OPENING: &str = "(The assistant begins the conversation.)";
 
-/// What is said for a user who says nothing.
+/// The user's text where the conversation holds none.
 const NOTHING_SAID: &str = ".";
 
-/// What is said for the user where a conversation ends with the assistant and the model refuses to be prefilled.
+/// The user's text after a conversation that ends with the assistant, for models that refuse to continue it.
 pub(in crate::adapters) const GO_ON: &str = "Go on exactly where your last message ends.";
 
 /// One message.
 #[derive(Debug)]
 pub(super) struct Said<'c> {
-    /// Of the assistant, else of the user.
+    /// Whether the role is assistant; it is user otherwise.
     pub(super) assistant: bool,
-    /// Never empty.
+    /// The content blocks, at least one.
     pub(super) blocks: Vec<Block<'c>>,
 }
 
-/// Builds the messages. Borrows the turns, which borrow the conversation.
+/// Translates the turns into messages.
 pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Vec<Said<'c>>, Failure> {
     let mut builder = Builder { said: Vec::new(), ids: UniqueNames::default(), open: Vec::new().into_iter() };
     for turn in turns {
@@ -43,14 +43,15 @@ pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Ve
         builder.said.insert(0, Said { assistant: false, blocks: vec![opening] });
     }
     if builder.said.is_empty() {
-        // Empty content and a lone system message are legal (CONTRACT 1.4), but the API wants a word from the user.
+        // Clients may send empty content or only system messages, but the API requires a user message.
         let nothing = Block::Text { text: NOTHING_SAID, marker: None };
         builder.said.push(Said { assistant: false, blocks: vec![nothing] });
     }
     Ok(builder.said)
 }
 
-/// Gives the user the last word, where the assistant has it and the model refuses to go on from there. Whether it did.
+/// Appends a user message if the last message is the assistant's, for models that refuse to continue it. Returns
+/// whether it did.
 pub(super) fn close(said: &mut Vec<Said<'_>>) -> bool {
     let is_open = said.last().is_some_and(|last| last.assistant);
     if is_open {
@@ -61,14 +62,14 @@ pub(super) fn close(said: &mut Vec<Said<'_>>) -> bool {
 
 struct Builder<'c> {
     said: Vec<Said<'c>>,
-    /// The ids of all calls: the API wants each one once.
+    /// The ids of all calls. The API refuses duplicates.
     ids: UniqueNames,
-    /// The ids of the calls that the next user turn answers, in order.
+    /// The ids of the calls that the next user turn answers, in their order.
     open: std::vec::IntoIter<String>,
 }
 
 impl<'c> Builder<'c> {
-    /// A side that says nothing has no turn; the turns around it are then one.
+    /// Appends a message. An empty one is left out, which merges its neighbours.
     fn push(&mut self, assistant: bool, blocks: Vec<Block<'c>>) {
         match self.said.last_mut() {
             _ if blocks.is_empty() => {}
@@ -110,7 +111,7 @@ impl<'c> Builder<'c> {
                 let id = self.unique(&call.id);
                 ids.push(id.clone());
                 let block = Block::Call { id, name: &call.name, input: call.arguments_object() };
-                // The results follow the whole turn, so calls stand at its end.
+                // The results follow the whole turn, so the calls go to its end.
                 if messages.len() == 1 { spoken.push(block) } else { calls.push(block) }
             }
             let thoughts = if replay { details::read(&message.reasoning_details) } else { Vec::new() };
@@ -122,7 +123,7 @@ impl<'c> Builder<'c> {
         Ok(())
     }
 
-    /// A message as it came. Blank text and a thought at the end are not taken.
+    /// Writes an assistant message in its recorded order. The API refuses blank text and a thought at the end.
     fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, replay: bool) {
         let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
         for piece in pieces {
@@ -156,16 +157,17 @@ impl<'c> Builder<'c> {
         self.push(true, blocks);
     }
 
-    /// The call's id as the API takes it. Some models number their calls anew in each answer.
+    /// Returns a call's id in the API's format. Some models number their calls anew in each answer, so duplicates get a
+    /// suffix.
     fn unique(&mut self, id: &str) -> String {
         let word = word_id(id);
         self.ids.take(&word, |count| word_id(&format!("{word}.{count}")).into_owned())
     }
 }
 
-/// Puts thoughts where they stood in the answer, among the blocks that were said: at the position each was given, but
-/// never at the end, where the API does not take them. (Pieces of text that were one by one in the answer come back as
-/// one, so that a position may be too high.) Thoughts that nothing was said after are left out.
+/// Inserts thoughts at their recorded positions among the other blocks, but never at the end, where the API refuses
+/// them. Pieces of text that were separate in the answer come back as one, so a position may be too high. Thoughts
+/// without a block after them are left out.
 fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, spoken: Vec<Block<'c>>) {
     let mut position = 0_u32;
     let mut thoughts = thoughts.into_iter().peekable();
@@ -191,7 +193,7 @@ fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> Block<'c> {
     Block::Result { id, texts: texts.collect(), marker }
 }
 
-/// An answer that the model is to go on with must not end in white space.
+/// Removes white space at the end of an answer that the model is to continue.
 fn trim_last(said: &mut Vec<Said<'_>>) {
     let Some(last) = said.last_mut().filter(|last| last.assistant) else { return };
     if let Some(Block::Text { text, .. }) = last.blocks.last_mut() {
@@ -199,8 +201,8 @@ fn trim_last(said: &mut Vec<Said<'_>>) {
     }
 }
 
-/// Whether the answer that is asked for goes on after calls that the model made without signed thoughts. It then has no
-/// thoughts to go on with, and a thinking budget is refused.
+/// Whether the answer continues after tool calls without signed thoughts. The API refuses a thinking budget in this
+/// case.
 pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
     let mut first = None;
     for pair in turns.rchunks(2) {
@@ -213,7 +215,7 @@ pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
     first.is_some_and(|message| details::read(&message.reasoning_details).is_empty())
 }
 
-/// The names of all functions that were called, each once, in order.
+/// Returns the names of all called functions, each once, in their order.
 pub(super) fn called<'c>(conversation: &'c Conversation<'_>) -> Vec<&'c str> {
     let mut known = HashSet::new();
     let calls = conversation.messages.iter().flat_map(|message| &message.tool_calls);

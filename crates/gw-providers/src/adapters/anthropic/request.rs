@@ -1,4 +1,5 @@
-//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com), and of `rawPredict` on Vertex AI.
+//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com), or of `rawPredict` on
+//! Vertex AI.
 
 use std::borrow::Cow;
 
@@ -15,29 +16,29 @@ use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::Sampling;
 use crate::settings::Api;
 
-/// `max_tokens` where neither the client nor the catalogue says how much: every model can do that.
+/// `max_tokens` when neither the client nor the catalogue gives a value. Every model supports it.
 const MAX_TOKENS: u64 = 4096;
 
-/// The longest `metadata.user_id`.
+/// The most characters of `metadata.user_id`.
 const LONGEST_USER: usize = 256;
 
-/// Who serves the Messages API.
+/// The service that hosts the Messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::adapters) enum Host {
-    /// Anthropic itself, and servers that speak as it does.
+    /// Anthropic, and servers that are compatible with it.
     Anthropic,
     /// Google's Vertex AI.
     Vertex,
 }
 
-/// The version of the API on Vertex AI. It stands in the body, and the model in the URL
-/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). 2026-10-21 is taken there, too; it has no sampling
-/// parameters, which Claude up to 4.6 takes.
+/// The API version on Vertex AI. It goes into the body, and the model into the URL
+/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). Version 2026-10-21 exists, too,
+/// but it has no sampling parameters, which Claude up to 4.6 takes.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// A body, how its answer is to be read, and what had to be left out.
+/// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
 pub(in crate::adapters) struct Written {
     pub(in crate::adapters) body: Vec<u8>,
@@ -45,7 +46,7 @@ pub(in crate::adapters) struct Written {
     pub(in crate::adapters) warnings: Warnings,
 }
 
-/// Writes the body.
+/// Encodes the body.
 pub(in crate::adapters) fn write(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
@@ -103,7 +104,8 @@ impl Host {
         }
     }
 
-    /// Vertex AI takes bytes only: "Vision" at platform.claude.com, November 2026 ("Claude Models on Google Cloud (Google managed)").
+    /// Refuses images and files by URL on Vertex AI, which takes bytes only: "Vision" at platform.claude.com, November
+    /// 2026 ("Claude Models on Google Cloud (Google managed)").
     fn check(self, conversation: &Conversation<'_>) -> Result<(), Failure> {
         let mut parts = conversation.messages.iter().flat_map(|message| &message.parts);
         let is_address = |part: &Part<'_>| match &part.content {
@@ -119,7 +121,7 @@ impl Host {
     }
 }
 
-/// What the API has no word for.
+/// Returns warnings for members that the API has no equivalent of.
 fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed"]);
     let penalties = [
@@ -140,8 +142,8 @@ fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
     warnings
 }
 
-/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next, which
-/// caches and signed thoughts depend on.
+/// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
+/// to request, as caches and signed thoughts require.
 fn ask<'c>(said: &mut [Said<'c>], request: Option<&'c str>) {
     let last = said.last_mut().filter(|last| !last.assistant);
     if let (Some(last), Some(text)) = (last, request) {
@@ -188,7 +190,7 @@ fn output_config(plan: &Plan, form: &Form<'_>, body: &mut Object<'_>) {
     config.close();
 }
 
-/// `temperature` and `top_p`: one of them, where the model takes them at all. 1 is what both are when left out.
+/// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
 fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>, warnings: &mut Warnings) {
     let (temperature, top_p) = (conversation.temperature, conversation.top_p);
     if taken {
@@ -212,7 +214,7 @@ fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>,
     }
 }
 
-/// Sequences of white space only are refused.
+/// Writes the stop sequences. The API refuses blank ones.
 fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
     let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
     if !kept.is_empty() {
@@ -223,7 +225,7 @@ fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut W
     }
 }
 
-/// `user` as `metadata.user_id`. The API refuses names that look like an address or a telephone number.
+/// Writes `user` as `metadata.user_id`. The API refuses values that look like an e-mail address or a telephone number.
 fn user(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
     let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
     if user.chars().count() > LONGEST_USER || is_personal(user) {

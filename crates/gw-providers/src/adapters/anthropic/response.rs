@@ -1,4 +1,4 @@
-//! Whole answers.
+//! The complete response.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
 
-/// Reads an answer.
+/// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let message: Message<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     if Text::of(&message.kind) == "error" || message.error.is_some() {
@@ -50,7 +50,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     })
 }
 
-/// The sources of the text so far.
+/// The citations and the length of the text so far.
 #[derive(Default)]
 struct Cited {
     annotations: Annotations,
@@ -120,7 +120,7 @@ fn take<'a>(
     }
 }
 
-/// Appends a piece. Nearly always there is one, which then stays borrowed.
+/// Appends a piece. The usual single piece stays borrowed.
 fn join<'a>(whole: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
     let Some(piece) = piece.map(|piece| piece.0).filter(|piece| !piece.is_empty()) else { return };
     match whole {

@@ -1,7 +1,7 @@
-//! JSON Schema as structured outputs take it: every object closed, and only the keywords they can enforce.
+//! Translates JSON Schema for structured outputs: every object is closed, and only enforceable keywords remain.
 //!
-//! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As the vendor's own SDKs do, what
-//! cannot be enforced is told to the model in the description instead; what would change the meaning is not translated.
+//! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As in the vendor's SDKs, limits
+//! that cannot be enforced move into the description. Keywords that change the meaning make a schema untranslatable.
 
 mod references;
 
@@ -11,14 +11,14 @@ use gw_wire::json::{Kind, Node, Tree, View};
 
 use super::object::Object;
 
-/// Formats of strings that are enforced.
+/// String formats that the API enforces.
 const FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Keywords that go out as they are.
+/// Keywords that are copied unchanged.
 const KEPT: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
 
-/// Limits that are told in words.
+/// Limits that move into the description.
 const TOLD: [&str; 13] = [
     "minimum",
     "maximum",
@@ -35,16 +35,16 @@ const TOLD: [&str; 13] = [
     "examples",
 ];
 
-/// Keywords that say nothing about what is valid.
+/// Keywords that do not change which values are valid.
 const NOTES: [&str; 8] =
     ["$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "example"];
 
-/// The schema as structured outputs want it; None when it cannot be said there.
+/// Translates a schema for structured outputs; None if it has no equivalent.
 pub(in crate::adapters) fn closed(schema: View<'_>) -> Option<String> {
     rewritten(schema).map(|(text, _)| text)
 }
 
-/// Whether a schema can be enforced to the letter as it stands.
+/// Whether the API can enforce the schema without any change.
 pub(super) fn is_enforceable(schema: View<'_>) -> bool {
     rewritten(schema).is_some_and(|(_, changed)| !changed)
 }
@@ -63,17 +63,17 @@ fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
     Some((String::from_utf8(out).ok()?, rewriter.changed))
 }
 
-/// Limits of one schema that are told in words: keyword and value.
+/// The limits of one schema that move into its description: keyword and value.
 type Told<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 #[derive(Default)]
 struct Rewriter {
-    /// The result accepts other values than the schema does.
+    /// The translated schema allows other values than the client's.
     changed: bool,
 }
 
 impl Rewriter {
-    /// One schema. None at the first keyword that has no equal.
+    /// Translates one schema; None at the first keyword without an equivalent.
     fn schema(&mut self, schema: Node<'_, '_>, out: &mut Vec<u8>) -> Option<()> {
         if schema.kind() != Kind::Object {
             return None;
@@ -88,7 +88,7 @@ impl Rewriter {
         if is_object(kind, properties) {
             let closed = more.map(|more| more.text() == "false");
             let properties = properties.is_some_and(|some| some.members().next().is_some());
-            // An object of any members is not what a closed one is.
+            // Closing an object that allows any members would change its meaning.
             if closed == Some(false) || !properties && closed.is_none() {
                 return None;
             }
@@ -110,7 +110,7 @@ impl Rewriter {
     ) -> Option<()> {
         let is = |fits: &dyn Fn(&str) -> bool| value.string().is_some_and(|text| fits(&text));
         match &*name {
-            // Written at the end.
+            // `schema` writes these at the end.
             "description" | "additionalProperties" => {}
             "properties" | "$defs" | "definitions" => {
                 let mut inner = Object::open(object.member(&name));
@@ -120,7 +120,8 @@ impl Rewriter {
                 inner.close();
             }
             "items" => self.schema(value, object.member("items"))?,
-            // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
+            // `allOf` takes no references. Some generators wrap a single reference in it, which means the same without
+            // `allOf`.
             "allOf" if value.elements().any(|schema| schema.member("$ref").is_some()) => {
                 let mut all = value.elements();
                 let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -130,7 +131,7 @@ impl Rewriter {
             }
             "anyOf" | "allOf" => self.list(&name, value, object)?,
             "oneOf" => {
-                // That no other is valid cannot be enforced.
+                // `anyOf` does not enforce that exactly one alternative is valid.
                 self.changed = true;
                 self.list("anyOf", value, object)?;
             }
@@ -168,14 +169,14 @@ fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &T
     }
 }
 
-/// `object` alone or among the types; without a type, a schema with properties.
+/// Whether the schema's types include `object`. A schema without a type is one of objects if it has properties.
 fn is_object(kind: Option<Node<'_, '_>>, properties: Option<Node<'_, '_>>) -> bool {
     let Some(kind) = kind else { return properties.is_some() };
     let is = |kind: Node<'_, '_>| kind.string().is_some_and(|kind| kind == "object");
     is(kind) || kind.elements().any(is)
 }
 
-/// A pattern without lookaround, backreferences and word boundaries.
+/// Whether a pattern has no lookaround, backreferences or word boundaries.
 fn is_plain(pattern: &str) -> bool {
     let mut escaped = false;
     for c in pattern.chars() {

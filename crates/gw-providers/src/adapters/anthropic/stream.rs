@@ -1,5 +1,5 @@
-//! The stream of the Messages API: named events, each a JSON object with a `type` ("Streaming messages" at
-//! platform.claude.com). What an event means is told by its JSON; the names only repeat it.
+//! The stream of the Messages API: events that are JSON objects with a `type` ("Streaming messages" at
+//! platform.claude.com). The `type` decides; the SSE event names only repeat it.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use super::wire::{self, Details, FAILED, Text, finish};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
-/// Where events go.
+/// The receiver of decoded events.
 pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// The only choice there is.
+/// The index of the only choice.
 pub(super) const CHOICE: u32 = 0;
 
 /// Decodes one stream.
@@ -30,14 +30,14 @@ pub(in crate::adapters) struct Stream {
     state: State,
 }
 
-/// What the body turned out to be.
+/// The format of the body.
 #[derive(Debug, Default)]
 enum Body {
-    /// Only blanks so far.
+    /// Only white space has arrived.
     #[default]
     Unknown,
     Events,
-    /// Somebody on the way answered with one JSON document.
+    /// One JSON document, which servers between the gateway and the API may send.
     Document(Vec<u8>),
 }
 
@@ -45,11 +45,11 @@ enum Body {
 struct State {
     blocks: Blocks,
     counts: Counts,
-    /// Something that means something came.
+    /// An event or an error has arrived.
     begun: bool,
-    /// The reason why the answer ended was given.
+    /// The finish reason was emitted.
     finished: bool,
-    /// The end or an error was given; what follows is not looked at.
+    /// The end or an error was emitted; the rest of the stream is ignored.
     over: bool,
 }
 
@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// `last`: the stream ended in this event, which may be cut off.
+    /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
     fn event(&mut self, event: SseEvent<'_>, last: bool, sink: Sink<'_>) {
         let data = event.data.trim_ascii();
         if self.over || data.is_empty() {
@@ -128,7 +128,7 @@ impl State {
                 let words = String::from_utf8_lossy(data).into_owned();
                 self.fail(reported(&Value::String(words), FailureKind::StreamBroken), sink);
             }
-            // The answer was complete before it.
+            // The answer was complete before this event.
             Err(_) if last && self.finished => {}
             Err(_) if last => {
                 self.fail(broken("The upstream's stream ended in the middle of an event."), sink)
@@ -157,7 +157,7 @@ impl State {
                 let error = serde_json::from_slice(data).unwrap_or(Value::Null);
                 self.fail(reported(&error, FailureKind::StreamBroken), sink);
             }
-            // New kinds of events may come at any time, says the documentation.
+            // The documentation announces that new event types may be added at any time.
             _ => {}
         }
     }
@@ -168,7 +168,7 @@ impl State {
         }
         if let Some(usage) = message.usage {
             self.counts.take(usage);
-            // Should the stream break, the prompt is known and only the answer has to be estimated.
+            // If the stream breaks, the prompt's tokens are known and only the answer's have to be estimated.
             if let Some(usage) = self.counts.so_far() {
                 sink(Event::Usage(usage));
             }
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// A whole answer in the place of a stream.
+    /// Emits the events of a complete response that arrived instead of a stream.
     fn document(&mut self, document: &[u8], sink: Sink<'_>) {
         let reply = match response::decode(document) {
             Ok(reply) => reply,
@@ -240,7 +240,7 @@ impl State {
 }
 
 impl Blocks {
-    /// Blocks that were never stopped end with the answer.
+    /// Closes the blocks that are still open when the answer ends.
     fn close(&mut self, sink: Sink<'_>) {
         while let Some(index) = self.first_open() {
             self.stop(index, sink);
@@ -248,7 +248,7 @@ impl Blocks {
     }
 }
 
-/// A piece of the answer's text.
+/// Emits a piece of text.
 pub(super) fn text(text: Cow<'_, str>, sink: Sink<'_>) {
     if !text.is_empty() {
         sink(Event::Text { choice: CHOICE, text, logprobs: None });

@@ -1,4 +1,4 @@
-//! The dialect against its fixtures, and against what others got wrong.
+//! Tests of the adapter against its fixtures and against known pitfalls.
 
 mod answers;
 mod failures;
@@ -49,7 +49,7 @@ fn body(encoded: &Encoded) -> Value {
     serde_json::from_slice(&encoded.call.body).unwrap()
 }
 
-/// The body of a request to a model with these members besides, and the warnings.
+/// Encodes a request with additional members; returns the body and the warnings.
 fn sent(model: &str, members: Value) -> (Value, Vec<String>) {
     let mut request =
         json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});

@@ -1,5 +1,4 @@
-//! How much the model is to think: `reasoning_effort` in the words of the model that is called, and what else of the
-//! request goes with thinking.
+//! Thinking: translates `reasoning_effort` for the model, and decides which other members go with it.
 //!
 //! "Thinking", "Adaptive thinking", "Extended thinking" and "Effort" at platform.claude.com.
 
@@ -8,48 +7,49 @@ use std::borrow::Cow;
 use super::object::Object;
 use crate::model_rules::{Effort, ModelRules, Off, Prefill, Thinks};
 
-/// The least that `budget_tokens` may be.
+/// The least value of `budget_tokens`.
 const LEAST_BUDGET: u64 = 1024;
 
-/// `thinking` of a request.
+/// The member `thinking` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::adapters) enum Thinking {
-    /// So many tokens.
+    /// A token budget.
     Budget(u64),
-    /// As much as the effort says.
+    /// The model decides by the effort.
     Adaptive {
-        /// Its text is asked for: otherwise it comes empty.
+        /// The request asks for the text of the thoughts, which is empty otherwise.
         summarized: bool,
     },
-    /// Off.
+    /// No thinking.
     Disabled,
-    /// Off but for notes between calls.
+    /// No thinking except notes between tool calls.
     BetweenTools,
 }
 
-/// What a request says about thinking.
+/// The members of a request that concern thinking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::adapters) struct Plan {
-    /// `thinking`; None leaves it to the model.
+    /// `thinking`; None leaves the model's default.
     pub(in crate::adapters) thinking: Option<Thinking>,
-    /// `output_config.effort`; None leaves it to the model.
+    /// `output_config.effort`; None leaves the model's default.
     pub(in crate::adapters) effort: Option<&'static str>,
-    /// The model thinks, or may: its earlier thoughts are given back to it.
+    /// The model may think, so it gets its earlier thoughts back.
     pub(in crate::adapters) replay: bool,
 }
 
-/// What the request holds besides that thinking depends on.
+/// Other members of the request that thinking depends on.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::adapters) struct Circumstances {
-    /// `max_tokens` as it is sent.
+    /// The `max_tokens` that is sent.
     pub(in crate::adapters) max_tokens: u64,
-    /// A tool must be called. Thinking and a forced call exclude each other, and the call is the harder wish.
+    /// A tool must be called. This excludes thinking and takes precedence over it.
     pub(in crate::adapters) forced_tool: bool,
-    /// The answer goes on after calls that were made without signed thoughts, which a budget requires.
+    /// The answer continues after calls without signed thoughts, which a thinking budget requires.
     pub(in crate::adapters) thoughts_missing: bool,
 }
 
-/// Tokens to think with: a share of the limit, because thoughts count towards it, and no more than is of use.
+/// Returns the token budget of an effort: a share of the token limit, because thoughts count towards it, up to a useful
+/// maximum.
 fn budget(effort: Effort, max_tokens: u64) -> u64 {
     let (percent, most) = match effort {
         Effort::None | Effort::Minimal => (10, LEAST_BUDGET),
@@ -67,7 +67,7 @@ const DROPPED: Cow<'static, str> = Cow::Borrowed("parameter_dropped:reasoning_ef
 const CLAMPED: Cow<'static, str> = Cow::Borrowed("parameter_clamped:reasoning_effort");
 
 impl Plan {
-    /// Of a client's `reasoning_effort`.
+    /// Translates a client's `reasoning_effort`.
     pub(in crate::adapters) fn new(
         rules: ModelRules,
         asked: Option<&str>,
@@ -116,7 +116,7 @@ impl Plan {
         let Some(fitting) = rules.effort(effort) else {
             return Self::within_budget(rules, effort, at, warnings);
         };
-        // Without thinking only the lower efforts are taken.
+        // Without thinking, models take only the lower efforts.
         let disabled =
             at.forced_tool && rules.thinks == Thinks::Usually && rules.thinking_off == Off::Disabled;
         let most = rules.effort_most_when_off.filter(|_| disabled).unwrap_or(Effort::Max);
@@ -133,7 +133,7 @@ impl Plan {
         Self { thinking, effort: Some(sent.as_str()), replay }
     }
 
-    /// The efforts of a model that knows only tokens.
+    /// Translates an effort for a model that takes only token budgets.
     fn within_budget(rules: ModelRules, effort: Effort, at: Circumstances, warnings: &mut Warnings) -> Self {
         let room = at.max_tokens > LEAST_BUDGET;
         if rules.thinks != Thinks::Budget || at.forced_tool || at.thoughts_missing || !room {
@@ -144,7 +144,7 @@ impl Plan {
         Self { thinking: Some(Thinking::Budget(budget)), effort: None, replay: true }
     }
 
-    /// Whether the conversation may not end with the assistant.
+    /// Whether the conversation must not end with the assistant.
     pub(in crate::adapters) fn forbids_prefill(&self, rules: ModelRules) -> bool {
         match rules.prefill {
             Prefill::Taken | Prefill::Marked => false,
@@ -153,21 +153,21 @@ impl Plan {
         }
     }
 
-    /// Whether the model certainly thinks, which fixes temperature and top_p.
+    /// Whether the model is certain to think, so that it refuses temperature and top_p.
     pub(in crate::adapters) fn is_on(&self) -> bool {
         matches!(self.thinking, Some(Thinking::Budget(_) | Thinking::Adaptive { .. }))
     }
 }
 
 impl Thinking {
-    /// The member's value as JSON text.
+    /// Returns the value of the member as JSON.
     pub(in crate::adapters) fn json(self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out);
         out
     }
 
-    /// Writes the member's value.
+    /// Writes the value of the member as JSON.
     pub(in crate::adapters) fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Budget(tokens) => {

@@ -1,5 +1,5 @@
-//! Which tools are offered, which must be called, and what form the answer has: the three depend on each other, because
-//! a form may have to be asked for by way of a tool.
+//! Tools, tool choice and the answer's format. They depend on each other, because a tool may carry the formatted
+//! answer.
 //!
 //! "Define tools", "Strict tool use" and "Structured outputs" at platform.claude.com.
 
@@ -16,7 +16,7 @@ use crate::model_rules::{ForcedTools, ModelRules, Schema};
 /// The tool whose input is the answer.
 const JSON_TOOL: &str = "structured_answer";
 
-/// So many tools may be strict.
+/// The most strict tools of a request.
 const MOST_STRICT: usize = 20;
 
 /// `tool_choice`.
@@ -24,46 +24,47 @@ const MOST_STRICT: usize = 20;
 pub(super) enum Choice<'c> {
     /// The model decides.
     Auto,
-    /// None.
+    /// The model must not call a tool.
     Never,
-    /// At least one.
+    /// The model must call a tool.
     Any,
-    /// This one.
+    /// The model must call this tool.
     Named(Cow<'c, str>),
 }
 
-/// How the answer's form is asked for.
+/// How a request asks for the answer's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form<'c> {
-    /// Not at all.
+    /// The answer has no format.
     Free,
-    /// `output_config.format` with this schema.
+    /// `output_config.format` holds this schema.
     Schema(String),
-    /// By a tool of this name.
+    /// The input of this tool is the answer.
     Tool { name: String, description: Option<Cow<'c, str>>, schema: &'c str },
-    /// In words, which are a system block.
+    /// A system block describes the format.
     Words(String),
 }
 
-/// All that a request says about tools and form.
+/// The members of a request that concern tools and the answer's format.
 #[derive(Debug)]
 pub(super) struct Tooling<'c> {
     tools: &'c [Tool<'c>],
-    /// Called earlier and offered no more: declared, because the API wants to know every tool of the conversation.
+    /// Tools that were called earlier and are no longer offered. The API requires a declaration of every tool in the
+    /// conversation.
     former: Vec<&'c str>,
-    /// For each tool: it is declared strict.
+    /// Whether each tool is declared strict.
     strict: Vec<bool>,
-    /// None leaves it out.
+    /// The tool choice; None leaves the member out.
     pub(super) choice: Option<Choice<'c>>,
     single: bool,
-    /// The answer's form.
+    /// The format of the answer.
     pub(super) form: Form<'c>,
-    /// What is asked of the model in words, because this one cannot be forced to call a tool.
+    /// An instruction to call a tool, for models that cannot be forced to.
     pub(super) request: Option<String>,
 }
 
 impl<'c> Tooling<'c> {
-    /// Of a conversation.
+    /// Derives the members from a conversation.
     pub(super) fn new(
         conversation: &'c Conversation<'c>,
         rules: ModelRules,
@@ -83,7 +84,7 @@ impl<'c> Tooling<'c> {
         let form = form(conversation, rules, forced, warnings);
         let mut single = conversation.parallel_tool_calls == Some(false);
         if let Form::Tool { name, .. } = &form {
-            // Beside other tools that may be called, the model decides which; alone, there is nothing to decide.
+            // Beside other callable tools the model chooses between them; a lone tool is forced by name.
             let alone = conversation.tools.is_empty() || choice == Some(Choice::Never);
             choice = Some(if alone { Choice::Named(Cow::Owned(name.clone())) } else { Choice::Any });
             single |= alone;
@@ -122,7 +123,7 @@ impl<'c> Tooling<'c> {
             return;
         }
         body.array("tools", all, |out, tool| tool.write(out));
-        // Saying `auto` is what leaving it out means, but the limit to one call needs a place.
+        // `auto` is the default, but limiting the answer to one call needs the member.
         let choice = self.choice.clone().or(self.single.then_some(Choice::Auto));
         if let Some(choice) = choice {
             choice.write(self.single, body.member("tool_choice"));
@@ -130,9 +131,9 @@ impl<'c> Tooling<'c> {
     }
 }
 
-/// A tool as the API is told of it.
+/// A declaration of a tool.
 enum Declared<'t> {
-    /// Strict or not.
+    /// A tool of the client, and whether it is strict.
     Offered(&'t Tool<'t>, bool),
     Former(&'t str),
     Answer {
@@ -167,10 +168,10 @@ fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// A function without parameters.
+/// The schema of a function without parameters.
 const NOTHING: &str = r#"{"type":"object","properties":{}}"#;
 
-/// A function whose parameters nobody remembers.
+/// The schema of a function with unknown parameters.
 const ANYTHING: &str = r#"{"type":"object"}"#;
 
 fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, schema: &str) -> Object<'o> {
@@ -183,7 +184,7 @@ fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, sche
     object
 }
 
-/// The client's schema to the letter; its type, which the API requires, is added where it is left out.
+/// Returns the client's schema unchanged, except that a missing `type`, which the API requires, is added.
 fn input_schema(schema: View<'_>) -> Cow<'_, str> {
     let names =
         |wanted: &str| schema.members().any(|(name, _)| name.string().is_some_and(|name| name == wanted));
@@ -215,7 +216,7 @@ impl Choice<'_> {
     }
 }
 
-/// Which tools are declared strict. A tool that asks for it in vain gets a warning.
+/// Decides which tools are declared strict. A warning tells of tools for which this is impossible.
 fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
     let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
     if wanted == 0 {
@@ -234,7 +235,7 @@ fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static,
     if too_many { Vec::new() } else { strict }
 }
 
-/// The way to ask for the answer's form. `forced`: the answer is a call of one of the client's tools and has none.
+/// Decides how to ask for the answer's format. `forced`: the answer is a call of a client's tool and has no format.
 fn form<'c>(
     conversation: &'c Conversation<'c>,
     rules: ModelRules,
@@ -265,7 +266,7 @@ fn form<'c>(
         }
         return Form::Tool { name, description: description.clone(), schema: schema.text() };
     }
-    // Nothing holds the model to it.
+    // Nothing enforces the format.
     warnings.push(Cow::Borrowed("parameter_clamped:response_format"));
     let purpose = description.as_deref().map(|purpose| format!(" It is for: {purpose}")).unwrap_or_default();
     Form::Words(format!(
@@ -274,5 +275,5 @@ fn form<'c>(
     ))
 }
 
-/// What is said besides where JSON is wanted and nothing can enforce it.
+/// The ending of instructions that ask for JSON without enforcing it.
 const ALONE: &str = "and nothing else: no words before or after it, no code fence.";

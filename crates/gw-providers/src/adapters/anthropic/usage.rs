@@ -1,11 +1,11 @@
-//! Token usage of the Messages API. Its input tokens leave out what was read from or written to the cache ("Prompt
-//! caching", section "Tracking cache performance", at platform.claude.com).
+//! Token usage of the Messages API. `input_tokens` excludes tokens read from or written to the cache ("Prompt caching",
+//! section "Tracking cache performance", at platform.claude.com).
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The counts that are known so far. A stream reports them in pieces, each cumulative.
+/// The counts so far. A stream reports them in several events, each cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     input: Option<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Takes a usage object: what it has replaces what was known, what it leaves out stays.
+    /// Takes a usage object. Its members replace the known counts; missing members change nothing.
     pub(super) fn take(&mut self, usage: &RawValue) {
         let Ok(value) = serde_json::from_str::<Value>(usage.get()) else { return };
         let mut odd = false;
@@ -34,12 +34,12 @@ impl Counts {
         self.odd |= odd;
     }
 
-    /// Usage as clients know it; None when nothing was reported.
+    /// Returns the usage; None if none was reported.
     pub(super) fn usage(&self) -> Option<Usage> {
         if self.input.is_none() && self.output.is_none() {
             return None;
         }
-        // A count that is missing is an estimate's to fill in.
+        // The caller estimates a missing count.
         let missing = self.input.is_none() || self.output.is_none();
         let parts = [self.input, self.cache_read, self.cache_write];
         let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
@@ -58,14 +58,15 @@ impl Counts {
         })
     }
 
-    /// The same before the answer's end is known: the prompt counts, the answer is still to be estimated.
+    /// Returns the usage before the answer's end is known: the prompt's tokens, with the answer's still to be
+    /// estimated.
     pub(super) fn so_far(&self) -> Option<Usage> {
         let begun = Self { output: None, thinking: None, ..*self };
         begun.usage()
     }
 }
 
-/// A believable count. Null is absent; everything that is not a count sets `odd`.
+/// Reads a believable count. Null means absent; any other value that is not a count sets `odd`.
 fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     if value.is_null() {
         return None;

@@ -1,4 +1,4 @@
-//! What the Messages API answers: a message, or an event of its stream. Unknown members are skipped, null is absent.
+//! The members of a response: a message, or an event of a stream. Unknown members are ignored, and null means absent.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ macro_rules! object {
 }
 
 object! {
-    /// A message: the whole answer, or what a stream begins with.
+    /// `Message`: a complete response, or the content of the first event of a stream.
     Message {
         #[serde(rename = "type")]
         kind: Text<'a>,
@@ -34,22 +34,22 @@ object! {
 }
 
 object! {
-    /// Why a refusal came (anthropic-sdk-python `RefusalStopDetails`, November 2026).
+    /// The reason of a refusal (anthropic-sdk-python `RefusalStopDetails`, November 2026).
     Details {
         explanation: Text<'a>,
     }
 }
 
 object! {
-    /// A source of a text: a page of the web, a search result or a document of the request ("Citations" and "Web search tool" at
-    /// platform.claude.com, November 2026). A result of a web search has the same members.
+    /// A citation: a web page, a search result or a document of the request ("Citations" and "Web search tool" at
+    /// platform.claude.com, November 2026). The results of a web search have equal members.
     Citation {
         url: Text<'a>,
         title: Text<'a>,
         cited_text: Text<'a>,
         document_title: Text<'a>,
         document_index: &'a RawValue,
-        /// Of a search result that the request holds.
+        /// The source of a search result that the request holds.
         source: Text<'a>,
     }
 }
@@ -66,20 +66,21 @@ impl<'a> Citation<'a> {
     }
 }
 
-/// The citations of a text, or the results of a web search. What is neither has none: it never makes an answer fail.
+/// Reads the citations of a text, or the results of a web search. Unreadable lists count as empty: they never fail an
+/// answer.
 pub(super) fn sources(list: Option<&RawValue>) -> Vec<Source<'_>> {
     let list: Vec<Citation<'_>> =
         list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     list.into_iter().map(Citation::source).collect()
 }
 
-/// One citation.
+/// Reads one citation.
 pub(super) fn source(citation: Option<&RawValue>) -> Option<Source<'_>> {
     serde_json::from_str::<Citation<'_>>(citation?.get()).ok().map(Citation::source)
 }
 
 object! {
-    /// A content block.
+    /// `ContentBlock`.
     Block {
         #[serde(rename = "type")]
         kind: Text<'a>,
@@ -91,12 +92,12 @@ object! {
         name: Text<'a>,
         input: &'a RawValue,
         citations: &'a RawValue,
-        /// Of a tool that the provider runs: what came of it.
+        /// The result of a tool that the provider runs.
         content: &'a RawValue,
     }
 }
 
-/// An event of a stream: whatever its type, its parts have these names.
+/// An event of a stream, with the members of every type of event.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct Event<'a> {
@@ -116,7 +117,7 @@ pub(super) struct Event<'a> {
 }
 
 object! {
-    /// What an event adds to a block, or to the message.
+    /// The addition of an event to a block or to the message.
     Delta {
         #[serde(rename = "type")]
         kind: Text<'a>,
@@ -131,16 +132,16 @@ object! {
 }
 
 impl<'a> Details<'a> {
-    /// The explanation, when there is one.
+    /// Returns the explanation if it is not empty.
     pub(super) fn explanation(details: Option<Self>) -> Option<Cow<'a, str>> {
         details?.explanation.map(|text| text.0).filter(|text| !text.is_empty())
     }
 }
 
-/// What servers that speak this dialect call an answer that failed. Anthropic itself sends an error.
+/// The stop reason of a failed answer at some compatible servers. Anthropic itself sends an error.
 pub(super) const FAILED: &str = "error";
 
-/// Why the answer ended; None for a word that we do not know ("Handling stop reasons" at platform.claude.com).
+/// Returns the finish reason; None for an unknown word ("Handling stop reasons" at platform.claude.com).
 pub(super) fn finish(stop_reason: &str) -> Option<Finish> {
     Some(match stop_reason {
         "end_turn" | "stop_sequence" | "pause_turn" => Finish::Stop,

@@ -1,4 +1,4 @@
-//! What a Converse request is made of, as it is written. API Reference, `ContentBlock` and its parts.
+//! The members of a Converse request. API Reference, `ContentBlock` and its members.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One turn.
+/// `Message`: one turn.
 #[derive(Debug, Serialize)]
 pub(super) struct Message<'c> {
     pub(super) role: Role,
@@ -20,7 +20,7 @@ pub(super) enum Role {
     Assistant,
 }
 
-/// A piece of a turn, of a tool's result or of the system prompt.
+/// `ContentBlock`: an element of a turn, of a tool result or of the system prompt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Block<'c> {
@@ -47,7 +47,7 @@ pub(super) struct Document<'c> {
     pub(super) source: Source<'c>,
 }
 
-/// Base64, as blobs are in JSON.
+/// The bytes of an image, audio clip or document, in base64.
 #[derive(Debug, Serialize)]
 pub(super) struct Source<'c> {
     pub(super) bytes: &'c str,
@@ -78,11 +78,11 @@ pub(super) enum Reasoning<'c> {
         #[serde(skip_serializing_if = "Option::is_none")]
         signature: Option<Cow<'c, str>>,
     },
-    /// Base64.
+    /// Encrypted reasoning, in base64.
     RedactedContent(Cow<'c, str>),
 }
 
-/// Everything before it is cached.
+/// `CachePointBlock`: everything before it is cached.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct CachePoint {
     #[serde(rename = "type")]
@@ -92,13 +92,13 @@ pub(super) struct CachePoint {
 }
 
 impl CachePoint {
-    /// For an hour, else as long as usual.
+    /// Creates a cache point with a lifetime of one hour or the default lifetime.
     pub(super) fn new(hour: bool) -> Self {
         Self { kind: "default", ttl: hour.then_some("1h") }
     }
 }
 
-/// JSON that is passed on as it was written, or that we made.
+/// JSON that the client wrote, or that the adapter made.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Json<'c> {
@@ -138,7 +138,7 @@ pub(super) struct Schema<'c> {
     pub(super) json: Json<'c>,
 }
 
-/// `toolChoice`. There is no "none".
+/// `toolChoice`. Converse has no value for "call no tool".
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Choice<'c> {
@@ -178,7 +178,7 @@ pub(super) struct Request<'c> {
     pub(super) additional_model_request_fields: Option<Value>,
 }
 
-/// `outputConfig`. API Reference, `OutputConfig`, `JsonSchemaDefinition`: the schema is a string.
+/// `outputConfig`. API Reference, `OutputConfig`, `JsonSchemaDefinition`: the schema is a string of JSON.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OutputConfig<'c> {
@@ -208,7 +208,7 @@ struct JsonSchema<'c> {
 }
 
 impl<'c> OutputConfig<'c> {
-    /// An answer of this schema.
+    /// Creates the configuration that holds the answer to a schema.
     pub(super) fn of_schema(schema: String, name: &'c str, description: Option<&'c str>) -> Self {
         let json_schema = JsonSchema { schema, name, description };
         Self { text_format: TextFormat { kind: "json_schema", structure: Structure { json_schema } } }

@@ -1,4 +1,5 @@
-//! Where a text comes from. API Reference, `API_runtime_CitationsContentBlock`, `Citation`, `CitationsDelta` (November 2026).
+//! Citations in an answer. API Reference, `API_runtime_CitationsContentBlock`, `Citation`, `CitationsDelta` (November
+//! 2026).
 
 use std::borrow::Cow;
 
@@ -8,13 +9,13 @@ use serde_json::value::RawValue;
 use crate::adapters::annotations::{Annotations, Source};
 use crate::adapters::text::{Text, filled};
 
-/// `Citation`, or the delta of one.
+/// `Citation`, or `CitationsDelta`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Citation<'a> {
     #[serde(borrow)]
     title: Option<Text<'a>>,
-    /// An address, or the provider's name of the source.
+    /// A URL, or the provider's name of the source.
     #[serde(borrow)]
     source: Option<Text<'a>>,
     #[serde(borrow)]
@@ -30,7 +31,7 @@ struct Quoted<'a> {
     text: Option<Text<'a>>,
 }
 
-/// Of the kinds of places only one of the web has an address.
+/// `CitationLocation`. Only the location on the web has a URL.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Location<'a> {
@@ -45,13 +46,14 @@ struct Web<'a> {
     url: Option<Text<'a>>,
 }
 
-/// Adds the sources of the characters from `start` to `end`. What cannot be read never makes an answer fail.
+/// Adds the citations of the characters from `start` to `end`. Unreadable citations are skipped: they never fail an
+/// answer.
 pub(super) fn cite(citations: &RawValue, start: u64, end: u64, annotations: &mut Annotations) {
     let list: Vec<Citation<'_>> = serde_json::from_str(citations.get()).unwrap_or_default();
     list.into_iter().for_each(|citation| annotations.add(&source(citation), start, end));
 }
 
-/// The same for one.
+/// Adds one citation of the characters from `start` to `end`; skips it if it is unreadable.
 pub(super) fn cite_one(citation: &RawValue, start: u64, end: u64, annotations: &mut Annotations) {
     if let Ok(citation) = serde_json::from_str(citation.get()) {
         annotations.add(&source(citation), start, end);

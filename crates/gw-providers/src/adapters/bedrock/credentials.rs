@@ -1,8 +1,8 @@
-//! Where the AWS credentials are: the usual environment variables, else the shared credentials file. AWS SDKs and Tools
-//! Reference Guide, "Environment variables list" and "Shared config and credentials files".
+//! AWS credentials from the usual environment variables or the shared credentials file. AWS SDKs and Tools Reference
+//! Guide, "Environment variables list" and "Shared config and credentials files".
 //!
-//! Instance metadata, SSO and `credential_process` are not asked: their clients are a whole SDK. What writes temporary
-//! credentials to the shared file works, because the file is read again from time to time.
+//! Instance metadata, SSO and `credential_process` are not supported, because their clients are a whole SDK. Programs
+//! that write temporary credentials to the shared file work, because the file is read again from time to time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use aws_credential_types::Credentials;
 use parking_lot::Mutex;
 
-/// How old what was read from the file may be.
+/// How long credentials from the file are used before the file is read again.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// A larger file holds no credentials.
+/// The largest credentials file that is read.
 const LARGEST_FILE: u64 = 1 << 20;
 
 const VARIABLES: [&str; 9] = [
@@ -30,11 +30,11 @@ const VARIABLES: [&str; 9] = [
     "USERPROFILE",
 ];
 
-/// The variables that matter here, without their values in any log.
+/// The environment variables that the adapter uses. The type has no `Debug`, so their values reach no log.
 pub(super) struct Environment(HashMap<&'static str, String>);
 
 impl Environment {
-    /// Of this process.
+    /// Reads the environment of this process.
     pub(super) fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }
@@ -44,13 +44,13 @@ impl Environment {
         Self(known.filter(|(_, value)| !value.trim().is_empty()).collect())
     }
 
-    /// A variable that is set and not blank.
+    /// Returns a variable that is set and not blank.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.0.get(name).cloned()
     }
 }
 
-/// Where credentials come from.
+/// A source of credentials.
 pub(super) enum Source {
     Environment(Credentials),
     File { path: PathBuf, profile: String, read: Mutex<(Credentials, Instant)> },
@@ -66,10 +66,10 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// The first place that has some. A profile that was asked for in the settings goes before the environment.
+    /// Finds the first source that has credentials. A profile from the settings goes before the environment variables.
     ///
     /// # Errors
-    /// None has.
+    /// A message for the operator when no source has credentials.
     pub(super) fn find(environment: &Environment, profile: Option<&str>) -> Result<Self, String> {
         let key = environment.get("AWS_ACCESS_KEY_ID").zip(environment.get("AWS_SECRET_ACCESS_KEY"));
         if let Some((id, secret)) = key.filter(|_| profile.is_none()) {
@@ -93,7 +93,7 @@ impl Source {
         Ok(Self::File { path, read: Mutex::new((first, Instant::now())), profile })
     }
 
-    /// The credentials of now.
+    /// Returns the current credentials and reads the file again when they are old.
     pub(super) async fn credentials(&self) -> Credentials {
         let Self::File { path, profile, read } = self else { return self.known() };
         let (known, at) = read.lock().clone();
@@ -102,13 +102,13 @@ impl Source {
         }
         let path = path.clone();
         let text = tokio::task::spawn_blocking(move || small_file(&path)).await.ok().flatten();
-        // A file that cannot be read now, because it is being written, is no reason to forget what it said.
+        // The file may be unreadable for a moment while another program writes it; the known credentials stay in use.
         let now = text.and_then(|text| of_profile(&text, profile)).unwrap_or(known);
         *read.lock() = (now.clone(), Instant::now());
         now
     }
 
-    /// The credentials that were used last.
+    /// Returns the credentials that were used last.
     pub(super) fn known(&self) -> Credentials {
         match self {
             Self::Environment(credentials) => credentials.clone(),
@@ -132,12 +132,12 @@ fn small_file(path: &Path) -> Option<String> {
     (metadata.is_file() && metadata.len() <= LARGEST_FILE).then(|| std::fs::read_to_string(path).ok())?
 }
 
-/// The keys of one profile of the file.
+/// Returns the keys of one profile in the file's text.
 fn of_profile(text: &str, profile: &str) -> Option<Credentials> {
     let mut inside = false;
     let (mut id, mut secret, mut token) = (None, None, None);
     for line in text.lines() {
-        // A value that goes on in an indented line is of no key that matters here.
+        // Indented lines continue values of keys that do not matter here.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }

@@ -1,5 +1,5 @@
-//! Embeddings by InvokeModel, which every maker fills in its own way. User Guide, "Amazon Titan Embeddings Text",
-//! "Cohere Embed v3" and "Cohere Embed v4".
+//! Embeddings through InvokeModel, whose body differs for each model vendor. User Guide, "Amazon Titan Embeddings
+//! Text", "Cohere Embed v3" and "Cohere Embed v4".
 
 use std::borrow::Cow;
 
@@ -15,14 +15,14 @@ use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::native::unsupported;
 
-/// Texts of one call.
+/// The most texts of one call.
 const MOST_OF_TITAN: usize = 1;
 const MOST_OF_COHERE: usize = 96;
 
-/// What Cohere's models are told when the client does not say (`input_type`): texts that are searched.
+/// The `input_type` for Cohere's models when the client gives none: documents that are searched later.
 const INPUT_TYPE: &str = "search_document";
 
-/// The call.
+/// Encodes the call.
 pub(super) fn encode(
     texts: &[Cow<'_, str>],
     request: &EmbeddingsRequest,
@@ -42,7 +42,7 @@ pub(super) fn encode(
     Ok(post(target.upstream_model, "invoke", body))
 }
 
-/// The body of Titan's models.
+/// The request body of Titan models.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Titan<'t> {
@@ -51,7 +51,7 @@ struct Titan<'t> {
     dimensions: Option<u32>,
 }
 
-/// The body of Cohere's models.
+/// The request body of Cohere models.
 #[derive(Serialize)]
 struct Cohere<'t> {
     texts: &'t [Cow<'t, str>],
@@ -95,7 +95,7 @@ fn no_dimensions() -> Failure {
     unsupported("Invalid 'dimensions': this model has one length of vectors only.")
 }
 
-/// Titan's answer has `embedding`, Cohere's `embeddings`: a list, or lists by type.
+/// The response. Titan's has `embedding`; Cohere's has `embeddings`, a list or lists by type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer<'a> {
@@ -123,7 +123,7 @@ fn list(raw: &RawValue) -> Result<Vec<&RawValue>, Failure> {
     list.map_err(|fault| invalid_json(&fault))
 }
 
-/// Reads it.
+/// Decodes the response and checks that it holds `expected` vectors of equal length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let raws = match (answer.embedding, answer.embeddings) {

@@ -1,5 +1,5 @@
-//! Pictures that a model makes. API Reference, `API_runtime_ImageBlock`, `ImageBlockStart`, `ImageBlockDelta` (November 2026):
-//! bytes in base64, in a stream in pieces of which each is base64 by itself.
+//! Images that a model makes. API Reference, `API_runtime_ImageBlock`, `ImageBlockStart`, `ImageBlockDelta` (November
+//! 2026): bytes in base64. A stream sends them in pieces, each encoded on its own.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::adapters::failure::invalid;
 use crate::adapters::text::{Text, filled};
 use crate::media_sizes::made_image;
 
-/// `ImageBlock`, or the delta of one.
+/// `ImageBlock`, `ImageBlockStart` or `ImageBlockDelta`.
 #[derive(Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(borrow)]
@@ -23,7 +23,7 @@ pub(super) struct Block<'a> {
     source: Option<Source<'a>>,
 }
 
-/// Where its bytes are. What lies in a bucket is no client's to read.
+/// `ImageSource`. Bytes in an S3 bucket are ignored, because clients cannot read them.
 #[derive(Deserialize)]
 struct Source<'a> {
     #[serde(borrow)]
@@ -31,18 +31,18 @@ struct Source<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The bytes, if there are some here.
+    /// Returns the bytes in base64, if the block holds some.
     pub(super) fn bytes(self) -> Option<Cow<'a, str>> {
         filled(self.source?.bytes)
     }
 
-    /// The whole picture.
+    /// Returns the complete image.
     pub(super) fn image(mut self) -> Option<Image<'a>> {
         let format = filled(self.format.take());
         Some(image(format.as_deref(), self.bytes()?))
     }
 
-    /// `png`, when it is named.
+    /// Returns the format, such as `png`, if the block names it.
     pub(super) fn format(&self) -> Option<&str> {
         self.format.as_ref().map(|format| &*format.0)
     }
@@ -53,19 +53,19 @@ fn image<'a>(format: Option<&str>, base64: Cow<'a, str>) -> Image<'a> {
     Image { media_type, tokens: made_image(&base64), base64 }
 }
 
-/// A picture that comes in pieces.
+/// An image that arrives in pieces.
 #[derive(Debug)]
 pub(super) struct Coming {
     format: Option<String>,
     bytes: Bytes,
 }
 
-/// What has come.
+/// The bytes that have arrived.
 #[derive(Debug)]
 enum Bytes {
-    /// Base64 that goes on where it ended.
+    /// Base64 that the next piece can be appended to.
     Base64(String),
-    /// What had to be decoded, because a piece ended within a group of four.
+    /// Decoded bytes, used after a piece ended within a group of four characters.
     Decoded(Vec<u8>),
 }
 
@@ -74,7 +74,7 @@ impl Coming {
         Self { format: format.map(str::to_owned), bytes: Bytes::Base64(String::new()) }
     }
 
-    /// Bytes that it keeps.
+    /// Returns the capacity that the image holds, in bytes.
     pub(super) fn held(&self) -> usize {
         match &self.bytes {
             Bytes::Base64(text) => text.capacity(),
@@ -85,7 +85,7 @@ impl Coming {
     /// Adds a piece.
     ///
     /// # Errors
-    /// It is too large, or no base64.
+    /// The image is larger than 16 MiB, or the piece is not base64.
     pub(super) fn push(&mut self, piece: &str) -> Result<(), Failure> {
         let came = match &self.bytes {
             Bytes::Base64(text) => text.len(),
@@ -98,7 +98,7 @@ impl Coming {
             if text.len() % 4 == 0 && !text.ends_with('=') {
                 let (room, needed) = (text.capacity(), came + piece.len());
                 if needed > room {
-                    // It doubles like any buffer, but not beyond the largest picture.
+                    // The capacity doubles, up to the largest image.
                     text.reserve_exact(needed.max(room.saturating_mul(2).min(EVENT_CAP)) - came);
                 }
                 text.push_str(piece);
@@ -112,7 +112,7 @@ impl Coming {
         Ok(())
     }
 
-    /// The whole picture; None when nothing came.
+    /// Returns the complete image; None if no bytes arrived.
     pub(super) fn whole(self) -> Option<Image<'static>> {
         let base64 = match self.bytes {
             Bytes::Base64(text) => text,

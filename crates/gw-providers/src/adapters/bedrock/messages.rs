@@ -1,4 +1,4 @@
-//! The turns of a conversation as Converse wants them: beginning with the user, strictly alternating, never blank. API
+//! The turns of a conversation as Converse takes them: the user first, then strictly alternating, and never blank. API
 //! Reference, `Message`, `ContentBlock`.
 
 use std::borrow::Cow;
@@ -21,18 +21,18 @@ use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
-/// Stands where something must be said and nothing was: blank text is refused.
+/// The text where Converse requires some and the client gave none. Converse refuses blank text.
 const NOTHING_SAID: &str = ".";
-/// Stands for an empty result of a tool.
+/// The text for an empty tool result.
 const NO_OUTPUT: &str = "(no output)";
-/// Stands for a result that the client left out.
+/// The text for a tool result that the client left out.
 const NO_RESULT: &str = "(no result)";
 
-/// The longest name of a document.
+/// The most characters in a document's name.
 const LONGEST_NAME: usize = 200;
 
-/// All turns, and whether one had to be added because a conversation begins with the user, or must end with the user
-/// (`closed`). What cannot be said is a 400.
+/// Returns the messages, and whether a user message was added because a conversation must begin with one, or must end
+/// with one (`closed`). Content that Converse cannot take is a 400.
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
     rules: ModelRules,
@@ -49,7 +49,7 @@ pub(super) fn messages<'t>(
         if content.is_empty() {
             continue;
         }
-        // A blank turn between two others was left out: what stood around it is one turn now.
+        // A blank turn is left out, so its neighbours may have the same role and are merged.
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
             Some(_) => messages.push(Message { role, content }),
@@ -69,7 +69,7 @@ pub(super) fn messages<'t>(
     if let Some(Message { role: Role::Assistant, content }) = messages.last_mut()
         && let Some(Block::Text(text)) = content.last_mut()
     {
-        // An answer that is to be continued may not end in blanks.
+        // Converse refuses an assistant message to continue from if it ends in white space.
         *text = Cow::Owned(text.trim_end().to_owned());
     }
     if closed && messages.last().is_some_and(|last| last.role == Role::Assistant) {
@@ -83,7 +83,8 @@ fn said_by_user(text: &'static str) -> Message<'static> {
     Message { role: Role::User, content: vec![Block::Text(Cow::Borrowed(text))] }
 }
 
-/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next.
+/// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
+/// to request and can be cached.
 pub(super) fn ask<'t>(messages: &mut [Message<'t>], request: Option<&'t str>) {
     let last = messages.last_mut().filter(|last| last.role == Role::User);
     if let (Some(last), Some(text)) = (last, request) {
@@ -91,7 +92,7 @@ pub(super) fn ask<'t>(messages: &mut [Message<'t>], request: Option<&'t str>) {
     }
 }
 
-/// The system prompt.
+/// Returns the system prompt.
 pub(super) fn system<'t>(
     texts: impl Iterator<Item = (&'t str, Option<View<'t>>)>,
     rules: ModelRules,
@@ -106,13 +107,13 @@ pub(super) fn system<'t>(
     system
 }
 
-/// Of Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
+/// Returns the cache point for Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
 pub(super) fn cache_point(marker: View<'_>, rules: ModelRules) -> CachePoint {
     let hour = member(marker, "ttl").and_then(View::string).is_some_and(|ttl| ttl == "1h");
     CachePoint::new(hour && rules.cache_hour)
 }
 
-/// A member of an object.
+/// Returns a member of an object.
 pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
     let found = object.members().find(|(known, _)| known.string().is_some_and(|known| known == name));
     found.map(|(_, value)| value)
@@ -120,7 +121,7 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 
 struct Writer {
     rules: ModelRules,
-    /// Names of documents: two of one name are refused.
+    /// The names of documents. Converse refuses two documents of one name.
     names: UniqueNames,
 }
 
@@ -133,7 +134,7 @@ impl Writer {
                 UserItem::Part(part) => self.part(part, &mut content)?,
             }
         }
-        // A document goes with words.
+        // Converse refuses a document without any text beside it.
         let has = |wanted: fn(&Block<'_>) -> bool| content.iter().any(wanted);
         if has(|block| matches!(block, Block::Document(_))) && !has(|block| matches!(block, Block::Text(_))) {
             content.push(Block::Text(Cow::Borrowed(NOTHING_SAID)));
@@ -158,12 +159,12 @@ impl Writer {
             }
             content.extend(message.tool_calls.iter().map(|call| Block::ToolUse(tool_use(call, self.rules))));
         }
-        // Reasoning alone is no turn.
+        // Converse refuses a turn that holds only reasoning.
         let only_reasoning = content.iter().all(|block| matches!(block, Block::ReasoningContent(_)));
         Ok(if only_reasoning { Vec::new() } else { content })
     }
 
-    /// A message as it came. Blank text is refused, and reasoning that nothing follows is no turn.
+    /// Writes an assistant message in its recorded order, without blank text and without reasoning at its end.
     fn arranged<'t>(&self, message: &Said<'_>, pieces: Vec<Piece<'t, 't>>, content: &mut Vec<Block<'t>>) {
         let marker = message.parts.iter().find_map(|part| part.cache_control);
         let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Text(_)));
@@ -200,7 +201,7 @@ impl Writer {
             let words = if message.is_some() { NO_OUTPUT } else { NO_RESULT };
             result.push(Block::Text(Cow::Borrowed(words)));
         }
-        // Only Claude and Nova know a status.
+        // Only Claude and Nova take a status.
         let failed = message.is_none() && self.rules.result_status;
         content.push(Block::ToolResult(ToolResult {
             tool_use_id: call_id(id, self.rules),
@@ -252,7 +253,7 @@ impl Writer {
         Ok(Document { format, name: self.name(name), source: Bytes { bytes: base64 } })
     }
 
-    /// A name of the letters that are allowed, which no other document has.
+    /// Returns a name of allowed characters that no other document has.
     fn name(&mut self, name: Option<&str>) -> String {
         let name = name.unwrap_or_default();
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
@@ -292,7 +293,7 @@ fn image<'t>(source: &'t Source<'_>) -> Result<Media<'t>, Failure> {
     Ok(Media { format, source: Bytes { bytes: base64 } })
 }
 
-/// Of a media type or of the ending of a file's name.
+/// Returns the document format for a media type or a file extension.
 fn document_format(kind: &str) -> Option<&'static str> {
     Some(match kind.to_ascii_lowercase().as_str() {
         "application/pdf" | "pdf" => "pdf",
@@ -308,7 +309,7 @@ fn document_format(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// A call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
+/// Returns a call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
 fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
     if rules.vendor() == "claude" { word_id(id) } else { converse_id(id) }
 }

@@ -1,8 +1,8 @@
-//! Reasoning: what is asked for by `additionalModelRequestFields`, what comes back and has to be sent again.
+//! Reasoning: the request members in `additionalModelRequestFields`, and the signed reasoning that has to be sent back.
 //!
 //! User Guide: "Extended thinking" and "Adaptive thinking" (Claude), "OpenAI models"; Nova 2 User Guide, "Extended
-//! thinking". Signed reasoning travels in `reasoning_details`, in the shape that OpenRouter documents under "Preserving
-//! reasoning blocks".
+//! thinking". Signed reasoning travels in `reasoning_details`, in the format that OpenRouter documents under
+//! "Preserving reasoning blocks".
 
 use std::borrow::Cow;
 
@@ -16,33 +16,33 @@ use crate::adapter::Target;
 use crate::adapters::anthropic::thinking::{Circumstances, Plan};
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
-/// Whose signatures these are.
+/// The `format` of entries with signatures of these models.
 pub(super) const FORMAT: &str = "anthropic-claude-v1";
 
-/// The order that an answer usually has: its parts, one kind after the other, are in it again.
+/// The usual order of an answer's blocks, grouped by kind. An answer in this order needs no order entry.
 pub(super) const USUAL: &[(char, usize)] =
     &[('d', usize::MAX), ('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
-/// The tokens of which Claude's thinking gets a share, where neither the client nor the catalogue sets a limit. Converse
+/// The token limit that Claude's thinking gets a share of when neither the client nor the catalogue sets one. Converse
 /// then lets a model generate as much as it can.
 const USUAL_LIMIT: u64 = 32_000;
 
-/// What is sent so that the model reasons.
+/// The request members that turn reasoning on.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     /// `additionalModelRequestFields`.
     pub(super) fields: Option<Value>,
-    /// Temperature and top_p are refused beside it.
+    /// The model refuses temperature and top_p.
     pub(super) no_sampling: bool,
-    /// So is a token limit.
+    /// The model refuses a token limit.
     pub(super) no_limit: bool,
-    /// The assistant may not have the last word.
+    /// The conversation must end with a user message.
     pub(super) closed: bool,
 }
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// What the wanted effort means to a model.
+/// Translates the requested effort for a model.
 pub(super) fn thinking(
     conversation: &Conversation<'_>,
     turns: &[Turn<'_, '_>],
@@ -85,7 +85,7 @@ pub(super) fn thinking(
     Thinking { fields: Some(fields), no_sampling: unbound, no_limit: unbound, closed: false }
 }
 
-/// What Claude is told, in the words of its own API.
+/// The thinking members of Claude's own API.
 fn of_claude(plan: Plan, rules: ModelRules) -> Thinking {
     let mut fields = serde_json::Map::new();
     let thinking = plan.thinking.and_then(|thinking| serde_json::from_slice(&thinking.json()).ok());
@@ -99,8 +99,8 @@ fn of_claude(plan: Plan, rules: ModelRules) -> Thinking {
     }
 }
 
-/// Whether the turn that is going on has calls without the reasoning that led to them: Claude, when it has a budget,
-/// refuses such a turn.
+/// Whether the current turn has tool calls without signed reasoning. Claude refuses such a turn when thinking has a
+/// token budget.
 fn unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     let last = turns.iter().rev().find_map(|turn| match turn {
         Turn::Assistant(said) => Some(said),
@@ -118,12 +118,12 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
     matches!(item, gw_wire::conversation::UserItem::Result { .. })
 }
 
-/// The signed reasoning that a client sent back, in the order it came.
+/// Returns the signed reasoning that a client sent back, in its order.
 pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = Reasoning<'a>> {
     details.iter().filter_map(|detail| signed(*detail))
 }
 
-/// An entry that holds signed reasoning.
+/// Reads one entry with signed reasoning; None for any other entry.
 pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
     let [format, kind, words, signature, data] =
         detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
@@ -141,24 +141,24 @@ pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
     }
 }
 
-/// One block of reasoning that came.
+/// One block of reasoning from the model.
 #[derive(Debug, Default)]
 pub(super) struct Block<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) signature: Cow<'a, str>,
-    /// Base64.
+    /// Encrypted reasoning, in base64.
     pub(super) redacted: Cow<'a, str>,
-    /// Not all of it is here, so the signature does not fit what is.
+    /// Text was cut off, so the signature does not match.
     pub(super) is_cut: bool,
 }
 
 impl Block<'_> {
-    /// Bytes that are kept.
+    /// Returns the bytes that the block holds.
     pub(super) fn held(&self) -> usize {
         self.text.len() + self.signature.len() + self.redacted.len()
     }
 
-    /// The entry of `reasoning_details`; None when nothing in it has to come back.
+    /// Returns the entry of `reasoning_details`; None if the block has nothing that the model needs back.
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
         if self.is_cut {
             return None;
@@ -177,7 +177,7 @@ impl Block<'_> {
     }
 }
 
-/// The value of `reasoning_details`; None when it would be empty.
+/// Returns the value of `reasoning_details`; None without entries.
 pub(super) fn details(entries: &[Value]) -> Option<Box<RawValue>> {
     if entries.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! A complete answer of Converse. API Reference, `API_runtime_Converse`, "Response Syntax".
+//! The complete response of Converse. API Reference, `API_runtime_Converse`, "Response Syntax".
 
 use std::borrow::Cow;
 
@@ -48,7 +48,7 @@ struct Content<'a> {
     reasoning_content: Option<Reasoning<'a>>,
     #[serde(borrow)]
     image: Option<images::Block<'a>>,
-    /// Text with the places that it is taken from.
+    /// Text with its citations.
     #[serde(borrow)]
     citations_content: Option<Cited<'a>>,
 }
@@ -70,7 +70,7 @@ struct ToolUse<'a> {
     name: Option<Text<'a>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    /// `server_tool_use`: a tool that the provider itself calls.
+    /// `server_tool_use` for a tool that the provider itself calls.
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
 }
@@ -92,7 +92,7 @@ struct ReasoningText<'a> {
     signature: Option<Text<'a>>,
 }
 
-/// Reads it. A 200 without `output` is no answer, whatever else it holds.
+/// Decodes the response. A 200 without `output` is an invalid response.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let message = answer.output.and_then(|output| output.message);
@@ -121,7 +121,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-/// The sources of the text so far.
+/// The citations and the length of the text so far.
 #[derive(Default)]
 struct Sources {
     annotations: Annotations,
@@ -129,7 +129,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Text is added to the answer.
+    /// Appends text to the answer.
     fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
         self.characters += characters(&text);
         order.add(order::Block::Text(text.len()));
@@ -192,12 +192,12 @@ fn block<'a>(
     }
 }
 
-/// Whether it is a tool that the provider calls itself, which is none of the client's.
+/// Whether the provider itself calls the tool. Clients do not see such calls.
 pub(super) fn is_server_tool(kind: Option<&Text<'_>>) -> bool {
     kind.is_some_and(|kind| kind.0 == "server_tool_use")
 }
 
-/// Adds a further piece; the first is not copied.
+/// Appends a piece. The first piece is not copied.
 fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
     match whole {
         None => *whole = Some(piece),
@@ -205,14 +205,15 @@ fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
     }
 }
 
-/// Why the answer ended; None for a word that we do not know. API Reference, `API_runtime_Converse`, `stopReason`, November 2026.
+/// Returns the finish reason; None for an unknown word. API Reference, `API_runtime_Converse`, `stopReason`, November
+/// 2026.
 ///
 /// # Errors
-/// The model gave up.
+/// The model stopped without a usable answer.
 pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
     Ok(Some(match reason {
         "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
-        // Not every model names its calls as the reason, and clients go by the reason.
+        // Some models report `end_turn` after tool calls, and clients rely on the reason.
         "end_turn" if has_calls => Finish::ToolCalls,
         "end_turn" | "stop_sequence" => Finish::Stop,
         "tool_use" => Finish::ToolCalls,

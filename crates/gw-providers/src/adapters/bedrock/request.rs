@@ -1,4 +1,4 @@
-//! A conversation as Converse wants it. API Reference, `API_runtime_Converse`.
+//! A conversation as a Converse request. API Reference, `API_runtime_Converse`.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// The call.
+/// Encodes the call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let rules = target.rules(Api::Bedrock);
     let turns = conversation.turns();
@@ -74,7 +74,7 @@ fn inference<'c>(
     }
     let [least, most] = rules.top_p;
     if inference.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)) {
-        // 1 is the default, which may be left out.
+        // 1 is the default, so the member can be left out.
         let is_default = inference.top_p == Some(1.0);
         inference.top_p = inference.top_p.map(|top_p| top_p.clamp(least, most)).filter(|_| !is_default);
         if !is_default {
@@ -82,7 +82,7 @@ fn inference<'c>(
         }
     }
     let fixed = thinking.no_sampling || rules.sampling == Sampling::Fixed;
-    // The default of both is the only value that such models take.
+    // These models take only the default value of both members.
     if fixed && inference.temperature.take().is_some_and(|temperature| temperature < hottest) {
         warn("parameter_dropped:temperature");
     }
@@ -96,7 +96,7 @@ fn inference<'c>(
     if thinking.no_limit && inference.max_tokens.take().is_some() {
         warn("parameter_dropped:max_tokens");
     }
-    // Claude refuses blanks as a stop sequence, and Converse refuses nothing.
+    // Claude refuses blank stop sequences, and every model refuses empty ones.
     let blank = |stop: &str| stop.is_empty() || rules.vendor() == "claude" && stop.trim().is_empty();
     let sequences = conversation.stop.iter().map(|stop| &**stop).filter(|stop| !blank(stop));
     inference.stop_sequences = sequences.collect();
@@ -106,7 +106,7 @@ fn inference<'c>(
     inference
 }
 
-/// What Converse has no words for, where it would make a difference.
+/// Returns warnings for members that Converse has no equivalent of.
 fn unsaid(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed", "logit_bias"]);
     let mut warn = |is_lost: bool, warning: &'static str| {

@@ -1,5 +1,5 @@
-//! The stream of ConverseStream: `messageStart`, then for each content block its start (tools only), deltas and stop,
-//! `messageStop`, and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
+//! The stream of ConverseStream: `messageStart`; for each content block its start (tools and images only), deltas and
+//! stop; `messageStop`; and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,7 +25,8 @@ use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// Bytes of reasoning that are kept until their signatures come, in all blocks. A block beyond is shown, but not sent back.
+/// The most bytes of reasoning that are held until their signatures arrive, over all blocks. A longer block is streamed
+/// but not sent back.
 const MOST_REASONING: usize = 4 << 20;
 
 /// Decodes one stream.
@@ -38,26 +39,27 @@ pub(super) struct Stream {
 #[derive(Debug, Default)]
 struct State {
     started: bool,
-    /// Tools and reasoning that are going on, by the index of their block; of one index in the order they began.
+    /// Open tool calls, reasoning and images, by content block index and, for equal indices, by the order in which they
+    /// began.
     open: BTreeMap<(u32, usize), Open>,
-    /// Blocks that began.
+    /// The count of blocks that have begun.
     opened: usize,
     calls: u32,
     details: usize,
-    /// Characters of the text so far, the block that the last of it belongs to, and where that begins.
+    /// The characters of the text so far, the block of its last piece, and the character at which that block begins.
     characters: u64,
     text_block: Option<u32>,
     text_from: u64,
     annotations: Annotations,
-    /// Bytes of pictures that are not complete.
+    /// The bytes held for incomplete images.
     image_bytes: usize,
-    /// Bytes of reasoning that waits for its signature.
+    /// The bytes of reasoning that waits for its signature.
     reasoning_bytes: usize,
     order: Order,
-    /// The block that said something last.
+    /// The block of the last delta.
     last: Option<u32>,
     finished: bool,
-    /// The end or an error was given; what follows is not looked at.
+    /// The end or an error was emitted; the rest of the stream is ignored.
     over: bool,
 }
 
@@ -67,7 +69,7 @@ enum Open {
         handle: u32,
         has_arguments: bool,
     },
-    /// A tool of the provider's own.
+    /// A tool that the provider itself calls.
     Foreign,
     Reasoning(reasoning::Block<'static>),
     Image(images::Coming),
@@ -182,7 +184,7 @@ impl StreamDecoder for Stream {
     }
 
     fn eof(&mut self, sink: Sink<'_>) {
-        // After the finish only the usage can be missing; it is estimated then.
+        // After the finish reason only the usage can be missing, and the caller estimates it.
         if self.state.finished {
             return;
         }
@@ -201,15 +203,16 @@ impl StreamDecoder for Stream {
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         let Some(chunk) = chunk else { return 0 };
         let bytes = self.frames.work_bytes(chunk);
-        // A picture is written when its block ends. Its pieces are only put together.
+        // An image is written when its block ends; until then its pieces are only collected.
         let ends = self.state.image_bytes > 0 && bytes > 0 && ends_a_block(self.frames.pending(), chunk);
         if ends { bytes.saturating_add(self.state.image_bytes) } else { bytes }
     }
 }
 
-/// Whether these bytes of frames, in two pieces, may name an event that ends a block or the message.
+/// Whether the bytes may hold the name of an event that ends a block or the message. The name may lie across the border
+/// of the two slices.
 fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
-    // `contentBlockStop` and `messageStop`.
+    // The common ending of `contentBlockStop` and `messageStop`.
     let mark = b"Stop";
     let (before, after) = (mark.len() - 1, chunk.len().min(mark.len() - 1));
     let last = pending.get(pending.len().saturating_sub(before)..).unwrap_or_default();
@@ -217,7 +220,7 @@ fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
     [pending, chunk, &border].into_iter().any(|bytes| memmem::find(bytes, mark).is_some())
 }
 
-/// A header of the frame that is a string.
+/// Returns a string header of the frame.
 fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
     let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
     found.value().as_string().ok().map(|value| value.as_str())
@@ -304,7 +307,7 @@ impl State {
                 }
                 Ok(())
             }
-            // What is added to the API later, and `initial-response`.
+            // `initial-response`, and events that later versions of the API add.
             _ => Ok(()),
         }
     }
@@ -343,7 +346,7 @@ impl State {
             sink(Event::Text { choice: 0, text, logprobs: None });
         }
         if let Some(citation) = delta.citation {
-            // It comes behind the text that it is about.
+            // A citation follows the text that it belongs to.
             let from = if self.text_block == Some(index) { self.text_from } else { self.characters };
             citations::cite_one(citation, from, self.characters, &mut self.annotations);
         }
@@ -403,7 +406,7 @@ impl State {
         Ok(())
     }
 
-    /// The picture that comes at this index, which may begin with its first bytes.
+    /// Returns the image of this block. An image may begin with its first bytes, without a start event.
     fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::Coming, Failure> {
         if !matches!(self.find(index), Some(Open::Image(_))) {
             if self.open.len() >= MOST_TOOL_CALLS {
@@ -433,7 +436,7 @@ impl State {
         }
     }
 
-    /// A block is over: a call without arguments has empty ones, signed reasoning is given whole.
+    /// Ends a block: a call without arguments gets empty ones, and signed reasoning is emitted as a whole.
     fn closed(&mut self, open: Open, sink: Sink<'_>) {
         match open {
             Open::Call { handle, has_arguments: false } => {

@@ -1,4 +1,4 @@
-//! What goes out and what comes in, against the files of `fixtures/bedrock`.
+//! Tests of the adapter against the files in `fixtures/bedrock`.
 
 mod embeddings;
 mod errors;
@@ -48,7 +48,7 @@ fn target(model: &str) -> Target<'_> {
     }
 }
 
-/// The body's own model, or a Claude that does not think.
+/// Encodes a body for its own model, or for a Claude model that does not think.
 fn encode(body: Value) -> Result<Encoded, Failure> {
     let mut body = body;
     if body.get("model").is_none() {

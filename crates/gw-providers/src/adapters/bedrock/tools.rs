@@ -1,4 +1,4 @@
-//! `toolConfig`, and what it has to do with structured output. API Reference, `ToolConfiguration`, `ToolChoice`.
+//! `toolConfig`, and structured output where it needs a tool. API Reference, `ToolConfiguration`, `ToolChoice`.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -12,11 +12,12 @@ use super::messages::{cache_point, member};
 use crate::adapters::anthropic::schema::closed;
 use crate::model_rules::{self, CachePoints, ForcedTools, ModelRules, SchemaDialect};
 
-/// Of a tool without parameters, and of one that is only known from the history.
+/// The schema of a tool without parameters, and of a tool that is known only from earlier calls.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
 
-/// Of `type`, `properties`, `required` and these, the first Nova models know only the first three.
+/// Keywords that the first Nova models refuse at the top of a schema. Those models know `type`, `properties` and
+/// `required` only.
 const REFUSED_BY_NOVA: [&str; 4] = ["$schema", "title", "description", "additionalProperties"];
 
 const JSON_TOOL: &str = "json_response";
@@ -25,37 +26,37 @@ const JSON_WORDS: &str =
     "Answer with a single JSON object and nothing else: no words around it and no code fence.";
 const SCHEMA_WORDS: &str = "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
 
-/// What becomes of tools and of the wanted form of the answer.
+/// The tools of a request, and the way in which it asks for the answer's format.
 #[derive(Debug, Default)]
 pub(super) struct Plan<'c> {
     pub(super) config: Option<ToolConfig<'c>>,
     /// The tool whose input is the answer.
     pub(super) json_tool: Option<String>,
-    /// What is added to the system prompt; the answer may then stand in a code fence.
+    /// Instructions for the system prompt. The answer may then be inside a code fence.
     pub(super) words: Option<String>,
-    /// A schema was only asked for in words.
+    /// The schema is only described in the system prompt; nothing enforces it.
     pub(super) weakened: bool,
-    /// The answer is held to a schema by `outputConfig`.
+    /// The `outputConfig` that holds the answer to a schema.
     pub(super) output: Option<OutputConfig<'c>>,
-    /// What is asked of the model in words, because this one cannot be forced to call a tool.
+    /// An instruction to call a tool, for models that cannot be forced to.
     pub(super) request: Option<String>,
 }
 
 impl Plan<'_> {
-    /// Whether some tool must be called; Claude then does not think.
+    /// Whether the model must call a tool. Claude does not think in this case.
     pub(super) fn forces(&self) -> bool {
         let choice = self.config.as_ref().and_then(|config| config.tool_choice.as_ref());
         matches!(choice, Some(Choice::Any {} | Choice::Tool { .. }))
     }
 }
 
-/// Decides it.
+/// Decides how the tools and the answer's format are requested.
 pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Plan<'c> {
     let mut plan = Plan::default();
     let mut tools = declared(conversation, rules);
     let can_force = rules.forced_tools != ForcedTools::Refused;
     let mut choice = match &conversation.tool_choice {
-        // The same as auto, which is the default.
+        // `auto` is the default and needs no member; `none` does not exist.
         ToolChoice::Unset | ToolChoice::Never => None,
         ToolChoice::Auto => Some(Choice::Auto {}),
         ToolChoice::Required if can_force => Some(Choice::Any {}),
@@ -73,14 +74,14 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
     match &conversation.format {
         Format::Text => {}
         Format::Json => plan.words = Some(JSON_WORDS.to_owned()),
-        // A tool of the client's must be called, so there will be no text to shape.
+        // The model must call a tool of the client, so there is no text to format.
         Format::Schema { .. } if calls => {}
         Format::Schema { schema, description, name, .. } => {
             let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(closed);
             if let Some(schema) = native {
                 plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
             } else if can_force && schema.is_none_or(is_of_object) {
-                // Tools that the client does not offer now may not be called in the answer's place.
+                // A tool that may not be called must not be called in place of the answer's tool.
                 if conversation.tools.is_empty() || conversation.tool_choice == ToolChoice::Never {
                     tools.clear();
                 }
@@ -104,8 +105,8 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
     plan
 }
 
-/// The client's tools; without any, those that the history calls, because Converse refuses tool blocks without a
-/// `toolConfig`. Tools that may not be called are left out, unless the history needs them.
+/// Returns the client's tools. Without any, it returns the tools that the history calls, because Converse refuses tool
+/// blocks without a `toolConfig`. Tools that may not be called are left out unless the history needs them.
 fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<ToolEntry<'c>> {
     let mut tools = Vec::new();
     let called = || conversation.messages.iter().flat_map(|message| &message.tool_calls);
@@ -157,7 +158,7 @@ fn json_tool<'c>(
     ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
 }
 
-/// A name that no other tool has.
+/// Returns a name that no other tool has.
 fn free_name(tools: &[ToolEntry<'_>]) -> String {
     let mut name = JSON_TOOL.to_owned();
     let is_taken = |name: &str| {
@@ -169,7 +170,7 @@ fn free_name(tools: &[ToolEntry<'_>]) -> String {
     name
 }
 
-/// A call of this tool. Where one of several cannot be named, the others are not offered.
+/// Returns the choice that forces this tool. Models that cannot be forced to a named tool are offered only this one.
 fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, rules: ModelRules) -> Choice<'n> {
     if rules.forced_tools == ForcedTools::Named {
         return Choice::Tool { name };
@@ -178,14 +179,14 @@ fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, rules: ModelRul
     Choice::Any {}
 }
 
-/// Whether a tool's input can have this schema: only objects can be inputs.
+/// Whether a tool input can have this schema: every tool input is an object.
 fn is_of_object(schema: View<'_>) -> bool {
     let kind = member(schema, "type");
     kind.is_none_or(|kind| kind.string().is_some_and(|kind| kind == "object"))
 }
 
-/// The schema as it was written, every key kept. Two things are refused or make the tool unknown to the model: a schema
-/// without a type, and, by the first Nova models ("Troubleshooting tool calls"), words about the schema at its top.
+/// Returns the schema with every key that the model takes. Two kinds of schemas need a change: one without a type, and,
+/// for the first Nova models, one with descriptive keywords at the top ("Troubleshooting tool calls").
 fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> Json<'_> {
     let Some(schema) = schema else { return written(NO_PARAMETERS) };
     let plain = rules.schema_dialect == SchemaDialect::Bare;
@@ -205,7 +206,7 @@ fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> Json<'_> {
     made.map_or_else(|_| written(ANY_PARAMETERS), Json::Made)
 }
 
-/// JSON text that was checked before.
+/// Wraps JSON text that was checked before.
 pub(super) fn written(text: &str) -> Json<'_> {
     serde_json::from_str(text).map_or(Json::Empty {}, Json::Written)
 }

@@ -1,4 +1,4 @@
-//! `TokenUsage`: `inputTokens` leaves out what was read from and written to the cache.
+//! `TokenUsage`. `inputTokens` excludes the tokens read from and written to the cache.
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ struct TokenUsage {
     cache_write_input_tokens: Value,
 }
 
-/// The counts; None when nothing is said. What is no believable count is clamped and marked as an estimate.
+/// Reads the counts; None if none is reported. An unbelievable count is clamped and marked as an estimate.
 pub(super) fn read(raw: &RawValue) -> Option<Usage> {
     let counts: TokenUsage = serde_json::from_str(raw.get()).ok()?;
     let mut odd = false;
@@ -34,7 +34,7 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
     })
 }
 
-/// One count of an answer that has no other (`inputTextTokenCount`).
+/// Reads the only count of an embeddings response (`inputTextTokenCount`).
 pub(super) fn prompt(raw: &RawValue) -> Option<Usage> {
     let mut odd = false;
     let prompt = count(&serde_json::from_str(raw.get()).ok()?, &mut odd);

@@ -1,5 +1,6 @@
-//! The members of `GenerateContentResponse`, whole or as an event of a stream:
-//! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Borrowed from the text wherever it holds no escape.
+//! The members of `GenerateContentResponse`, which is a complete response or one event of a stream:
+//! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Strings without escapes are borrowed from the
+//! body.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::adapters::failure::{broken, gave_up};
 pub(super) use crate::adapters::text::Text;
 use crate::media_sizes::made_image;
 
-/// The whole, or one event.
+/// `GenerateContentResponse`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Answer<'a> {
@@ -30,12 +31,12 @@ pub(super) struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The prompt was refused.
+    /// Whether the prompt was refused.
     pub(super) fn is_blocked(&self) -> bool {
         self.prompt_feedback.as_ref().is_some_and(|feedback| feedback.block_reason.is_some())
     }
 
-    /// It says something, if not an answer.
+    /// Whether the document is a response, possibly one without an answer.
     pub(super) fn is_answer(&self) -> bool {
         self.candidates.is_some()
             || self.prompt_feedback.is_some()
@@ -44,7 +45,7 @@ impl Answer<'_> {
     }
 }
 
-/// What became of the prompt.
+/// `PromptFeedback`: why the prompt was refused.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PromptFeedback<'a> {
@@ -52,7 +53,7 @@ pub(super) struct PromptFeedback<'a> {
     pub(super) block_reason: Option<Text<'a>>,
 }
 
-/// A choice.
+/// `Candidate`: a choice.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
@@ -67,7 +68,7 @@ pub(super) struct Candidate<'a> {
     pub(super) grounding_metadata: Option<&'a RawValue>,
 }
 
-/// Its content; `role` may be absent and means nothing.
+/// `Content` of a candidate. Its `role` is ignored.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct Content<'a> {
@@ -75,7 +76,7 @@ pub(super) struct Content<'a> {
     pub(super) parts: Option<Vec<Part<'a>>>,
 }
 
-/// A part: text, a thought, a call or a picture.
+/// `Part`: text, a thought, a function call or an image.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -91,7 +92,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The picture that it holds. One among the thoughts is a draft: it is no part of the answer.
+    /// Takes the part's image. Images among the thoughts are drafts and not part of the answer.
     pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
         let Blob { mime_type, data } = self.inline_data.take().filter(|_| self.thought != Some(true))?;
         let (media_type, base64) = (mime_type?.0, data?.0);
@@ -102,7 +103,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Bytes in base64.
+/// `Blob`: bytes in base64.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Blob<'a> {
@@ -112,7 +113,7 @@ pub(super) struct Blob<'a> {
     pub(super) data: Option<Text<'a>>,
 }
 
-/// A call, whole.
+/// `FunctionCall`. Google never splits one over several events.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct FunctionCall<'a> {
@@ -125,7 +126,7 @@ pub(super) struct FunctionCall<'a> {
 }
 
 impl<'a> FunctionCall<'a> {
-    /// The arguments as JSON text on one line; "" when there are none.
+    /// Returns the arguments as JSON on one line; "" if there are none.
     pub(super) fn arguments(&self) -> Cow<'a, str> {
         match self.args.map(RawValue::get) {
             None | Some("null") => Cow::Borrowed(""),
@@ -135,7 +136,7 @@ impl<'a> FunctionCall<'a> {
     }
 }
 
-/// A value without the blanks between its tokens (whole answers are pretty-printed).
+/// Removes the white space between the tokens of a JSON value. Google indents complete responses.
 pub(super) fn on_one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut is_string, mut is_escaped) = (false, false);
@@ -153,7 +154,7 @@ pub(super) fn on_one_line(text: &str) -> String {
     out
 }
 
-/// Log probabilities of the tokens.
+/// `LogprobsResult`: log probabilities of the tokens.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct LogprobsResult<'a> {
@@ -163,7 +164,7 @@ pub(super) struct LogprobsResult<'a> {
     pub(super) top_candidates: Option<Vec<TopCandidates<'a>>>,
 }
 
-/// The likeliest tokens of one step.
+/// The most likely tokens at one position.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct TopCandidates<'a> {
@@ -171,7 +172,7 @@ pub(super) struct TopCandidates<'a> {
     pub(super) candidates: Option<Vec<Token<'a>>>,
 }
 
-/// One token. Google leaves zeros and empty texts out.
+/// One token. Google leaves out zeros and empty strings.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Token<'a> {
@@ -180,11 +181,11 @@ pub(super) struct Token<'a> {
     pub(super) log_probability: Option<f64>,
 }
 
-/// What a finish reason means, given whether the choice called a function: a call ends with STOP, too.
-/// <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
+/// Returns the finish reason. `has_calls` tells whether the choice called a function, because a call ends with STOP,
+/// too. <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
 ///
 /// # Errors
-/// The model gave up.
+/// The model stopped without a usable answer.
 pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
     Ok(match reason {
         "MALFORMED_FUNCTION_CALL"
@@ -196,19 +197,19 @@ pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
         | "MODEL_ARMOR" => Finish::ContentFilter,
         _ if reason.starts_with("IMAGE_") => Finish::ContentFilter,
-        // STOP, OTHER and what is not known yet.
+        // STOP, OTHER and reasons that are added later.
         _ if has_calls => Finish::ToolCalls,
         _ => Finish::Stop,
     })
 }
 
-/// A 200 without a candidate that does not say why: no answer, though it is one by its form.
+/// The failure for a 200 without a candidate and without a reason for its absence.
 pub(super) fn no_candidate() -> Failure {
     broken("The upstream provider answered without a candidate.")
 }
 
-/// The id that the client sees: the model's, else ours; a signature travels in it (CONTRACT 2.5, trap 7). Empty when
-/// there is nothing to carry: the writer makes one up.
+/// Returns the call's id for the client: the model's own id or one that `made` makes. A thought signature is appended
+/// to the id, because clients send the id back. The id is empty if neither exists; the response writer then makes one.
 pub(super) fn call_id<'a>(
     call: &mut FunctionCall<'a>,
     signature: Option<Text<'a>>,
@@ -224,8 +225,8 @@ pub(super) fn call_id<'a>(
     }
 }
 
-/// An id that no other call has: from the answer's own id where it has one, so that it does not depend on how the
-/// answer came.
+/// Makes a unique id for a call. It is derived from the response's id if there is one, so streamed and complete
+/// responses give equal ids.
 pub(super) fn made_id(response: &str, choice: u32, call: u32) -> String {
     use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
     let number = if response.is_empty() {

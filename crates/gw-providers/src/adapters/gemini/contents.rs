@@ -1,6 +1,6 @@
-//! The conversation as `contents`: roles user and model, calls and their responses by name, signatures brought back.
+//! The conversation as `contents`: roles user and model, function calls and responses by name, and thought signatures.
 //!
-//! Documented at <https://ai.google.dev/gemini-api/docs/function-calling> and
+//! <https://ai.google.dev/gemini-api/docs/function-calling> and
 //! <https://ai.google.dev/gemini-api/docs/thought-signatures>.
 
 use std::borrow::Cow;
@@ -19,26 +19,28 @@ use super::shape::{Content, FunctionCall, FunctionResponse, Part, Response};
 use crate::adapters::replay::order::{self, arrange};
 use crate::model_rules::{ModelRules, System};
 
-/// Stands for a signature that the client could not give back (calls of another provider, or made by hand). Both of
-/// Google's services document it.
+/// The documented placeholder for a signature that is missing because another provider or a person made the call. Both
+/// of Google's services take it.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// Our name for the signatures of text in `reasoning_details`.
+/// The `format` of signatures of text in `reasoning_details`.
 pub(in crate::adapters) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
 
-/// The order that needs no telling. Thoughts and signed texts do: nothing else says where they stood.
+/// The usual order of an answer's blocks, which needs no order entry. Thoughts and signed texts need one, because
+/// nothing else records where they were.
 pub(super) const USUAL: &[(char, usize)] = &[('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
-/// How the `id` of an entry of `reasoning_details` begins that signs a picture of the answer; the picture's place follows.
+/// The prefix of the `id` of a `reasoning_details` entry that signs an image of the answer. The index of the image
+/// follows it.
 pub(super) const IMAGE_ID: &str = "image_";
 
-/// Google refuses an entry without a part and a part without text.
+/// Google refuses a content without parts and a part without text.
 const NOTHING_SAID: &str = " ";
 
 const USER: Option<&str> = Some("user");
 const MODEL: Option<&str> = Some("model");
 
-/// The system instruction and the contents. A conversation of system messages alone is said by the user, because
+/// Returns the system instruction and the contents. A conversation of system messages only becomes a user turn, because
 /// `contents` must not be empty.
 pub(super) fn contents<'a>(
     conversation: &'a Conversation<'_>,
@@ -75,9 +77,9 @@ fn turns<'m>(conversation: &'m Conversation<'_>) -> Vec<Turn<'m, 'm>> {
 
 struct Writer {
     flavour: Flavour,
-    /// A step's first call needs a signature, a made one if there is no other.
+    /// The first call of a step needs a signature, if necessary the placeholder.
     signs: bool,
-    /// Ids are sent along.
+    /// Calls and responses carry ids.
     pairs_by_id: bool,
 }
 
@@ -126,7 +128,7 @@ impl Writer {
         for piece in &message.parts {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
         }
-        // A signature of text comes in a part of its own, behind the text: the model streams it so.
+        // The signature of a text goes into a part of its own behind the text, as the model streams it.
         let mut of_images = HashMap::new();
         for (image, data) in message.reasoning_details.iter().filter_map(|detail| signature(*detail)) {
             match image {
@@ -144,7 +146,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A message as it came: Google wants all parts of a response back as they were (thought signatures).
+    /// Writes an assistant message in its recorded order: Google wants every part of a response back unchanged (thought
+    /// signatures).
     fn arranged<'a>(
         &self,
         pieces: Vec<order::Piece<'a, 'a>>,
@@ -163,9 +166,10 @@ impl Writer {
                 order::Piece::Image(image) if is_given_back(image) => {
                     parts.push(media::image(image, self.flavour)?);
                 }
-                // It has the signature that it came with, or none.
+                // A recorded call has its own signature, or it had none.
                 order::Piece::Call(call) => parts.push(self.call(call, false)),
-                // A picture that does not go back leaves its place to no signature.
+                // An empty part takes the place of an image that is not sent back, so that the image's signature does
+                // not apply to another part.
                 order::Piece::Image(_) => parts.push(Part::text("")),
                 order::Piece::Detail(_) | order::Piece::Plan(_) => {}
             }
@@ -177,7 +181,7 @@ impl Writer {
 
     fn call<'a>(&self, call: &'a Called<'_>, is_first: bool) -> Part<'a> {
         let (_, signature) = split_thought(&call.id);
-        // Of calls made side by side only the first is signed.
+        // Only the first of several parallel calls is signed.
         let made = (self.signs && is_first).then_some(NO_SIGNATURE);
         let function_call =
             FunctionCall { id: self.id(&call.id), name: Cow::Borrowed(&*call.name), args: arguments(call) };
@@ -202,19 +206,20 @@ impl Writer {
         Part { function_response: Some(response), ..Part::default() }
     }
 
-    /// The id as the model made it. Those that begin with `call_` are ours or OpenAI's: the model never saw them.
+    /// Returns the id that the model made. Ids that begin with `call_` come from the gateway or from OpenAI, so the
+    /// model does not know them.
     fn id<'a>(&self, id: &'a str) -> Option<Cow<'a, str>> {
         let id = split_thought(id).0;
         (self.pairs_by_id && !id.is_empty() && !id.starts_with("call_")).then_some(Cow::Borrowed(id))
     }
 
-    /// A piece of what was said; none when it is empty.
+    /// Translates a part; None if it is empty.
     fn piece<'a>(&self, piece: Cow<'a, Piece<'a>>) -> Result<Option<Part<'a>>, Failure> {
         let content = match piece {
             Cow::Borrowed(piece) => return self.said(&piece.content),
             Cow::Owned(piece) => piece.content,
         };
-        // The turns never own a piece today; text is all that could be made up there.
+        // Turns borrow all parts today. An owned part could only be text that the gateway adds.
         Ok(match content {
             Said::Text(text) | Said::Refusal(text) if !text.is_empty() => Some(Part::text(text)),
             _ => None,
@@ -233,7 +238,7 @@ impl Writer {
     }
 }
 
-/// The arguments as the client wrote them where they are an object, so that no number and no order is changed.
+/// Returns the arguments. An object stays as the client wrote it, so that no number and no order changes.
 fn arguments<'a>(call: &'a Called<'_>) -> Cow<'a, RawValue> {
     match call.arguments_object() {
         Cow::Borrowed(object) => serde_json::from_str(object).map(Cow::Borrowed).unwrap_or_default(),
@@ -241,7 +246,7 @@ fn arguments<'a>(call: &'a Called<'_>) -> Cow<'a, RawValue> {
     }
 }
 
-/// The text when it is a JSON object.
+/// Parses the text if it is a JSON object.
 fn object(text: &str) -> Option<Box<RawValue>> {
     let text = text.trim();
     if !text.starts_with('{') {
@@ -250,8 +255,8 @@ fn object(text: &str) -> Option<Box<RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// An entry of `reasoning_details` that we gave the client: the signature, and the place of the picture that it signs; without
-/// one it signs text.
+/// Reads an entry of `reasoning_details` that the gateway gave the client: the signature, and the index of the image
+/// that it signs. Without an index it signs text.
 fn signature(detail: View<'_>) -> Option<(Option<usize>, Cow<'_, str>)> {
     let [format, data, id] = detail.pick(["format", "data", "id"]);
     let data = data?.string().filter(|data| !data.is_empty())?;

@@ -1,4 +1,4 @@
-//! Embeddings of AI Studio: `batchEmbedContents`, <https://ai.google.dev/api/embeddings>.
+//! Embeddings on AI Studio: `batchEmbedContents`, <https://ai.google.dev/api/embeddings>.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ struct One<'a> {
     output_dimensionality: Option<u32>,
 }
 
-/// A text.
+/// `Content` with one text.
 #[derive(Serialize)]
 pub(in crate::adapters) struct Content<'a> {
     parts: [Part<'a>; 1],
@@ -48,7 +48,7 @@ impl<'a> Content<'a> {
 struct Answer<'a> {
     #[serde(borrow)]
     embeddings: Option<Vec<Embedding<'a>>>,
-    /// Of `embedContent`, which takes one text.
+    /// The member of `embedContent`, which takes one text.
     #[serde(borrow)]
     embedding: Option<Embedding<'a>>,
     usage_metadata: Option<Counts>,
@@ -63,7 +63,7 @@ struct Embedding<'a> {
     values: Option<&'a RawValue>,
 }
 
-/// The body that embeds these texts. `resource` is `models/…`.
+/// Returns the body that embeds these texts. `resource` is `models/…`.
 pub(super) fn body(
     texts: &[Cow<'_, str>],
     resource: &str,
@@ -77,7 +77,7 @@ pub(super) fn body(
     written(&Batch { requests: requests.collect() })
 }
 
-/// A body as JSON.
+/// Serialises a body as JSON.
 pub(in crate::adapters) fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(body).map_err(|fault| {
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
@@ -85,7 +85,7 @@ pub(in crate::adapters) fn written(body: &impl Serialize) -> Result<Vec<u8>, Fai
     })
 }
 
-/// Reads the vectors, in the order of the texts.
+/// Decodes the vectors, in the order of the texts.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
     let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
@@ -102,7 +102,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Fa
     checked(vectors, answer.usage_metadata.and_then(|counts| counts.usage()))
 }
 
-/// Vectors of one length.
+/// Checks that all vectors have one length.
 pub(in crate::adapters) fn checked(
     vectors: Vec<Vector<'_>>,
     usage: Option<gw_wire::usage::Usage>,

@@ -1,8 +1,8 @@
-//! Sources of an answer that a search found: `groundingMetadata`
+//! Citations of an answer that a search found: `groundingMetadata`
 //! (<https://ai.google.dev/api/generate-content#GroundingMetadata>, November 2026).
 //!
-//! A segment is counted in bytes of the text. A stream tells the metadata in one of its last events, or piece by piece: an
-//! index of a source counts those of all events.
+//! Segments count bytes of the text. A stream sends the metadata in one of its last events or in pieces, and the index
+//! of a source counts the sources of all events.
 
 use gw_wire::event::Event;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ struct Grounding<'a> {
     grounding_supports: Option<Vec<Support<'a>>>,
 }
 
-/// A source: of the web, of a store or of a map.
+/// `GroundingChunk`: a source from the web, a document store or a map.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Chunk<'a> {
@@ -42,7 +42,7 @@ struct Place<'a> {
     title: Option<Text<'a>>,
 }
 
-/// Which sources a segment of the text has.
+/// `GroundingSupport`: the sources of a segment of the text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Support<'a> {
@@ -60,31 +60,31 @@ struct Segment<'a> {
     text: Option<Text<'a>>,
 }
 
-/// The sources of a choice.
+/// The citations of one choice.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     text: Characters,
-    /// Addresses and titles.
+    /// URLs and titles.
     chunks: Vec<(String, String)>,
-    /// The sources that stand at a segment, in bytes: the begin, the end, the place in `chunks`.
+    /// The cited segments, in bytes: start, end and index in `chunks`.
     supports: Vec<(u64, u64, usize)>,
-    /// Bytes of the addresses and titles.
+    /// Bytes of the URLs and titles.
     chunk_bytes: usize,
 }
 
 impl Sources {
-    /// Bytes that are kept.
+    /// Returns the bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
         let supports = self.supports.capacity() * size_of::<(u64, u64, usize)>();
         self.text.held_bytes() + self.chunk_bytes + supports
     }
 
-    /// The text goes on with this.
+    /// Appends text of the answer.
     pub(super) fn say(&mut self, text: &str) {
         self.text.add(text);
     }
 
-    /// Adds what an event tells. What cannot be read never makes an answer fail.
+    /// Adds the metadata of an event. Unreadable metadata is skipped: it never fails an answer.
     pub(super) fn add(&mut self, grounding: &RawValue) {
         let grounding: Grounding<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
         for chunk in grounding.grounding_chunks.unwrap_or_default() {
@@ -108,7 +108,7 @@ impl Sources {
         }
     }
 
-    /// All of them: each where the text uses it, and those that no segment names at the begin.
+    /// Returns every source, at the segments that use it. Sources without a segment are at the start of the text.
     pub(super) fn annotations(&self) -> Annotations {
         let mut annotations = Annotations::default();
         let mut is_used = vec![false; self.chunks.len()];
@@ -125,7 +125,7 @@ impl Sources {
         annotations
     }
 
-    /// As a delta.
+    /// Emits the citations.
     pub(super) fn tell(&self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
         self.annotations().tell(choice, sink);
     }

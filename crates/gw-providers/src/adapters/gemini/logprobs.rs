@@ -1,4 +1,4 @@
-//! `logprobsResult` in OpenAI's shape: <https://ai.google.dev/api/generate-content#LogprobsResult>.
+//! `logprobsResult` in OpenAI's format: <https://ai.google.dev/api/generate-content#LogprobsResult>.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -26,7 +26,7 @@ struct Top<'a> {
     bytes: Option<&'a [u8]>,
 }
 
-/// The member `logprobs` of a choice; None when there are no tokens.
+/// Returns the member `logprobs` of a choice; None without tokens.
 pub(super) fn openai(result: &LogprobsResult<'_>) -> Option<Box<RawValue>> {
     let chosen = result.chosen_candidates.as_deref().unwrap_or_default();
     if chosen.is_empty() {
@@ -48,7 +48,7 @@ pub(super) fn openai(result: &LogprobsResult<'_>) -> Option<Box<RawValue>> {
 
 fn top_of<'a>(token: &'a Token<'_>) -> Top<'a> {
     let text = token.token.as_ref().map_or("", |text| &*text.0);
-    // A token may be a part of a character; then its bytes are not known.
+    // The bytes of a token that is a part of a character are unknown.
     let bytes = (!text.contains(char::REPLACEMENT_CHARACTER)).then_some(text.as_bytes());
     Top { token: text, logprob: token.log_probability.unwrap_or(0.0), bytes }
 }

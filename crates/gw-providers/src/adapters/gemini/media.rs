@@ -1,7 +1,7 @@
-//! Images, documents and sounds: bytes as `inlineData`, addresses as `fileData`.
+//! Images, documents and audio: bytes as `inlineData`, URLs as `fileData`.
 //!
-//! Documented at <https://ai.google.dev/gemini-api/docs/file-input-methods>: https addresses are fetched by the provider,
-//! files of its own Files API are named by their `uri`.
+//! <https://ai.google.dev/gemini-api/docs/file-input-methods>: the provider fetches https URLs, and files of its own
+//! Files API are named by their `uri`.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::Flavour;
 use super::shape::{Blob, FileData, Part};
 use crate::adapters::native::unsupported;
 
-/// What file names and addresses end with, and what that means.
+/// Media types by the extension of a file name or URL.
 const TYPES: [(&str, &str); 29] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -45,7 +45,7 @@ const TYPES: [(&str, &str); 29] = [
     ("mpg", "video/mpeg"),
 ];
 
-/// How base64 begins when the bytes begin with a format's mark.
+/// Media types by the beginning of the bytes, in base64.
 const MARKS: [(&str, &str); 6] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -55,20 +55,21 @@ const MARKS: [(&str, &str); 6] = [
     ("SUQz", "audio/mp3"),
 ];
 
-/// An image.
+/// Translates an image.
 pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Part<'a>, Failure> {
     part(source, None, Some("image/jpeg"), flavour)
 }
 
-/// Formats of pictures that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>, November 2026.
+/// The image formats that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>,
+/// November 2026.
 const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
-/// Whether a picture of an earlier answer can be given back: it has to be here, in a format that the provider reads.
+/// Whether an image of an earlier answer can be sent back: it must come as bytes, in a format that the provider reads.
 pub(in crate::adapters) fn is_given_back(source: &Source<'_>) -> bool {
     matches!(source, Source::Data { media_type, base64 } if PICTURES.contains(&&**media_type) && !base64.is_empty())
 }
 
-/// A document, or whatever a file is.
+/// Translates a file of any kind.
 pub(super) fn file<'a>(
     source: &'a Source<'_>,
     name: Option<&str>,
@@ -77,7 +78,7 @@ pub(super) fn file<'a>(
     part(source, name, None, flavour)
 }
 
-/// A sound.
+/// Translates an audio clip.
 pub(super) fn audio<'a>(data: &'a str, format: &str) -> Part<'a> {
     blob(Cow::Owned(format!("audio/{format}")), data)
 }
@@ -86,7 +87,7 @@ fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> Part<'a> {
     Part { inline_data: Some(Blob { mime_type, data: Cow::Borrowed(data) }), ..Part::default() }
 }
 
-/// `guess` is what an address without a telling end most likely is.
+/// Translates a source. `guess` is the media type of a URL whose extension is unknown.
 fn part<'a>(
     source: &'a Source<'_>,
     name: Option<&str>,
@@ -103,7 +104,7 @@ fn part<'a>(
                     "Invalid 'messages': the data URL of an image or a file does not name its media type.";
                 return Err(unsupported(message));
             };
-            // What many clients write, and no registry knows.
+            // Many clients write this unregistered name.
             let known = if known == "image/jpg" { "image/jpeg" } else { known };
             Ok(blob(Cow::Borrowed(known), base64))
         }

@@ -1,4 +1,4 @@
-//! A whole answer.
+//! The complete response.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::adapters::replay::order::{Block, Order, joined};
 
 pub(super) use crate::adapters::replay::DETAILS;
 
-/// Reads a whole answer.
+/// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -80,14 +80,14 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls)).transpose()?;
-    // Without a reason, a call is one.
+    // A call without a finish reason ended the choice.
     if choice.finish.is_none() && has_calls {
         choice.finish = Some(Finish::ToolCalls);
     }
     Ok(choice)
 }
 
-/// Takes a text or a thought, a picture and a signature into the order.
+/// Records a text or thought, an image and a signature in the order of blocks.
 pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_image: bool, is_signed: bool) {
     if len > 0 || is_signed && !is_image {
         order.add(if is_thought { Block::Thought(len) } else { Block::Text(len) });
@@ -111,7 +111,7 @@ fn add<'a>(
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
         let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
         let arguments = call.arguments();
-        // A call of nothing is none.
+        // A call without a name is ignored.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
             order.add(Block::Call);
             choice.tool_calls.push(ToolCall { id, name, arguments, custom: false });
@@ -136,10 +136,10 @@ fn add<'a>(
     signatures.extend(signature);
 }
 
-/// A signature of text or of a picture.
+/// The signature of a text or an image.
 pub(super) struct Signature<'a> {
     data: Cow<'a, str>,
-    /// The place of the picture among those of the choice.
+    /// The index of the image among the choice's images.
     image: Option<usize>,
 }
 
@@ -149,8 +149,8 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// Signatures as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home. One of a
-/// picture names it.
+/// Returns signatures in the format of OpenRouter's `reasoning_details`, which clients send back. The entry of an image
+/// names the image.
 pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<RawValue>> {
     if signatures.is_empty() {
         return None;

@@ -21,12 +21,12 @@ use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// The largest number that the API's 32-bit integers hold.
+/// The largest value of the API's 32-bit integers.
 const MOST_TOKENS: u64 = i32::MAX as u64;
 
 const IN_WORDS: &str = "Answer with a single JSON object and nothing else: no other text and no code fence.";
 
-/// A body and what goes with it.
+/// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
 pub(in crate::adapters) struct Body {
     pub(in crate::adapters) bytes: Bytes,
@@ -34,7 +34,7 @@ pub(in crate::adapters) struct Body {
     pub(in crate::adapters) warnings: Warnings,
 }
 
-/// Writes the body.
+/// Encodes the body.
 pub(in crate::adapters) fn body(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
@@ -86,8 +86,8 @@ fn tools<'a>(
     request.tools.push(Tools { function_declarations });
     let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
-        // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read 2026-11-22).
-        // VALIDATED leaves the choice between words and a call to the model. Vertex AI has it in v1beta1 only.
+        // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read
+        // 2026-11-22). With VALIDATED the model chooses between text and a call. Vertex AI has it in v1beta1 only.
         ToolChoice::Auto if conversation.allowed_tools.is_some() => ("VALIDATED", allowed()),
         ToolChoice::Required if conversation.allowed_tools.is_some() => ("ANY", allowed()),
         ToolChoice::Unset => return Ok(()),
@@ -101,15 +101,16 @@ fn tools<'a>(
     Ok(())
 }
 
-/// "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a
-/// maximum length of 64" (`FunctionDeclaration` of Vertex AI's v1, read 2026-11-22; google-genai 3.4.0 says 128).
+/// Whether Google takes the name of a function. "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or
+/// contain underscores, dots, colons and dashes, with a maximum length of 64" (`FunctionDeclaration` of Vertex AI's v1,
+/// read 2026-11-22; google-genai 3.4.0 says 128).
 pub(in crate::adapters) fn is_tool_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     begins && name.len() <= 64 && name.bytes().all(fits)
 }
 
-/// A schema without properties is left out: it says nothing, and older models refuse it.
+/// Translates a tool. A schema without properties is left out, because older models refuse it.
 fn declaration<'a>(
     tool: &'a Tool<'_>,
     rules: ModelRules,
@@ -134,7 +135,7 @@ fn declaration<'a>(
     Ok(declaration)
 }
 
-/// What a schema is written in.
+/// Returns the format that the model takes schemas in.
 fn kind(rules: ModelRules) -> Kind {
     match rules.schema_dialect {
         SchemaDialect::JsonSchema | SchemaDialect::Bare => Kind::Json,
@@ -191,8 +192,8 @@ fn config<'a>(
     }
 }
 
-/// The API's seed has 32 bits. One that fits is sent as it is; of another, both halves count (exclusive or), so that
-/// seeds that differ anywhere stay different as a rule.
+/// Shortens a seed to the API's 32 bits. A seed that fits stays as it is; the halves of a longer one are combined by
+/// exclusive or, so that different seeds usually stay different.
 #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
 pub(super) fn fold(seed: i64) -> i32 {
     i32::try_from(seed).unwrap_or((seed ^ (seed >> 32)) as i32)
@@ -205,7 +206,7 @@ fn thinking_config(
 ) -> Option<ThinkingConfig> {
     let effort = conversation.reasoning_effort.as_deref()?;
     let Some((thinking, is_exact)) = thinking::thinking(&rules, effort) else {
-        // A model that does not think does what `none` asks for.
+        // A model that never thinks satisfies `none`.
         if effort != "none" {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
@@ -221,7 +222,7 @@ fn thinking_config(
     Some(ThinkingConfig { thinking_level, thinking_budget, include_thoughts: effort != "none" })
 }
 
-/// Says something for the system: behind its instruction, or in front of the user's words where there is none.
+/// Adds a system instruction: behind the others, or before the user's text for models without a system instruction.
 fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
     let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
     match first {
@@ -233,8 +234,8 @@ fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
     }
 }
 
-/// `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime type:
-/// 'application/json' is unsupported"): there both are asked for in words.
+/// Encodes `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime
+/// type: 'application/json' is unsupported"), so the system instruction asks for the format instead.
 fn format<'a>(
     conversation: &'a Conversation<'a>,
     rules: ModelRules,
@@ -250,7 +251,7 @@ fn format<'a>(
     };
     if !request.tools.is_empty() && rules.schema_without_tools {
         if conversation.tool_choice == ToolChoice::Never {
-            // Nothing may be called, so the tools need not be there.
+            // No tool may be called, so the tools can be left out.
             request.tools.clear();
             request.tool_config = None;
         } else {

@@ -1,12 +1,12 @@
-//! JSON Schema in the words that Google's models take, read and written in the client's order (the order of properties
-//! is the order in which they are generated).
+//! Translates JSON Schema into the formats that Google's models take, in the client's order: models generate properties
+//! in the order of the schema.
 //!
-//! Models from 2.5 take JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) and ignore keywords they do not know;
-//! older ones take a subset of OpenAPI 3.0's and refuse everything else:
+//! Models from 2.5 take JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) and ignore unknown keywords. Older
+//! models take a subset of OpenAPI 3.0 and refuse everything else:
 //! <https://ai.google.dev/gemini-api/docs/structured-output>, <https://ai.google.dev/api/caching#Schema>.
 //!
-//! For both, references are put in place (a recursive one twice, then it ends in any value), `allOf` is merged and `const`
-//! becomes `enum`.
+//! For both formats, references are replaced by their targets (a recursive one twice, then by a schema that allows any
+//! value), `allOf` is merged, and `const` becomes `enum`.
 
 mod flat;
 mod write;
@@ -17,16 +17,16 @@ use serde_json::value::RawValue;
 use self::flat::{Flat, Source};
 use self::write::Writer;
 
-/// Which words are taken.
+/// The format of a written schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// JSON Schema.
     Json,
-    /// The subset of OpenAPI's.
+    /// Google's subset of OpenAPI 3.0.
     OpenApi,
 }
 
-/// A schema as it is sent.
+/// A translated schema.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) schema: Box<RawValue>,
@@ -34,29 +34,28 @@ pub(super) struct Written {
     pub(super) is_simplified: bool,
 }
 
-/// What the references in the schemas of one request may still cost, in units of what it takes to copy a byte.
+/// The work that the schemas of one request may still cause, in units of copying one byte.
 ///
-/// A schema as it was sent is read once, so that its cost is bounded by its text. Only a reference has something read
-/// again: following it costs its own length and all that it leads to. All schemas of a request share one budget.
+/// Reading a schema once is bounded by its size. Only references cause values to be read again: a reference costs its
+/// own length and the size of its target. All schemas of a request share one budget.
 #[derive(Debug)]
 pub(super) struct Budget {
     left: usize,
 }
 
-/// What a request has for its references, however small it is: about a millisecond's work at the most, because a small
-/// request is translated between two others.
+/// The budget of every request, about a millisecond of work at most, because requests of other clients wait meanwhile.
 const FIXED: usize = 512 << 10;
 
-/// What each byte of a schema adds.
+/// The budget that each byte of a schema adds.
 const PER_BYTE: usize = 16;
 
-/// No more bytes of one schema count: a result must not be larger, either.
+/// The most bytes of one schema that add to the budget. A result must not be larger, either.
 const MOST_COUNTED: usize = write::MOST_BYTES;
 
-/// What it costs to follow a reference, beside what depends on its length and on where it leads.
+/// The fixed cost of following a reference.
 const FOLLOWED: usize = 128;
 
-/// What it costs to read a value, beside its bytes.
+/// The fixed cost of reading a value.
 const PER_VALUE: usize = 48;
 
 impl Default for Budget {
@@ -78,29 +77,29 @@ impl Budget {
         self.left = self.left.saturating_sub(cost);
     }
 
-    /// Charges a reference of so many bytes. It is hashed three times and copied once.
+    /// Charges a reference of this length. It is hashed three times and copied once.
     fn charge_reference(&mut self, bytes: usize) {
         self.charge(FOLLOWED.saturating_add(bytes.saturating_mul(4)));
     }
 
-    /// Charges values of so many bytes together.
+    /// Charges a number of values with this length in total.
     fn charge_values(&mut self, values: usize, bytes: usize) {
         self.charge(values.saturating_mul(PER_VALUE).saturating_add(bytes));
     }
 }
 
-/// A schema outgrows all bounds once its references are resolved.
+/// A schema is too large once its references are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLarge;
 
-/// Writes a schema.
+/// Translates a schema.
 pub(super) fn write(schema: View<'_>, kind: Kind, budget: &mut Budget) -> Result<Written, TooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
     written(&tree, kind, budget).ok_or(TooLarge)
 }
 
-/// Writes the parameters of a function; None when they have no property.
+/// Translates the parameters of a function; None if they have no properties.
 pub(super) fn write_parameters(
     schema: View<'_>,
     kind: Kind,
@@ -122,7 +121,7 @@ fn written(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> Option<Written> 
     Some(Written { schema, is_simplified })
 }
 
-/// Whether an object of this schema has any property.
+/// Whether objects of this schema have properties.
 fn has_properties(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> bool {
     let flat = Flat::of(tree.root(), &mut Source::new(tree, budget));
     let is_map =

@@ -1,4 +1,4 @@
-//! The request's members, as `models.generateContent` names them: <https://ai.google.dev/api/generate-content>.
+//! The members of `GenerateContentRequest`: <https://ai.google.dev/api/generate-content>.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(super) struct Content<'a> {
     pub(super) parts: Vec<Part<'a>>,
 }
 
-/// `Part`: one of these, and perhaps a signature.
+/// `Part`: one of these members, possibly with a signature.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
@@ -53,13 +53,13 @@ impl<'a> Part<'a> {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// Whether it is a text without a letter and without a signature.
+    /// Whether the part is an empty text without a signature.
     pub(super) fn is_nothing(&self) -> bool {
         self.text.as_deref() == Some("") && self.thought_signature.is_none()
     }
 }
 
-/// Bytes in base64.
+/// `Blob`: bytes in base64.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Blob<'a> {
@@ -67,7 +67,7 @@ pub(super) struct Blob<'a> {
     pub(super) data: Cow<'a, str>,
 }
 
-/// Bytes that the provider fetches.
+/// `FileData`: bytes that the provider fetches.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileData<'a> {
@@ -76,7 +76,7 @@ pub(super) struct FileData<'a> {
     pub(super) file_uri: Cow<'a, str>,
 }
 
-/// A call that the model made.
+/// `FunctionCall`: a call that the model made.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ pub(super) struct FunctionCall<'a> {
     pub(super) args: Cow<'a, RawValue>,
 }
 
-/// What came of a call.
+/// `FunctionResponse`: the result of a call.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,13 +94,13 @@ pub(super) struct FunctionResponse<'a> {
     pub(super) response: Response<'a>,
 }
 
-/// The result of a function: an object.
+/// The result of a call as an object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Response<'a> {
-    /// The client's own object.
+    /// The client's result, if it is an object.
     Object(Cow<'a, RawValue>),
-    /// Any other text.
+    /// Any other text, wrapped in an object.
     Wrapped { result: Cow<'a, str> },
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Tools<'a> {
     pub(super) function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
-/// `FunctionDeclaration`; at most one of the two schemas.
+/// `FunctionDeclaration` with at most one of the two schemas.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FunctionDeclaration<'a> {
@@ -206,7 +206,7 @@ impl GenerationConfig<'_> {
     }
 }
 
-/// `ThinkingConfig`; a level or a budget.
+/// `ThinkingConfig` with a level or a budget.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThinkingConfig {

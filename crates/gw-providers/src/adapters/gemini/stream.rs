@@ -1,7 +1,8 @@
-//! The stream of `streamGenerateContent`: each event is a whole `GenerateContentResponse`, without an end marker.
+//! The stream of `streamGenerateContent`. Each event is a `GenerateContentResponse`; there is no end marker.
 //!
-//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>. A finish reason may come in a later
-//! event than the call it belongs to, or in every event: only the last counts, so it is told when the body ends.
+//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>. A finish reason may come in every
+//! event, or in a later event than the call that it belongs to. Only the last one counts, so the decoder emits it when
+//! the body ends.
 
 use std::borrow::Cow;
 
@@ -24,7 +25,7 @@ use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// The most choices that a stream may open; more than any request can ask for.
+/// The most choices of a stream, more than any request can ask for.
 const MOST_CHOICES: u32 = 128;
 
 /// Decodes one stream.
@@ -34,31 +35,31 @@ pub(in crate::adapters) struct Stream {
     state: State,
 }
 
-/// What the body turned out to be.
+/// The format of the body.
 #[derive(Debug, Default)]
 enum Body {
-    /// Only blanks so far.
+    /// Only white space has arrived.
     #[default]
     Unknown,
     Events(SseDecoder),
-    /// A list of objects, or a lone one.
+    /// An array of objects, or a single object.
     Objects(Splitter),
 }
 
 #[derive(Debug, Default)]
 struct State {
     choices: Vec<Choice>,
-    /// The answer's own id.
+    /// The response's id.
     response: String,
     is_model_known: bool,
     is_blocked: bool,
-    /// Something that means something came.
+    /// An event or an error has arrived.
     has_begun: bool,
-    /// An error was given; what follows is not looked at.
+    /// The end or an error was emitted; the rest of the stream is ignored.
     is_over: bool,
 }
 
-/// What is remembered of a choice.
+/// The state of one choice.
 #[derive(Debug, Default)]
 struct Choice {
     index: u32,
@@ -67,7 +68,7 @@ struct Choice {
     images: usize,
     sources: Sources,
     order: Order,
-    /// The last reason that came.
+    /// The last finish reason.
     reason: Option<String>,
 }
 
@@ -122,7 +123,7 @@ impl StreamDecoder for Stream {
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         match (&self.body, chunk) {
             (Body::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
-            // The objects of a list stand on one line at times.
+            // An array's objects may all be on one line.
             (Body::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
                 splitter.pending_bytes().saturating_add(chunk.len())
             }
@@ -149,7 +150,7 @@ impl State {
         self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
     }
 
-    /// `is_last`: the stream ended in this event, which may be cut off.
+    /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
     fn event(&mut self, data: &[u8], is_last: bool, sink: Sink<'_>) {
         let data = data.trim_ascii();
         if self.is_over || data.is_empty() || data == b"[DONE]" {
@@ -172,7 +173,7 @@ impl State {
         }
     }
 
-    /// A list with an error in it, or no answer at all.
+    /// Handles an event that is an array with an error in it, or no response at all.
     #[cold]
     fn odd_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -221,7 +222,7 @@ impl State {
         self.is_over = true;
         if self.choices.is_empty() {
             sink(Event::Finish { choice: 0, reason: Finish::ContentFilter });
-            // No other choice will come, however many were asked for.
+            // No further choice follows, whatever number the client asked for.
             sink(Event::End);
             return;
         }
@@ -252,7 +253,7 @@ impl Choice {
     fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: Sink<'_>) {
         let mut logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai);
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
-            // They belong to the event's text, so they go with the first of it.
+            // The log probabilities belong to the event's text, so they go with its first piece.
             let is_text = part.function_call.is_none() && part.thought != Some(true) && part.text.is_some();
             let own = if is_text { logprobs.take() } else { None };
             self.part(part, own.as_deref(), response, sink);
@@ -283,7 +284,7 @@ impl Choice {
             let handle = self.calls;
             let id = call_id(&mut call, part.thought_signature, || made_id(response, choice, handle));
             let arguments = call.arguments();
-            // A call of nothing is none.
+            // A call without a name is ignored.
             let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };
             self.calls = self.calls.saturating_add(1);
             self.order.add(Block::Call);
@@ -298,7 +299,7 @@ impl Choice {
         let is_thought = part.thought == Some(true);
         let signature = part.thought_signature.filter(|signature| !signature.0.is_empty());
         if signature.is_some() {
-            // What is signed is a part of its own.
+            // A signed text is a part of its own.
             self.order.close();
         }
         reply::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());

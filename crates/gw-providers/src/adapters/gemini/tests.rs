@@ -1,4 +1,4 @@
-//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+//! Tests of the adapter against fixtures of requests and responses, known pitfalls and the table of errors.
 
 mod answers;
 mod requests;
@@ -27,7 +27,7 @@ fn target(upstream_model: &str) -> Target<'_> {
     }
 }
 
-/// The upstream model of a fixture: what follows the provider.
+/// The upstream model of a fixture: the part of its name behind the provider.
 fn upstream_model(model: &str) -> &str {
     model.split_once('/').map_or(model, |(_, rest)| rest)
 }

@@ -1,10 +1,10 @@
-//! `thinkingConfig`: an effort as the level or the budget that the model's row gives it.
+//! `thinkingConfig`: the thinking level or budget for an effort, from the model's rules.
 //!
-//! How `reasoning_effort` maps to them: <https://ai.google.dev/gemini-api/docs/openai>.
+//! The mapping of `reasoning_effort`: <https://ai.google.dev/gemini-api/docs/openai>.
 
 use crate::model_rules::{Effort, Off, Row};
 
-/// What `thinkingConfig` a model takes.
+/// The level or the budget of a `thinkingConfig`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thinking {
     /// `thinkingLevel`.
@@ -13,8 +13,8 @@ pub(super) enum Thinking {
     Budget(u64),
 }
 
-/// How a model is told a `reasoning_effort`, and whether that is the effort that was asked for. None: it cannot be told,
-/// because it does not think or nobody knows the word.
+/// Translates a `reasoning_effort`, and tells whether the result is exactly the requested effort. None if the model
+/// does not think or the word is unknown.
 pub(super) fn thinking(rules: &Row, word: &str) -> Option<(Thinking, bool)> {
     let effort = Effort::read(word)?;
     if let Some(level) = rules.effort(effort) {

@@ -1,11 +1,11 @@
-//! `usageMetadata`: <https://ai.google.dev/api/generate-content#UsageMetadata>. Cumulative in a stream.
+//! `usageMetadata`: <https://ai.google.dev/api/generate-content#UsageMetadata>. Its counts are cumulative in a stream.
 
 use std::fmt;
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The counts as they came.
+/// The reported counts.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Counts {
@@ -17,7 +17,7 @@ pub(super) struct Counts {
     total_token_count: Option<Count>,
 }
 
-/// A count, and whether it was none to be believed.
+/// A count, and whether it was unbelievable and had to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Count {
     value: u64,
@@ -25,7 +25,7 @@ struct Count {
 }
 
 impl Counts {
-    /// What they add up to; None when there are none (Vertex sends such in the middle of streams).
+    /// Returns the usage; None without counts, which Vertex AI sends in the middle of streams.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut is_odd = false;
         let mut read = |count: Option<Count>| {
@@ -51,7 +51,7 @@ impl Counts {
         };
         let thought = thoughts.unwrap_or(0);
         let completion = match answered {
-            // Some models count the thoughts among the candidates' tokens; the total tells.
+            // Some models include the thoughts in the candidates' tokens; the total shows whether they do.
             Some(answered) if thought > 0 && thought <= answered && total == Some(prompt + answered) => {
                 answered
             }
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for CountVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Count, E> {
-        // A cast saturates; what is no whole count is not believed.
+        // The cast saturates. A number with a fraction is not a believable count.
         Ok(Count { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
     }
 
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Count {
 mod tests {
     use super::Counts;
 
-    /// Prompt, completion, cached, reasoning, and whether it is an estimate.
+    /// Prompt, completion, cached, reasoning, and whether the usage is an estimate.
     type Read = (u64, u64, Option<u64>, Option<u64>, bool);
 
     fn read(json: &str) -> Option<Read> {
@@ -145,10 +145,10 @@ mod tests {
         let full = r#"{"promptTokenCount":10,"toolUsePromptTokenCount":5,"candidatesTokenCount":7,
             "thoughtsTokenCount":3,"cachedContentTokenCount":4,"totalTokenCount":25}"#;
         assert_eq!(read(full), Some((15, 10, Some(4), Some(3), false)));
-        // Only thoughts: the answer was cut before it began.
+        // Only thoughts: the answer was cut off before its first word.
         let thoughts = r#"{"promptTokenCount":10,"thoughtsTokenCount":30,"totalTokenCount":40}"#;
         assert_eq!(read(thoughts), Some((10, 30, None, Some(30), false)));
-        // Thoughts counted among the candidates' tokens.
+        // Thoughts included in the candidates' tokens.
         let among =
             r#"{"promptTokenCount":10,"candidatesTokenCount":7,"thoughtsTokenCount":3,"totalTokenCount":17}"#;
         assert_eq!(read(among), Some((10, 7, None, Some(3), false)));

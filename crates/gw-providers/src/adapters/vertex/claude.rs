@@ -1,9 +1,9 @@
-//! Anthropic's models: the Messages API at `rawPredict` and `streamRawPredict`.
+//! Claude models on Vertex AI: the Messages API at `rawPredict` and `streamRawPredict`.
 //!
-//! "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
-//! (`lib/vertex/_client.py`), November 2026: the URL names the model, the body holds `anthropic_version`, all else is Anthropic's.
-//! The package sends betas in the header `anthropic-beta`, as to Anthropic; the gateway asks for none.
-//! Structured outputs are there for Claude 4.5 and later, where the organisation's policy
+//! Sources: "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
+//! (`lib/vertex/_client.py`), November 2026. The URL names the model, the body holds `anthropic_version`, and
+//! everything else is as at Anthropic. The SDK sends beta features in the header `anthropic-beta`; the gateway uses
+//! none. Structured outputs exist for Claude 4.5 and later, where the organisation's policy
 //! `constraints/vertexai.allowedPartnerModelFeatures` allows them
 //! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
 
@@ -26,7 +26,7 @@ use crate::adapters::tool_names::is_claude_name;
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
-/// The vendor's table of model rules.
+/// The vendor name of Claude in the model rules.
 pub(super) const VENDOR: &str = "claude";
 
 const PUBLISHER: &str = "anthropic";
@@ -35,7 +35,7 @@ const PUBLISHER: &str = "anthropic";
 #[derive(Debug)]
 pub(super) struct Claude(pub(super) Place);
 
-/// Whether an error is Anthropic's: `{"type": "error", …}`. Google's have no `type`.
+/// Whether an error body is Anthropic's: `{"type": "error", …}`. Google's error bodies have no `type`.
 pub(super) fn is_error(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Said<'a> {

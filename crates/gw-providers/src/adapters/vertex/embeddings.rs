@@ -1,7 +1,8 @@
-//! Embeddings on Vertex AI: `predict` of the text models, `embedContent` of the newer Gemini ones.
+//! Embeddings on Vertex AI: `predict` for text models, `embedContent` for newer Gemini models.
 //!
-//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api> and `EmbedContentRequest`
-//! of the API's reference. `gemini-embedding-001` takes one text per call, `embedContent` always.
+//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api>, and
+//! `EmbedContentRequest` in the API reference. `gemini-embedding-001` takes one text per call, and so does
+//! `embedContent`.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::gemini::embeddings::{self, Content, checked, written};
 use crate::adapters::native::unsupported;
 
-/// A text that is too long is an error, not a vector of its beginning: that is what OpenAI's clients expect.
+/// Texts are not truncated: clients of OpenAI's API expect an error for a text that is too long.
 const TRUNCATE: bool = false;
 
 #[derive(Serialize)]
@@ -72,11 +73,11 @@ struct Embedding<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Statistics {
-    /// A whole number that may be written `4.0`.
+    /// A whole number, possibly written as `4.0`.
     token_count: Option<f64>,
 }
 
-/// Which method is called, and its body.
+/// Returns the name of the method and its body.
 pub(super) fn body(
     texts: &[Cow<'_, str>],
     upstream_model: &str,
@@ -97,7 +98,7 @@ pub(super) fn body(
     Ok(("predict", written(&Predict { instances, parameters })?))
 }
 
-/// Reads the answer of either method.
+/// Reads the response of either method.
 pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
     let answer: Predictions<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
@@ -114,7 +115,7 @@ pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     checked(vectors, tokens.map(usage))
 }
 
-/// A count that is none to be believed is clamped and said to be an estimate.
+/// The usage of `tokens` prompt tokens. An unbelievable count is clamped and marked as an estimate.
 fn usage(tokens: f64) -> Usage {
     let believed = tokens.clamp(0.0, MAX_BELIEVABLE as f64);
     let prompt = believed as u64;

@@ -1,4 +1,5 @@
-//! Google's own models, and what is tuned or deployed from them: the bodies of `gemini`.
+//! Gemini models on Vertex AI, and models that are tuned or deployed from them. They use the bodies of the `gemini`
+//! adapter.
 
 use std::borrow::Cow;
 
@@ -45,8 +46,9 @@ impl Dialect for Gemini {
         request::is_tool_name(name)
     }
 
-    /// API v1, which is called here, has no `VALIDATED` (`FunctionCallingConfig.Mode` of Google.Cloud.AIPlatform.V1 3.50.0; v1beta1
-    /// has it; read 2026-11-22): names stand beside `ANY` alone.
+    /// API v1, which the gateway calls, has no mode `VALIDATED` (`FunctionCallingConfig.Mode` of
+    /// Google.Cloud.AIPlatform.V1 3.50.0; v1beta1 has it; read 2026-11-22), so function names are allowed only with
+    /// `ANY`.
     fn names_allowed_tools(&self, choice: &ToolChoice<'_>) -> bool {
         *choice == ToolChoice::Required
     }

@@ -1,9 +1,9 @@
-//! The metadata server of a Google Cloud machine, which gives tokens of the machine's own service account:
+//! Access tokens from the metadata server of a Google Cloud machine, for the machine's own service account:
 //! <https://cloud.google.com/compute/docs/access/authenticate-workloads#applications>.
 //!
-//! [`crate::client::Client`] never calls link-local addresses, whoever wrote them down, because this server stands there.
-//! Here its one documented address is called for the one path that gives tokens: nothing of it comes from a
-//! configuration, a request or a name lookup, and what is read goes to Google alone.
+//! [`crate::client::Client`] refuses every link-local address because this server listens on one. This module calls the
+//! server's one documented address and path. No configuration, request or name lookup influences the call, and the
+//! token is sent to Google only.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -20,29 +20,29 @@ use tokio::time::timeout;
 
 use super::source::LARGEST;
 
-/// `metadata.google.internal`.
+/// The address of `metadata.google.internal`.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
 
 const PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token";
 
-/// The server says so in its answers and wants to hear it in questions: no other host at that address does.
+/// The header that the server requires in a request and sets in its response. No other server at that address does.
 const FLAVOUR: &str = "metadata-flavor";
 const GOOGLE: HeaderValue = HeaderValue::from_static("Google");
 
-/// It is on the same machine, if there is one at all.
+/// How long connecting may take. The server is on the same machine, if it exists at all.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// The most that one connection lives.
+/// How long one connection may live.
 const WHOLE: Duration = Duration::from_secs(15);
 
-/// Asks for a token; gives the status and the body.
+/// Requests a token; returns the status and the body.
 pub(super) async fn ask(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> {
     let socket =
         timeout(CONNECT, TcpStream::connect(address)).await.map_err(|_| absent("no connection in time"))?;
     let socket = socket.map_err(|error| absent(error.kind()))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(socket)).await.map_err(|_| absent("no HTTP"))?;
-    // It ends with the sender when this call is over, and at last by the clock when it was given up.
+    // The task ends with the sender when this call returns, or after the time limit when the caller gave up.
     tokio::spawn(timeout(WHOLE, connection));
     let mut request = Request::new(Empty::<Bytes>::new());
     *request.uri_mut() = http::Uri::from_static(PATH);

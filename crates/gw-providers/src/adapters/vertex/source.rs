@@ -1,5 +1,6 @@
-//! Where access tokens come from: a service account's key (RFC 7523, <https://developers.google.com/identity/protocols/oauth2/service-account>),
-//! a person's refresh token (`gcloud auth application-default login`), or the metadata server.
+//! Sources of Google access tokens: the key of a service account (RFC 7523,
+//! <https://developers.google.com/identity/protocols/oauth2/service-account>), the refresh token of a user (`gcloud
+//! auth application-default login`), or the metadata server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -29,16 +30,16 @@ use crate::settings::Timeouts;
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 
-/// What a token is asked for.
+/// The lifetime that is requested for a token.
 const VALID: Duration = Duration::from_secs(3600);
-/// A lifetime is believed up to here; without any, the shorter one.
+/// The longest lifetime that is believed, and the one that is assumed when a response names none.
 const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
 const UNKNOWN_LIFE: Duration = Duration::from_secs(300);
 
-/// Neither a credentials file nor a token's answer is larger.
+/// The largest credentials file, and the largest body of a token response.
 pub(super) const LARGEST: usize = 64 << 10;
 
-/// The clocks of a token's call; the whole is bound by who asks.
+/// The time limits of one token call. The caller limits the whole renewal.
 const CLOCKS: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_token: Duration::from_secs(10),
@@ -46,16 +47,16 @@ const CLOCKS: Timeouts = Timeouts {
     total: Duration::from_secs(10),
 };
 
-/// A token as it was given.
+/// A token from the token endpoint.
 pub(super) struct Fetched {
     pub(super) token: SecretString,
     pub(super) lifetime: Duration,
 }
 
-/// Gives access tokens.
+/// Fetches access tokens.
 pub(super) struct Source {
     kind: Kind,
-    /// Whose quota a person's calls count against.
+    /// The project whose quota a user's calls count against.
     quota_project: Option<HeaderValue>,
 }
 
@@ -65,10 +66,10 @@ enum Kind {
     Metadata(SocketAddr),
 }
 
-/// A person's login.
+/// The login of a user.
 struct Refresh {
     endpoint: Endpoint,
-    /// What is posted: the same each time.
+    /// The form that every call posts.
     form: SecretString,
 }
 
@@ -77,20 +78,20 @@ struct ServiceAccount {
     key: RsaKeyPair,
     key_id: Option<String>,
     email: String,
-    /// Whom the assertion is meant for: the endpoint as the file spells it.
+    /// The recipient named in the assertion: the token endpoint as the file spells it.
     audience: String,
 }
 
-/// Where tokens are asked for.
+/// A token endpoint.
 struct Endpoint {
     client: Client,
     path: String,
 }
 
-/// What a credentials file holds.
+/// The content of a credentials file.
 pub(super) struct Read {
     pub(super) source: Source,
-    /// The project that it belongs to.
+    /// The project that the credentials belong to.
     pub(super) project: Option<String>,
 }
 
@@ -123,7 +124,7 @@ struct Refusal {
 /// Reads a credentials file.
 ///
 /// # Errors
-/// What is wrong with it, without anything of what it holds.
+/// A description of the fault, without anything from the file's content.
 pub(super) fn read(path: &Path, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Read, String> {
     let fault = |what: &str| format!("the credentials file {} {what}", path.display());
     let size =
@@ -172,7 +173,7 @@ fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Re
 }
 
 impl Source {
-    /// The service account of the machine.
+    /// The service account of the machine that the gateway runs on.
     pub(super) fn metadata() -> Self {
         Self { kind: Kind::Metadata(metadata::ADDRESS), quota_project: None }
     }
@@ -186,7 +187,7 @@ impl Source {
         self.quota_project.as_ref()
     }
 
-    /// A new token.
+    /// Fetches a new token.
     pub(super) async fn fetch(&self) -> Result<Fetched, Failure> {
         let (status, body) = match &self.kind {
             Kind::ServiceAccount(account) => {
@@ -211,7 +212,7 @@ impl Source {
 }
 
 impl ServiceAccount {
-    /// A JWT that says who we are, signed with the account's key.
+    /// A JWT that names the service account, signed with its key.
     fn assertion(&self, now: SystemTime) -> Result<String, Failure> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut header = json!({ "alg": "RS256", "typ": "JWT" });
@@ -244,7 +245,7 @@ impl ServiceAccount {
 }
 
 impl Endpoint {
-    /// Credentials are sent there: only by TLS, or to this machine.
+    /// Accepts an address only with TLS or on this machine, because credentials are sent to it.
     fn new(address: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
         let fault = || "has a token_uri that is no address".to_owned();
         let uri: Uri = address.parse().map_err(|_| fault())?;
@@ -259,7 +260,7 @@ impl Endpoint {
         Ok(Self { client, path })
     }
 
-    /// Posts a form; gives the status and the body.
+    /// Posts a form; returns the status and the body.
     async fn ask(&self, form: String) -> Result<(u16, Vec<u8>), Failure> {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -273,7 +274,8 @@ impl Endpoint {
     }
 }
 
-/// The endpoint said no: `{"error": "invalid_grant", "error_description": …}`. Only the short name is kept, for the log.
+/// The failure for a refusal of the token endpoint: `{"error": "invalid_grant", "error_description": …}`. Only the
+/// short name is kept, for the log.
 fn refused(status: u16, body: &[u8]) -> Failure {
     let (kind, words) = match status {
         408 | 504 => (FailureKind::Timeout, "The upstream provider timed out."),
@@ -291,7 +293,7 @@ fn refused(status: u16, body: &[u8]) -> Failure {
     Failure::new(kind, words).with_detail(format_args!("token endpoint: {status} {name}"))
 }
 
-/// Names and values as a form writes them.
+/// Encodes names and values as a form.
 fn form(members: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (name, value) in members {
@@ -300,7 +302,7 @@ fn form(members: &[(&str, &str)]) -> String {
         }
         out.push_str(name);
         out.push('=');
-        // Slashes stay as they are, which a form allows.
+        // Slashes are not encoded, which a form allows.
         out.push_str(&super::encoded_path(value));
     }
     out

@@ -1,4 +1,4 @@
-//! The access token that opens Vertex AI: kept until shortly before it expires, renewed by one call at a time.
+//! The cached access token of Vertex AI. One call at a time renews it shortly before it expires.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,24 +15,24 @@ use tokio::time::{Instant, timeout};
 use super::source::{Fetched, Source};
 use crate::adapter::{HttpCall, Signer};
 
-/// With less than this left a token is renewed by the next call, while the others still use it.
+/// With less lifetime left, the next call renews the token while other calls still use it.
 const EARLY: Duration = Duration::from_secs(225);
-/// With less than this left it is not sent any more: it must not expire on its way.
+/// With less lifetime left, the token is not sent any more, because it could expire on its way.
 const LATE: Duration = Duration::from_secs(20);
-/// What one renewal may take, when nothing can be sent without it.
+/// The longest renewal when no usable token is left.
 const LONGEST: Duration = Duration::from_secs(10);
-/// What one renewal may take while the old token still opens.
+/// The longest renewal while the old token is still usable.
 const WHILE_GOOD: Duration = Duration::from_secs(3);
-/// So long after a failed renewal nobody tries another: who waits gets the same failure.
+/// The pause after a failed renewal. Calls that need a token in this time get the failure of that renewal.
 const QUIET: Duration = Duration::from_secs(5);
 
 const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
-/// Access tokens of one source.
+/// The access token of one source.
 pub(super) struct Tokens {
     source: Source,
     state: Mutex<State>,
-    /// Held by who renews.
+    /// Locked by the call that renews the token.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -49,12 +49,12 @@ struct Token {
 }
 
 impl Tokens {
-    /// Fetches nothing yet.
+    /// Creates an empty cache; the first call fetches a token.
     pub(super) fn new(source: Source) -> Self {
         Self { source, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 
-    /// The token, if so much of its time is left.
+    /// Returns the token if more than `left` of its lifetime remains.
     fn known(&self, left: Duration) -> Option<Arc<Token>> {
         let state = self.state.lock();
         state.token.as_ref().filter(|token| token.expires > Instant::now() + left).cloned()

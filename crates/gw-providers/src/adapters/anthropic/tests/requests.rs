@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use bytes::Bytes;
 use gw_wire::failure::FailureKind;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{body, encode, encode_text, fixture, sent, target};
 use crate::adapter::{Reading, Share, Target};
 
-/// The request of a fixture, sent; its body must be the fixture's to the letter.
+/// Encodes a fixture's request and compares the body byte by byte.
 fn golden(case: &str) -> (Reading, Vec<String>) {
     let read = |kind: &str| std::fs::read_to_string(fixture(&format!("{case}.{kind}.json")));
     let encoded = encode_text(&read("request").unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn golden(case: &str) -> (Reading, Vec<String>) {
     (reading, encoded.warnings.iter().map(ToString::to_string).collect())
 }
 
-/// The body as it is, order and spelling of numbers included, on lines that people can compare.
+/// Splits a body into readable lines without changing the order of members or the spelling of numbers.
 fn pretty(value: View<'_>, depth: usize) -> String {
     let members: Vec<String> = match value.kind() {
         Kind::Object => {
@@ -220,7 +220,7 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
             assert!(seen.insert(id.to_owned()), "{id} twice");
         }
     }
-    // The same request is the same body, or caches and signatures would be worth nothing.
+    // Equal requests give equal bodies, on which caches and signatures depend.
     assert_eq!(sent, body(&encode(json!({"messages": messages})).unwrap()));
 }
 

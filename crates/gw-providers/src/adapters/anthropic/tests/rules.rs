@@ -1,4 +1,4 @@
-//! What goes to which model, and in what words.
+//! Members that differ from model to model.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn a_conversation_that_ends_with_the_assistant_gets_a_closing_user_turn_where_it
     {
         assert_eq!(last(model, Value::Null), (json!("user"), true), "{model}");
     }
-    // Older models go on with the text, unless they think.
+    // Older models continue the assistant's text, unless they think.
     for model in ["claude-haiku-4-5", "claude-opus-4-1", "claude-3-5-haiku-latest"] {
         assert_eq!(last(model, Value::Null), (json!("assistant"), false), "{model}");
     }

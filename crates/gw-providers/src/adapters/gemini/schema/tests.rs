@@ -1,4 +1,4 @@
-//! Schemas as models of both kinds take them.
+//! Schemas for models of both formats.
 
 use gw_wire::json::View;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn write(schema: View<'_>, kind: Kind) -> Option<Written> {
     super::write(schema, kind, &mut Budget::default()).ok()
 }
 
-/// A schema that is too large has properties, too.
+/// A schema that is too large counts as one with properties.
 fn has_properties(schema: View<'_>, kind: Kind) -> bool {
     super::write_parameters(schema, kind, &mut Budget::default()).map_or(true, |written| written.is_some())
 }
@@ -89,13 +89,13 @@ fn all_schemas_of_a_request_share_one_budget() {
             assert!(super::write(View::new(&text), kind, &mut budget).is_err());
             assert_eq!(budget.left, 0);
         }
-        // What a schema adds itself is enough for a few references, and not for what was possible before.
+        // The budget that a schema adds suffices for a few references only.
         assert!(super::write(View::new(few), kind, &mut budget).is_ok());
         assert!(super::write(View::new(&many), kind, &mut budget).is_err());
     }
 }
 
-/// So many visits of `{"$ref": name}` and of one definition, by references that multiply.
+/// A schema whose references multiply, so that `{"$ref": name}` and one definition are visited often.
 fn multiplying(name: &str, definition: &str) -> String {
     let refs = |count: usize, to: &str| vec![format!(r##"{{"$ref":"#/$defs/{to}"}}"##); count].join(",");
     format!(
@@ -125,13 +125,13 @@ fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
             assert_eq!(budget.left, 0, "{definition:.40}");
         }
     }
-    // A schema that refers to nothing costs nothing, however large it is.
+    // A schema without references costs nothing, whatever its size.
     let plain = format!(r#"{{"type":"object","properties":{{"a":{{"enum":[{}]}}}}}}"#, list("1"));
     let mut budget = Budget { left: 1 };
     let most = super::MOST_COUNTED.min(plain.len()) * super::PER_BYTE;
     assert!(super::write(View::new(&plain), Kind::Json, &mut budget).is_ok());
     assert_eq!(budget.left, 1 + most);
-    // The one reference: itself, the value it leads to and the member inside that.
+    // One reference costs itself, its target and the member inside the target.
     let one = r##"{"a":{"$ref":"#/$defs/x"},"items":{"$ref":"#/$defs/x"},"$defs":{"x":{"type":"string"}}}"##;
     let mut budget = Budget::default();
     assert!(super::write(View::new(one), Kind::OpenApi, &mut budget).is_ok());
@@ -304,7 +304,7 @@ fn an_object_without_properties_is_known() {
     assert!(has(map, Kind::Json) && !has(map, Kind::OpenApi));
 }
 
-/// Any JSON that looks like a schema from afar.
+/// Any JSON that resembles a schema.
 fn any_schema() -> impl Strategy<Value = Value> {
     let names = [
         "type",

@@ -1,4 +1,4 @@
-//! Writing a schema, keyword by keyword.
+//! Writes a schema keyword by keyword.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use memchr::memmem;
 use super::flat::{Flat, Source};
 use super::{Budget, Kind};
 
-/// The largest schema that is sent; references that are put in place can make a small one huge.
+/// The largest schema that is sent. References can make a small schema huge.
 pub(super) const MOST_BYTES: usize = 256 << 10;
 
-/// Schemas inside schemas; what lies deeper may be anything.
+/// The deepest nesting of schemas; deeper schemas allow any value.
 const DEEPEST: usize = 48;
 
-/// Keywords of the OpenAPI subset that are copied as they are. The others of it have rules of their own below.
+/// Keywords of the OpenAPI subset that are copied unchanged. Code below handles the others.
 const COPIED: [&str; 13] = [
     "title",
     "description",
@@ -31,7 +31,7 @@ const COPIED: [&str; 13] = [
     "propertyOrdering",
 ];
 
-/// Keywords that tell people something and models nothing that counts.
+/// Keywords that inform people and do not change which values are valid.
 const REMARKS: [&str; 10] = [
     "default",
     "example",
@@ -45,7 +45,7 @@ const REMARKS: [&str; 10] = [
     "strict",
 ];
 
-/// Formats that the OpenAPI subset knows; others are refused.
+/// The formats of the OpenAPI subset. Models refuse others.
 const FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
 
 pub(super) struct Writer<'t, 'a> {
@@ -54,7 +54,7 @@ pub(super) struct Writer<'t, 'a> {
     out: Vec<u8>,
 }
 
-/// What is known of a schema's type.
+/// The types of a schema.
 #[derive(Default)]
 struct Types<'a> {
     names: Vec<Cow<'a, str>>,
@@ -66,19 +66,19 @@ impl<'t, 'a> Writer<'t, 'a> {
         Self { source: Source::new(tree, budget), kind, out: Vec::new() }
     }
 
-    /// The schema's text, and whether it allows more than what was read. None: too large.
+    /// Returns the schema's text, and whether it allows more values than the client's schema. None if it is too large.
     pub(super) fn finish(self) -> Option<(Vec<u8>, bool)> {
         let is_whole = self.out.len() <= MOST_BYTES && !self.source.is_exhausted();
         is_whole.then_some((self.out, self.source.is_simplified))
     }
 
-    /// Writes one schema. None: too large.
+    /// Writes one schema. None if the result is too large.
     pub(super) fn schema(&mut self, schema: Node<'t, 'a>, depth: usize) -> Option<()> {
         if self.out.len() > MOST_BYTES || self.source.is_exhausted() {
             return None;
         }
         if schema.kind() != Json::Object || depth > DEEPEST {
-            // `true` allows everything; `false` nothing, which cannot be said.
+            // `true` allows every value. `false` allows none, which the formats cannot express.
             self.source.is_simplified |= schema.text() != "true";
             self.out.extend_from_slice(b"{}");
             return Some(());
@@ -132,7 +132,7 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.out.push(b']');
     }
 
-    /// Properties, and those of the required ones that are among them: another name is refused.
+    /// Writes the properties, and `required` with the names that are properties: models refuse other names.
     fn properties(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
         if !flat.is_object || flat.properties.is_empty() && self.kind == Kind::OpenApi {
             return Some(());
@@ -152,7 +152,7 @@ impl<'t, 'a> Writer<'t, 'a> {
         Some(())
     }
 
-    /// Nearly everything stays: what the model does not know it ignores.
+    /// Writes a schema as JSON Schema. Nearly all keywords stay, because models ignore unknown ones.
     fn json(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
         let has = |wanted: &str| flat.members.has(wanted);
         let types = Types::of(flat);
@@ -170,7 +170,7 @@ impl<'t, 'a> Writer<'t, 'a> {
                 }
                 "const" => self.enumeration(std::iter::once(value)),
                 "enum" => self.enumeration(value.elements()),
-                // The models ignore it, but not a reference in it that leads nowhere.
+                // Models ignore this keyword, but refuse an unresolvable reference inside it.
                 _ if memmem::find(value.text().as_bytes(), b"\"$ref\"").is_some() => {
                     self.source.is_simplified = true;
                 }
@@ -184,7 +184,8 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.properties(flat, depth)
     }
 
-    /// Strings and numbers are known as values. Null is said by the type; a boolean cannot be said.
+    /// Writes `enum`. Models take strings and numbers as values; the type expresses null, and nothing expresses a
+    /// boolean.
     fn enumeration(&mut self, values: impl Iterator<Item = Node<'t, 'a>>) {
         let (known, others): (Vec<Node<'t, 'a>>, Vec<Node<'t, 'a>>) =
             values.partition(|value| matches!(value.kind(), Json::String | Json::Integer | Json::Decimal));
@@ -199,7 +200,7 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.out.push(b']');
     }
 
-    /// `is_nullable`: an `anyOf` around this schema had a null beside it.
+    /// Writes a schema in the OpenAPI subset. `is_nullable`: an `anyOf` around this schema also allows null.
     fn open_api(&mut self, flat: &Flat<'t, 'a>, depth: usize, is_nullable: bool) -> Option<()> {
         let types = Types::of(flat);
         let alternatives = flat.members.iter().find(|(name, _)| matches!(*name, "anyOf" | "oneOf"));
@@ -245,13 +246,13 @@ impl<'t, 'a> Writer<'t, 'a> {
         Some(())
     }
 
-    /// An array must say what it holds. Strings are what can hold most.
+    /// Writes `items`, which an array must have. Strings can express the most values.
     fn any_items(&mut self) {
         self.name("items");
         self.out.extend_from_slice(br#"{"type":"string"}"#);
     }
 
-    /// One keyword of the subset. `type`, `properties` and `required` are written elsewhere.
+    /// Writes one keyword of the subset, except `type`, `properties` and `required`.
     fn keyword(&mut self, name: &str, value: Node<'t, 'a>, types: &Types<'_>, depth: usize) -> Option<()> {
         match name {
             "type" => {}
@@ -283,7 +284,8 @@ impl<'t, 'a> Writer<'t, 'a> {
         Some(())
     }
 
-    /// `anyOf` stands alone there but for the description; a single alternative beside null is the schema itself.
+    /// Writes `anyOf`, which takes only a description beside it. A single alternative beside null becomes the schema
+    /// itself.
     fn alternatives(
         &mut self,
         flat: &Flat<'t, 'a>,
@@ -324,7 +326,7 @@ impl<'t, 'a> Writer<'t, 'a> {
 }
 
 impl<'a> Types<'a> {
-    /// What `type` says, else what the other keywords imply.
+    /// Returns the types of `type`, or those that other keywords imply.
     fn of(flat: &Flat<'_, 'a>) -> Self {
         let find = |wanted: &str| flat.members.get(wanted);
         let mut types = Self::default();

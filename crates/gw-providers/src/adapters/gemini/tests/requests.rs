@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use gw_wire::failure::FailureKind;
 use http::Method;
@@ -19,7 +19,7 @@ struct Upstream<'a> {
     body: &'a RawValue,
 }
 
-/// The same to the letter, but for blanks between tokens.
+/// Compares two JSON texts byte by byte, except for white space between tokens.
 fn check(request: &str, upstream: &str) {
     let encoded = encode(request).unwrap();
     let upstream: Upstream<'_> = serde_json::from_str(upstream).unwrap();
@@ -204,7 +204,7 @@ fn legacy_functions_are_tools_and_their_messages_calls() {
 
 #[test]
 fn trap_07_signatures_come_back_and_stay_with_the_provider() {
-    // The golden `signatures` shows both; older models get no made-up signature, but those that they gave.
+    // The fixture `signatures` shows both. Older models get no placeholder, but the signatures that they made.
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[
         {"id":"a__thought__c2ln","type":"function","function":{"name":"f","arguments":"{}"}}]}]}"#;
     let body = body_of(&encode(json).unwrap());
@@ -215,7 +215,7 @@ fn trap_07_signatures_come_back_and_stay_with_the_provider() {
     let unsigned = json.replace("__thought__c2ln", "");
     let body = body_of(&encode(&unsigned).unwrap());
     assert_eq!(body["contents"][1]["parts"][0], json!({"functionCall": {"name": "f", "args": {}}}));
-    // The call without a result got an empty one.
+    // The call without a result gets an empty one.
     assert_eq!(
         body["contents"][2]["parts"][0]["functionResponse"],
         json!({"name": "f", "response": {"result": ""}})
@@ -266,7 +266,7 @@ fn pictures_of_an_answer_go_back_with_their_signatures() {
             {"role": "user", "parts": [{"text": "Now blue"}]},
         ])
     );
-    // An address cannot be given back.
+    // An image by URL cannot be sent back.
     assert_eq!(encoded.warnings, ["parameter_dropped:images"]);
     let without = encode(&json.replace("https://example.com/a.png", "data:image/webp;base64,eA==")).unwrap();
     assert!(without.warnings.is_empty(), "{:?}", without.warnings);
