@@ -25,7 +25,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use self::request::Host;
+use self::request::MessagesHost;
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
@@ -122,7 +122,7 @@ impl Dialect for Anthropic {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let written = request::write(conversation, target, Host::Anthropic)?;
+        let written = request::write(conversation, target, MessagesHost::Anthropic)?;
         let mut call = call(conversation, "/v1/messages".to_owned(), written.body);
         call.headers.insert(VERSION.0, VERSION.1);
         Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
@@ -133,7 +133,7 @@ impl Dialect for Anthropic {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::AnthropicStream::default())
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {

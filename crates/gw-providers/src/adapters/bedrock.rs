@@ -34,7 +34,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
-use self::credentials::Environment;
+use self::credentials::AwsEnvironment;
 use self::sign::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
@@ -56,10 +56,10 @@ struct Bedrock;
 /// # Errors
 /// A description of the fault: no region, or neither an API key nor AWS credentials.
 pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
-    build_in(settings, &Environment::of_process())
+    build_in(settings, &AwsEnvironment::of_process())
 }
 
-fn build_in(settings: &ProviderSettings, environment: &Environment) -> Result<Built, String> {
+fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Built, String> {
     let region = region(settings, environment)?;
     let base_url = region.as_ref().map(|region| endpoint(region));
     let mut built = Built { base_url, ..Built::new(Box::new(Native(Bedrock))) };
@@ -72,7 +72,7 @@ fn build_in(settings: &ProviderSettings, environment: &Environment) -> Result<Bu
                 .to_owned()
         })?;
         let profile = option(settings, "profile")?;
-        let source = credentials::Source::find(environment, profile)?;
+        let source = credentials::AwsCredentialSource::find(environment, profile)?;
         built.signer = Some(Arc::new(SigV4::new(region, source)));
     }
     Ok(built)
@@ -87,7 +87,7 @@ fn option<'s>(settings: &'s ProviderSettings, name: &str) -> Result<Option<&'s s
 }
 
 /// Returns the region from the settings, from an AWS endpoint in `base_url`, or from the environment, in this order.
-fn region(settings: &ProviderSettings, environment: &Environment) -> Result<Option<String>, String> {
+fn region(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Option<String>, String> {
     let of_url = || settings.base_url.as_deref().and_then(region_of_endpoint);
     let of_environment = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION"));
     let region = option(settings, "region")?.or_else(of_url).map(str::to_owned).or_else(of_environment);
@@ -168,7 +168,7 @@ impl Dialect for Bedrock {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::BedrockStream::default())
     }
 
     fn embed(

@@ -146,7 +146,7 @@ impl Dialect for Gemini {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::GeminiStream::default())
     }
 
     fn embed(

@@ -20,10 +20,10 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
-use self::claude::Claude;
-use self::gemini::Gemini;
-use self::source::Source;
-use self::tokens::Tokens;
+use self::claude::VertexClaude;
+use self::gemini::VertexGemini;
+use self::source::GoogleTokenSource;
+use self::tokens::VertexTokens;
 use super::failure::invalid;
 use super::gemini::path::encoded_path;
 use super::native::Native;
@@ -44,13 +44,13 @@ const GLOBAL: &str = "global";
 /// Vertex AI. The model rules of the target decide which of the two dialects a call uses.
 #[derive(Debug)]
 struct Vertex {
-    gemini: Native<Gemini>,
-    claude: Native<Claude>,
+    gemini: Native<VertexGemini>,
+    claude: Native<VertexClaude>,
 }
 
 /// The path prefix of a project in a region: `/v1/projects/…/locations/…`.
 #[derive(Clone, Debug)]
-struct Place(String);
+struct ProjectLocation(String);
 
 /// Builds the adapter. `region` and `project` give the address. The access token is `api_key` itself, or it comes from
 /// `credentials_file`, from the file that the environment names, or from the metadata server of the Google Cloud
@@ -79,9 +79,9 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
                 own_project = read.project;
                 read.source
             }
-            None => Source::metadata(),
+            None => GoogleTokenSource::metadata(),
         };
-        signer = Some(Arc::new(Tokens::new(source)));
+        signer = Some(Arc::new(VertexTokens::new(source)));
     } else if file.is_some() {
         return Err("api_key (an access token) stands beside credentials_file: keep one of them".to_owned());
     }
@@ -91,8 +91,9 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     if !is_label(region) || !is_label(&project) {
         return Err("region and project are made of letters, digits, '-', '.' and ':'".to_owned());
     }
-    let place = Place(format!("/v1/projects/{}/locations/{region}", encoded_path(&project)));
-    let adapter = Box::new(Vertex { gemini: Native(Gemini(place.clone())), claude: Native(Claude(place)) });
+    let place = ProjectLocation(format!("/v1/projects/{}/locations/{region}", encoded_path(&project)));
+    let adapter =
+        Box::new(Vertex { gemini: Native(VertexGemini(place.clone())), claude: Native(VertexClaude(place)) });
     Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
 }
 
@@ -126,7 +127,7 @@ fn is_label(text: &str) -> bool {
     !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)
 }
 
-impl Place {
+impl ProjectLocation {
     /// Returns the path of a model's method. `upstream_model` is the bare name of one of the publisher's models, or a
     /// resource name.
     fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {

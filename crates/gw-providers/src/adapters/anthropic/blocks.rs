@@ -5,27 +5,27 @@ use std::borrow::Cow;
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 
-use super::details::{self, Kind, Thought};
+use super::details::{self, Thought, ThoughtKind};
 use super::stream::{CHOICE, Sink, text};
-use super::wire::{Block, Delta, Text, source, sources};
+use super::wire::{AnthropicBlock, AnthropicDelta, Text, source, sources};
 use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 
 /// The most bytes of arguments from a block's start event that are held until the block ends.
-const MOST_INPUT: usize = 64 << 10;
+const MAX_HELD_ARGUMENT_BYTES: usize = 64 << 10;
 
 /// The most blocks that may be open at once. The API opens one after the other.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN_BLOCKS: usize = 64;
 
 /// The most bytes of thinking that are held until their signature arrives. Longer thoughts are streamed, but the client
 /// cannot send them back.
-const MOST_THOUGHT: usize = 4 << 20;
+const MAX_HELD_THOUGHT_BYTES: usize = 4 << 20;
 
 /// The open blocks, by their index in the stream.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
-    open: Vec<(u32, Open)>,
+pub(super) struct OpenBlocks {
+    open: Vec<(u32, AnthropicOpenBlock)>,
     /// The count of calls so far, which is the handle of the next one.
     calls: u32,
     /// The bytes of thoughts that are held.
@@ -39,7 +39,7 @@ pub(super) struct Blocks {
 }
 
 #[derive(Debug)]
-enum Open {
+enum AnthropicOpenBlock {
     /// Thinking, held for its signature. The text is None once it is too long.
     Thought { text: Option<String>, signature: String },
     /// A tool call: whether argument fragments arrived, and the arguments of its start event.
@@ -50,7 +50,7 @@ enum Open {
     Other,
 }
 
-impl Open {
+impl AnthropicOpenBlock {
     /// Returns the held bytes, except the text of a thought.
     fn held_bytes(&self) -> usize {
         match self {
@@ -62,10 +62,11 @@ impl Open {
     }
 }
 
-impl Blocks {
+impl OpenBlocks {
     /// Returns the bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
-        let open: usize = self.open.iter().map(|(_, open)| size_of::<Open>() + open.held_bytes()).sum();
+        let open: usize =
+            self.open.iter().map(|(_, open)| size_of::<AnthropicOpenBlock>() + open.held_bytes()).sum();
         self.held.saturating_add(open) + self.annotations.held_bytes() + self.order.held_bytes()
     }
 
@@ -80,18 +81,25 @@ impl Blocks {
     }
 
     /// Handles `content_block_start`.
-    pub(super) fn start(&mut self, index: u32, block: Block<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    pub(super) fn start(
+        &mut self,
+        index: u32,
+        block: AnthropicBlock<'_>,
+        sink: Sink<'_>,
+    ) -> Result<(), Failure> {
         self.stop(index, sink);
         self.order.close();
         self.next = self.next.max(index.saturating_add(1));
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MAX_OPEN_BLOCKS {
             return Err(invalid("too many content blocks are open at once"));
         }
         let opened = match Text::of(&block.kind) {
             "tool_use" | "server_tool_use" => self.call(block, sink),
             "thinking" => {
-                self.open
-                    .push((index, Open::Thought { text: Some(String::new()), signature: String::new() }));
+                self.open.push((
+                    index,
+                    AnthropicOpenBlock::Thought { text: Some(String::new()), signature: String::new() },
+                ));
                 self.think(index, block.thinking.unwrap_or_default().0, sink);
                 self.sign(index, Text::of(&block.signature));
                 return Ok(());
@@ -100,30 +108,30 @@ impl Blocks {
                 let data = block.data.unwrap_or_default().0;
                 if !data.is_empty() {
                     self.order.add(order::Block::Detail);
-                    extra(&Thought { index, kind: Kind::Redacted { data } }, sink);
+                    extra(&Thought { index, kind: ThoughtKind::Redacted { data } }, sink);
                 }
-                Open::Other
+                AnthropicOpenBlock::Other
             }
             "text" => {
                 let start = self.characters;
                 self.say(block.text.unwrap_or_default().0, sink);
-                let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(own).collect();
+                let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(to_static).collect();
                 let cited_bytes = cited.iter().map(bytes_of).sum();
-                Open::Text { start, cited, cited_bytes }
+                AnthropicOpenBlock::Text { start, cited, cited_bytes }
             }
             "web_search_tool_result" => {
                 for source in sources(block.content) {
                     self.annotations.add(&source, self.characters, self.characters);
                 }
-                Open::Other
+                AnthropicOpenBlock::Other
             }
-            _ => Open::Other,
+            _ => AnthropicOpenBlock::Other,
         };
         self.open.push((index, opened));
         Ok(())
     }
 
-    fn call(&mut self, block: Block<'_>, sink: Sink<'_>) -> Open {
+    fn call(&mut self, block: AnthropicBlock<'_>, sink: Sink<'_>) -> AnthropicOpenBlock {
         let handle = self.calls;
         self.calls = self.calls.saturating_add(1);
         self.order.add(order::Block::Call);
@@ -132,24 +140,24 @@ impl Blocks {
         // The API sends `{}` here and the arguments in fragments. Other servers send the arguments here, which count if
         // no fragment follows.
         let input = block.input.map(|input| input.get()).filter(|input| !matches!(*input, "{}" | "\"\""));
-        if let Some(input) = input.filter(|input| input.len() > MOST_INPUT) {
+        if let Some(input) = input.filter(|input| input.len() > MAX_HELD_ARGUMENT_BYTES) {
             // Large arguments are passed on at once instead of held.
             sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment: Cow::Borrowed(input) });
-            return Open::Call { handle, fragments: true, input: None };
+            return AnthropicOpenBlock::Call { handle, fragments: true, input: None };
         }
-        Open::Call { handle, fragments: false, input: input.map(str::to_owned) }
+        AnthropicOpenBlock::Call { handle, fragments: false, input: input.map(str::to_owned) }
     }
 
     /// Handles `content_block_delta`.
-    pub(super) fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) {
+    pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
             "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
-                if let (Some(source), Some(Open::Text { cited, cited_bytes, .. })) =
+                if let (Some(source), Some(AnthropicOpenBlock::Text { cited, cited_bytes, .. })) =
                     (source(delta.citation), self.find(index))
                     && cited.len() < MOST
                 {
-                    let source = own(source);
+                    let source = to_static(source);
                     *cited_bytes += bytes_of(&source);
                     cited.push(source);
                 }
@@ -158,7 +166,7 @@ impl Blocks {
             "signature_delta" => self.sign(index, Text::of(&delta.signature)),
             "input_json_delta" => {
                 let fragment = delta.partial_json.unwrap_or_default().0;
-                if let Some(Open::Call { handle, fragments, .. }) = self.find(index)
+                if let Some(AnthropicOpenBlock::Call { handle, fragments, .. }) = self.find(index)
                     && !fragment.is_empty()
                 {
                     *fragments = true;
@@ -178,7 +186,7 @@ impl Blocks {
     }
 
     /// Emits all citations of the text, before the answer ends.
-    pub(super) fn tell_sources(&mut self, sink: Sink<'_>) {
+    pub(super) fn emit_citations(&mut self, sink: Sink<'_>) {
         self.annotations.tell(CHOICE, sink);
     }
 
@@ -186,9 +194,9 @@ impl Blocks {
         if piece.is_empty() {
             return;
         }
-        let room = self.held.saturating_add(piece.len()) <= MOST_THOUGHT;
+        let room = self.held.saturating_add(piece.len()) <= MAX_HELD_THOUGHT_BYTES;
         let mut held = self.held;
-        if let Some(Open::Thought { text, .. }) = self.find(index) {
+        if let Some(AnthropicOpenBlock::Thought { text, .. }) = self.find(index) {
             match text {
                 Some(text) if room => {
                     text.push_str(&piece);
@@ -202,9 +210,9 @@ impl Blocks {
     }
 
     fn sign(&mut self, index: u32, piece: &str) {
-        if let Some(Open::Thought { text, signature }) = self.find(index) {
+        if let Some(AnthropicOpenBlock::Thought { text, signature }) = self.find(index) {
             signature.push_str(piece);
-            if signature.len() > MOST_THOUGHT {
+            if signature.len() > MAX_HELD_THOUGHT_BYTES {
                 // An incomplete signature is useless.
                 signature.clear();
                 let dropped = text.take().map_or(0, |text| text.len());
@@ -217,45 +225,46 @@ impl Blocks {
     pub(super) fn stop(&mut self, index: u32, sink: Sink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.remove(at).1 {
-            Open::Thought { text, signature } => {
+            AnthropicOpenBlock::Thought { text, signature } => {
                 self.held -= text.as_ref().map_or(0, String::len);
                 if let Some(text) = text.filter(|_| !signature.is_empty()) {
                     self.order.add(order::Block::Detail);
-                    let kind = Kind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
+                    let kind =
+                        ThoughtKind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
                     extra(&Thought { index, kind }, sink);
                 }
             }
-            Open::Call { handle, fragments: false, input } => {
+            AnthropicOpenBlock::Call { handle, fragments: false, input } => {
                 let fragment = input.map_or(Cow::Borrowed("{}"), Cow::Owned);
                 sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
             }
-            Open::Text { start, cited, .. } => {
+            AnthropicOpenBlock::Text { start, cited, .. } => {
                 cited.iter().for_each(|source| self.annotations.add(source, start, self.characters));
             }
-            Open::Call { .. } | Open::Other => {}
+            AnthropicOpenBlock::Call { .. } | AnthropicOpenBlock::Other => {}
         }
     }
 
     /// Emits the order of the answer's blocks if it is not the usual one.
-    pub(super) fn tell_order(&self, sink: Sink<'_>) {
-        if let Some(value) = self.order.entry(&[details::USUAL], self.next as usize) {
+    pub(super) fn emit_order(&self, sink: Sink<'_>) {
+        if let Some(value) = self.order.entry(&[details::USUAL_ORDER], self.next as usize) {
             sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
         }
     }
 
-    fn find(&mut self, index: u32) -> Option<&mut Open> {
+    fn find(&mut self, index: u32) -> Option<&mut AnthropicOpenBlock> {
         self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open)
     }
 }
 
 /// Copies a citation, to hold it until its text is complete.
-fn own(source: Source<'_>) -> Source<'static> {
-    let own = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
+fn to_static(source: Source<'_>) -> Source<'static> {
+    let to_static = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
     Source {
-        url: own(source.url),
-        title: own(source.title),
-        quoted: source.quoted.map(own),
-        id: source.id.map(own),
+        url: to_static(source.url),
+        title: to_static(source.title),
+        quoted: source.quoted.map(to_static),
+        id: source.id.map(to_static),
     }
 }
 

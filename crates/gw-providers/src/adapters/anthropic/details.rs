@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::object::Object;
+use super::object::JsonObject;
 
 /// The name of the member.
 pub(super) use crate::adapters::replay::DETAILS as MEMBER;
@@ -17,7 +17,7 @@ pub(super) use crate::adapters::replay::DETAILS as MEMBER;
 pub(in crate::adapters) const FORMAT: &str = "anthropic-claude-v1";
 
 /// The usual order of an answer's blocks. An answer in this order needs no order entry.
-pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
+pub(super) const USUAL_ORDER: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
 
 /// One thought of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ pub(super) struct Thought<'a> {
     /// The index of the content block in the answer.
     pub(super) index: u32,
     /// The content of the thought.
-    pub(super) kind: Kind<'a>,
+    pub(super) kind: ThoughtKind<'a>,
 }
 
 /// The content of a thought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
+pub(super) enum ThoughtKind<'a> {
     /// Text, possibly empty, and its signature.
     Signed { text: Cow<'a, str>, signature: Cow<'a, str> },
     /// Encrypted content.
@@ -53,14 +53,14 @@ pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
 
 fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     let mut object = match &thought.kind {
-        Kind::Signed { text, signature } => {
-            let mut object = Object::of_type(out, "reasoning.text");
+        ThoughtKind::Signed { text, signature } => {
+            let mut object = JsonObject::of_type(out, "reasoning.text");
             object.text("text", text);
             object.text("signature", signature);
             object
         }
-        Kind::Redacted { data } => {
-            let mut object = Object::of_type(out, "reasoning.encrypted");
+        ThoughtKind::Redacted { data } => {
+            let mut object = JsonObject::of_type(out, "reasoning.encrypted");
             object.text("data", data);
             object
         }
@@ -89,9 +89,9 @@ pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
     }
     let kind = match &*text(kind)? {
         "reasoning.text" => {
-            Kind::Signed { text: text(words).unwrap_or_default(), signature: text(signature)? }
+            ThoughtKind::Signed { text: text(words).unwrap_or_default(), signature: text(signature)? }
         }
-        "reasoning.encrypted" => Kind::Redacted { data: text(data)? },
+        "reasoning.encrypted" => ThoughtKind::Redacted { data: text(data)? },
         _ => return None,
     };
     let index = index.and_then(|index| index.text().parse().ok()).unwrap_or(0);
@@ -102,14 +102,17 @@ pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
 mod tests {
     use gw_wire::json::View;
 
-    use super::{Kind, Thought, member, read};
+    use super::{Thought, ThoughtKind, member, read};
 
     #[test]
     fn thoughts_come_back_as_they_went() {
         let thoughts = vec![
-            Thought { index: 0, kind: Kind::Signed { text: "ä\n\"漢".into(), signature: "Eq+/=".into() } },
-            Thought { index: 1, kind: Kind::Redacted { data: "Em8=".into() } },
-            Thought { index: 3, kind: Kind::Signed { text: "".into(), signature: "x".into() } },
+            Thought {
+                index: 0,
+                kind: ThoughtKind::Signed { text: "ä\n\"漢".into(), signature: "Eq+/=".into() },
+            },
+            Thought { index: 1, kind: ThoughtKind::Redacted { data: "Em8=".into() } },
+            Thought { index: 3, kind: ThoughtKind::Signed { text: "".into(), signature: "x".into() } },
         ];
         let written = member(&thoughts).unwrap();
         let views: Vec<_> = View::new(written.get()).elements().collect();

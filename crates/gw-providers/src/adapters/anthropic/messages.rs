@@ -5,76 +5,83 @@ use std::collections::HashSet;
 use gw_wire::conversation::{Content, Conversation, Message, Turn, UserItem, word_id};
 use gw_wire::failure::Failure;
 
-use super::content::Block;
+use super::content::AnthropicBlockParam;
 use super::details;
 use crate::adapters::replay::order::{Piece, arrange};
 use crate::adapters::unique_names::UniqueNames;
 
 /// The user's text before a conversation that begins with the assistant. The API requires the user first.
-const OPENING: &str = "(The assistant begins the conversation.)";
+const OPENING_TEXT: &str = "(The assistant begins the conversation.)";
 
 /// The user's text where the conversation holds none.
-const NOTHING_SAID: &str = ".";
+const PLACEHOLDER_TEXT: &str = ".";
 
 /// The user's text after a conversation that ends with the assistant, for models that refuse to continue it.
-pub(in crate::adapters) const GO_ON: &str = "Go on exactly where your last message ends.";
+pub(in crate::adapters) const CONTINUE_TEXT: &str = "Go on exactly where your last message ends.";
 
 /// One message.
 #[derive(Debug)]
-pub(super) struct Said<'c> {
+pub(super) struct AnthropicMessageParam<'c> {
     /// Whether the role is assistant; it is user otherwise.
-    pub(super) assistant: bool,
+    pub(super) is_assistant: bool,
     /// The content blocks, at least one.
-    pub(super) blocks: Vec<Block<'c>>,
+    pub(super) blocks: Vec<AnthropicBlockParam<'c>>,
 }
 
 /// Translates the turns into messages.
-pub(super) fn messages<'c>(turns: &'c [Turn<'c, 'c>], replay: bool) -> Result<Vec<Said<'c>>, Failure> {
-    let mut builder = Builder { said: Vec::new(), ids: UniqueNames::default(), open: Vec::new().into_iter() };
+pub(super) fn messages<'c>(
+    turns: &'c [Turn<'c, 'c>],
+    is_replayed: bool,
+) -> Result<Vec<AnthropicMessageParam<'c>>, Failure> {
+    let mut builder =
+        MessagesBuilder { said: Vec::new(), ids: UniqueNames::default(), open: Vec::new().into_iter() };
     for turn in turns {
         match turn {
             Turn::User(items) => builder.user(items)?,
-            Turn::Assistant(messages) => builder.assistant(messages, replay)?,
+            Turn::Assistant(messages) => builder.assistant(messages, is_replayed)?,
         }
     }
     trim_last(&mut builder.said);
-    if builder.said.first().is_some_and(|first| first.assistant) {
-        let opening = Block::Text { text: OPENING, marker: None };
-        builder.said.insert(0, Said { assistant: false, blocks: vec![opening] });
+    if builder.said.first().is_some_and(|first| first.is_assistant) {
+        let opening = AnthropicBlockParam::Text { text: OPENING_TEXT, marker: None };
+        builder.said.insert(0, AnthropicMessageParam { is_assistant: false, blocks: vec![opening] });
     }
     if builder.said.is_empty() {
         // Clients may send empty content or only system messages, but the API requires a user message.
-        let nothing = Block::Text { text: NOTHING_SAID, marker: None };
-        builder.said.push(Said { assistant: false, blocks: vec![nothing] });
+        let nothing = AnthropicBlockParam::Text { text: PLACEHOLDER_TEXT, marker: None };
+        builder.said.push(AnthropicMessageParam { is_assistant: false, blocks: vec![nothing] });
     }
     Ok(builder.said)
 }
 
 /// Appends a user message if the last message is the assistant's, for models that refuse to continue it. Returns
 /// whether it did.
-pub(super) fn close(said: &mut Vec<Said<'_>>) -> bool {
-    let is_open = said.last().is_some_and(|last| last.assistant);
+pub(super) fn append_user_turn(said: &mut Vec<AnthropicMessageParam<'_>>) -> bool {
+    let is_open = said.last().is_some_and(|last| last.is_assistant);
     if is_open {
-        said.push(Said { assistant: false, blocks: vec![Block::Text { text: GO_ON, marker: None }] });
+        said.push(AnthropicMessageParam {
+            is_assistant: false,
+            blocks: vec![AnthropicBlockParam::Text { text: CONTINUE_TEXT, marker: None }],
+        });
     }
     is_open
 }
 
-struct Builder<'c> {
-    said: Vec<Said<'c>>,
+struct MessagesBuilder<'c> {
+    said: Vec<AnthropicMessageParam<'c>>,
     /// The ids of all calls. The API refuses duplicates.
     ids: UniqueNames,
     /// The ids of the calls that the next user turn answers, in their order.
     open: std::vec::IntoIter<String>,
 }
 
-impl<'c> Builder<'c> {
+impl<'c> MessagesBuilder<'c> {
     /// Appends a message. An empty one is left out, which merges its neighbours.
-    fn push(&mut self, assistant: bool, blocks: Vec<Block<'c>>) {
+    fn push(&mut self, is_assistant: bool, blocks: Vec<AnthropicBlockParam<'c>>) {
         match self.said.last_mut() {
             _ if blocks.is_empty() => {}
-            Some(last) if last.assistant == assistant => last.blocks.extend(blocks),
-            _ => self.said.push(Said { assistant, blocks }),
+            Some(last) if last.is_assistant == is_assistant => last.blocks.extend(blocks),
+            _ => self.said.push(AnthropicMessageParam { is_assistant, blocks }),
         }
     }
 
@@ -86,18 +93,18 @@ impl<'c> Builder<'c> {
                     let id = self.open.next().unwrap_or_else(|| word_id(id).into_owned());
                     blocks.push(result(id, *message));
                 }
-                UserItem::Part(part) => blocks.extend(Block::of_part(part)?),
+                UserItem::Part(part) => blocks.extend(AnthropicBlockParam::of_part(part)?),
             }
         }
         self.push(false, blocks);
         Ok(())
     }
 
-    fn assistant(&mut self, messages: &'c [&'c Message<'c>], replay: bool) -> Result<(), Failure> {
+    fn assistant(&mut self, messages: &'c [&'c Message<'c>], is_replayed: bool) -> Result<(), Failure> {
         if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
-            self.arranged(message, pieces, replay);
+            self.arranged(message, pieces, is_replayed);
             return Ok(());
         }
         let mut blocks = Vec::new();
@@ -105,16 +112,17 @@ impl<'c> Builder<'c> {
         for message in messages {
             let mut spoken = Vec::with_capacity(message.parts.len() + message.tool_calls.len());
             for part in &message.parts {
-                spoken.extend(Block::of_part(part)?);
+                spoken.extend(AnthropicBlockParam::of_part(part)?);
             }
             for call in &message.tool_calls {
                 let id = self.unique(&call.id);
                 ids.push(id.clone());
-                let block = Block::Call { id, name: &call.name, input: call.arguments_object() };
+                let block =
+                    AnthropicBlockParam::Call { id, name: &call.name, input: call.arguments_object() };
                 // The results follow the whole turn, so the calls go to its end.
                 if messages.len() == 1 { spoken.push(block) } else { calls.push(block) }
             }
-            let thoughts = if replay { details::read(&message.reasoning_details) } else { Vec::new() };
+            let thoughts = if is_replayed { details::read(&message.reasoning_details) } else { Vec::new() };
             weave(&mut blocks, thoughts, spoken);
         }
         blocks.extend(calls);
@@ -124,30 +132,34 @@ impl<'c> Builder<'c> {
     }
 
     /// Writes an assistant message in its recorded order. The API refuses blank text and a thought at the end.
-    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, replay: bool) {
+    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, is_replayed: bool) {
         let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
         for piece in pieces {
             match piece {
                 Piece::Text(text) if !text.trim().is_empty() => {
-                    blocks.push(Block::Text { text, marker: None });
+                    blocks.push(AnthropicBlockParam::Text { text, marker: None });
                 }
-                Piece::Detail(entry) if replay => {
-                    blocks.extend(details::thought(entry).map(Block::Thought));
+                Piece::Detail(entry) if is_replayed => {
+                    blocks.extend(details::thought(entry).map(AnthropicBlockParam::Thought));
                 }
                 Piece::Call(call) => {
                     let id = self.unique(&call.id);
                     ids.push(id.clone());
-                    blocks.push(Block::Call { id, name: &call.name, input: call.arguments_object() });
+                    blocks.push(AnthropicBlockParam::Call {
+                        id,
+                        name: &call.name,
+                        input: call.arguments_object(),
+                    });
                 }
                 _ => {}
             }
         }
-        while matches!(blocks.last(), Some(Block::Thought(_))) {
+        while matches!(blocks.last(), Some(AnthropicBlockParam::Thought(_))) {
             blocks.pop();
         }
         let marked = message.parts.iter().find_map(|part| part.cache_control);
         let last = blocks.iter_mut().rev().find_map(|block| match block {
-            Block::Text { marker, .. } => Some(marker),
+            AnthropicBlockParam::Text { marker, .. } => Some(marker),
             _ => None,
         });
         if let Some(marker) = last {
@@ -168,14 +180,18 @@ impl<'c> Builder<'c> {
 /// Inserts thoughts at their recorded positions among the other blocks, but never at the end, where the API refuses
 /// them. Pieces of text that were separate in the answer come back as one, so a position may be too high. Thoughts
 /// without a block after them are left out.
-fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, spoken: Vec<Block<'c>>) {
+fn weave<'c>(
+    blocks: &mut Vec<AnthropicBlockParam<'c>>,
+    thoughts: Vec<details::Thought<'c>>,
+    spoken: Vec<AnthropicBlockParam<'c>>,
+) {
     let mut position = 0_u32;
     let mut thoughts = thoughts.into_iter().peekable();
     let mut left = spoken.len();
     for block in spoken {
         left -= 1;
         while let Some(thought) = thoughts.next_if(|thought| thought.index <= position || left == 0) {
-            blocks.push(Block::Thought(thought));
+            blocks.push(AnthropicBlockParam::Thought(thought));
             position = position.saturating_add(1);
         }
         blocks.push(block);
@@ -183,27 +199,27 @@ fn weave<'c>(blocks: &mut Vec<Block<'c>>, thoughts: Vec<details::Thought<'c>>, s
     }
 }
 
-fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> Block<'c> {
+fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> AnthropicBlockParam<'c> {
     let parts = message.map(|message| message.parts.as_slice()).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| match &part.content {
         Content::Text(text) if !text.trim().is_empty() => Some(&**text),
         _ => None,
     });
     let marker = parts.iter().rev().find_map(|part| part.cache_control);
-    Block::Result { id, texts: texts.collect(), marker }
+    AnthropicBlockParam::Result { id, texts: texts.collect(), marker }
 }
 
 /// Removes white space at the end of an answer that the model is to continue.
-fn trim_last(said: &mut Vec<Said<'_>>) {
-    let Some(last) = said.last_mut().filter(|last| last.assistant) else { return };
-    if let Some(Block::Text { text, .. }) = last.blocks.last_mut() {
+fn trim_last(said: &mut Vec<AnthropicMessageParam<'_>>) {
+    let Some(last) = said.last_mut().filter(|last| last.is_assistant) else { return };
+    if let Some(AnthropicBlockParam::Text { text, .. }) = last.blocks.last_mut() {
         *text = text.trim_end();
     }
 }
 
 /// Whether the answer continues after tool calls without signed thoughts. The API refuses a thinking budget in this
 /// case.
-pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
+pub(super) fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     let mut first = None;
     for pair in turns.rchunks(2) {
         let [Turn::Assistant(messages), Turn::User(items)] = pair else { break };
@@ -216,7 +232,7 @@ pub(super) fn thoughts_missing(turns: &[Turn<'_, '_>]) -> bool {
 }
 
 /// Returns the names of all called functions, each once, in their order.
-pub(super) fn called<'c>(conversation: &'c Conversation<'_>) -> Vec<&'c str> {
+pub(super) fn called_functions<'c>(conversation: &'c Conversation<'_>) -> Vec<&'c str> {
     let mut known = HashSet::new();
     let calls = conversation.messages.iter().flat_map(|message| &message.tool_calls);
     calls.map(|call| &*call.name).filter(|name| known.insert(*name)).collect()

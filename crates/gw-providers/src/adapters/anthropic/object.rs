@@ -3,16 +3,16 @@
 use gw_wire::json::write_str;
 
 /// An open JSON object at the end of a buffer.
-pub(super) struct Object<'o> {
+pub(super) struct JsonObject<'o> {
     out: &'o mut Vec<u8>,
-    empty: bool,
+    is_empty: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> JsonObject<'o> {
     /// Opens an object.
     pub(super) fn open(out: &'o mut Vec<u8>) -> Self {
         out.push(b'{');
-        Self { out, empty: true }
+        Self { out, is_empty: true }
     }
 
     /// Opens an object with a `type`.
@@ -24,7 +24,7 @@ impl<'o> Object<'o> {
 
     /// Begins a member; the caller appends its value to the returned buffer.
     pub(super) fn member(&mut self, name: &str) -> &mut Vec<u8> {
-        if !std::mem::replace(&mut self.empty, false) {
+        if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(b',');
         }
         write_str(self.out, name);

@@ -6,25 +6,25 @@ use std::borrow::Cow;
 use gw_wire::conversation::{Content, Conversation, Part, Source};
 use gw_wire::failure::Failure;
 
-use super::content::Block;
-use super::messages::{self, Said, messages, thoughts_missing};
-use super::object::Object;
-use super::thinking::{Circumstances, Plan};
-use super::tools::{Form, Tooling};
+use super::content::AnthropicBlockParam;
+use super::messages::{self, AnthropicMessageParam, has_unsigned_calls, messages};
+use super::object::JsonObject;
+use super::thinking::{ThinkingContext, ThinkingPlan};
+use super::tools::{AnswerFormat, Tooling};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::Sampling;
 use crate::settings::Api;
 
 /// `max_tokens` when neither the client nor the catalogue gives a value. Every model supports it.
-const MAX_TOKENS: u64 = 4096;
+const DEFAULT_MAX_TOKENS: u64 = 4096;
 
 /// The most characters of `metadata.user_id`.
-const LONGEST_USER: usize = 256;
+const MAX_USER_ID_CHARS: usize = 256;
 
 /// The service that hosts the Messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::adapters) enum Host {
+pub(in crate::adapters) enum MessagesHost {
     /// Anthropic, and servers that are compatible with it.
     Anthropic,
     /// Google's Vertex AI.
@@ -40,7 +40,7 @@ type Warnings = Vec<Cow<'static, str>>;
 
 /// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
-pub(in crate::adapters) struct Written {
+pub(in crate::adapters) struct AnthropicBody {
     pub(in crate::adapters) body: Vec<u8>,
     pub(in crate::adapters) reading: Reading,
     pub(in crate::adapters) warnings: Warnings,
@@ -50,33 +50,33 @@ pub(in crate::adapters) struct Written {
 pub(in crate::adapters) fn write(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
-    host: Host,
-) -> Result<Written, Failure> {
+    host: MessagesHost,
+) -> Result<AnthropicBody, Failure> {
     let rules = target.rules(host.api());
     host.check(conversation)?;
-    let mut warnings = unspeakable(conversation);
+    let mut warnings = unsupported_members(conversation);
     let max_tokens =
-        target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(MAX_TOKENS);
+        target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(DEFAULT_MAX_TOKENS);
     let turns = conversation.turns();
     let tooling = Tooling::new(conversation, rules, &mut warnings);
-    let circumstances = Circumstances {
+    let circumstances = ThinkingContext {
         max_tokens,
-        forced_tool: tooling.forces(),
-        thoughts_missing: thoughts_missing(&turns),
+        is_tool_forced: tooling.is_call_forced(),
+        has_unsigned_calls: has_unsigned_calls(&turns),
     };
     let effort = conversation.reasoning_effort.as_deref();
-    let plan = Plan::new(rules, effort, circumstances, &mut warnings);
-    let mut said = messages(&turns, plan.replay)?;
-    if plan.forbids_prefill(rules) && messages::close(&mut said) {
+    let plan = ThinkingPlan::new(rules, effort, circumstances, &mut warnings);
+    let mut said = messages(&turns, plan.is_replayed)?;
+    if plan.forbids_prefill(rules) && messages::append_user_turn(&mut said) {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    ask(&mut said, tooling.request.as_deref());
+    append_instruction(&mut said, tooling.request.as_deref());
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
-    let mut body = Object::open(&mut out);
+    let mut body = JsonObject::open(&mut out);
     match host {
-        Host::Anthropic => body.text("model", target.upstream_model),
-        Host::Vertex => body.text("anthropic_version", VERTEX_VERSION),
+        MessagesHost::Anthropic => body.text("model", target.upstream_model),
+        MessagesHost::Vertex => body.text("anthropic_version", VERTEX_VERSION),
     }
     body.raw("max_tokens", &max_tokens.to_string());
     if conversation.stream {
@@ -93,10 +93,10 @@ pub(in crate::adapters) fn write(
     user(conversation, &mut body, &mut warnings);
     body.array("messages", &said, message);
     body.close();
-    Ok(Written { body: out, reading: reading(tooling.form), warnings })
+    Ok(AnthropicBody { body: out, reading: reading(tooling.form), warnings })
 }
 
-impl Host {
+impl MessagesHost {
     fn api(self) -> Api {
         match self {
             Self::Anthropic => Api::Anthropic,
@@ -122,7 +122,7 @@ impl Host {
 }
 
 /// Returns warnings for members that the API has no equivalent of.
-fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
+fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed"]);
     let penalties = [
         ("frequency_penalty", conversation.frequency_penalty),
@@ -144,46 +144,48 @@ fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
 
 /// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
 /// to request, as caches and signed thoughts require.
-fn ask<'c>(said: &mut [Said<'c>], request: Option<&'c str>) {
-    let last = said.last_mut().filter(|last| !last.assistant);
+fn append_instruction<'c>(said: &mut [AnthropicMessageParam<'c>], request: Option<&'c str>) {
+    let last = said.last_mut().filter(|last| !last.is_assistant);
     if let (Some(last), Some(text)) = (last, request) {
-        last.blocks.push(Block::Text { text, marker: None });
+        last.blocks.push(AnthropicBlockParam::Text { text, marker: None });
     }
 }
 
-fn message(out: &mut Vec<u8>, said: &Said<'_>) {
-    let mut object = Object::open(out);
-    object.text("role", if said.assistant { "assistant" } else { "user" });
+fn message(out: &mut Vec<u8>, said: &AnthropicMessageParam<'_>) {
+    let mut object = JsonObject::open(out);
+    object.text("role", if said.is_assistant { "assistant" } else { "user" });
     object.array("content", &said.blocks, |out, block| block.write(out));
     object.close();
 }
 
-fn system(conversation: &Conversation<'_>, form: &Form<'_>, body: &mut Object<'_>) {
+fn system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
     let words = match form {
-        Form::Words(words) => Some((words.as_str(), None)),
-        Form::Free | Form::Schema(_) | Form::Tool { .. } => None,
+        AnswerFormat::Words(words) => Some((words.as_str(), None)),
+        AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
     };
     let mut blocks =
         conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(words).peekable();
     if blocks.peek().is_some() {
-        body.array("system", blocks, |out, (text, marker)| Block::Text { text, marker }.write(out));
+        body.array("system", blocks, |out, (text, marker)| {
+            AnthropicBlockParam::Text { text, marker }.write(out)
+        });
     }
 }
 
-fn output_config(plan: &Plan, form: &Form<'_>, body: &mut Object<'_>) {
+fn output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
     let schema = match form {
-        Form::Schema(schema) => Some(schema),
-        Form::Free | Form::Tool { .. } | Form::Words(_) => None,
+        AnswerFormat::Schema(schema) => Some(schema),
+        AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Words(_) => None,
     };
     if plan.effort.is_none() && schema.is_none() {
         return;
     }
-    let mut config = Object::open(body.member("output_config"));
+    let mut config = JsonObject::open(body.member("output_config"));
     if let Some(effort) = plan.effort {
         config.text("effort", effort);
     }
     if let Some(schema) = schema {
-        let mut format = Object::of_type(config.member("format"), "json_schema");
+        let mut format = JsonObject::of_type(config.member("format"), "json_schema");
         format.raw("schema", schema);
         format.close();
     }
@@ -191,7 +193,12 @@ fn output_config(plan: &Plan, form: &Form<'_>, body: &mut Object<'_>) {
 }
 
 /// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
-fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>, warnings: &mut Warnings) {
+fn sampling(
+    conversation: &Conversation<'_>,
+    taken: bool,
+    body: &mut JsonObject<'_>,
+    warnings: &mut Warnings,
+) {
     let (temperature, top_p) = (conversation.temperature, conversation.top_p);
     if taken {
         let number = |name| conversation.body.get(name).unwrap_or("1");
@@ -215,7 +222,7 @@ fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>,
 }
 
 /// Writes the stop sequences. The API refuses blank ones.
-fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+fn stop(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
     if !kept.is_empty() {
         body.array("stop_sequences", kept, |out, stop| gw_wire::json::write_str(out, stop));
@@ -226,13 +233,13 @@ fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut W
 }
 
 /// Writes `user` as `metadata.user_id`. The API refuses values that look like an e-mail address or a telephone number.
-fn user(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+fn user(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
-    if user.chars().count() > LONGEST_USER || is_personal(user) {
+    if user.chars().count() > MAX_USER_ID_CHARS || is_personal(user) {
         warnings.push(Cow::Borrowed("parameter_dropped:user"));
         return;
     }
-    let mut metadata = Object::open(body.member("metadata"));
+    let mut metadata = JsonObject::open(body.member("metadata"));
     metadata.text("user_id", user);
     metadata.close();
 }
@@ -245,10 +252,10 @@ fn is_personal(user: &str) -> bool {
     address || telephone
 }
 
-fn reading(form: Form<'_>) -> Reading {
+fn reading(form: AnswerFormat<'_>) -> Reading {
     match form {
-        Form::Free | Form::Schema(_) => Reading::default(),
-        Form::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
-        Form::Words(_) => Reading { fenced: true, ..Reading::default() },
+        AnswerFormat::Free | AnswerFormat::Schema(_) => Reading::default(),
+        AnswerFormat::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
+        AnswerFormat::Words(_) => Reading { fenced: true, ..Reading::default() },
     }
 }

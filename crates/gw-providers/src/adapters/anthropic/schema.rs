@@ -9,17 +9,17 @@ use std::borrow::Cow;
 
 use gw_wire::json::{Kind, Node, Tree, View};
 
-use super::object::Object;
+use super::object::JsonObject;
 
 /// String formats that the API enforces.
-const FORMATS: [&str; 10] =
+const ENFORCED_FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
 /// Keywords that are copied unchanged.
-const KEPT: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
+const COPIED_KEYWORDS: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
 
 /// Limits that move into the description.
-const TOLD: [&str; 13] = [
+const DESCRIBED_LIMITS: [&str; 13] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -36,20 +36,20 @@ const TOLD: [&str; 13] = [
 ];
 
 /// Keywords that do not change which values are valid.
-const NOTES: [&str; 8] =
+const ANNOTATION_KEYWORDS: [&str; 8] =
     ["$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "example"];
 
 /// Translates a schema for structured outputs; None if it has no equivalent.
-pub(in crate::adapters) fn closed(schema: View<'_>) -> Option<String> {
-    rewritten(schema).map(|(text, _)| text)
+pub(in crate::adapters) fn translate(schema: View<'_>) -> Option<String> {
+    rewrite(schema).map(|(text, _)| text)
 }
 
 /// Whether the API can enforce the schema without any change.
 pub(super) fn is_enforceable(schema: View<'_>) -> bool {
-    rewritten(schema).is_some_and(|(_, changed)| !changed)
+    rewrite(schema).is_some_and(|(_, is_changed)| !is_changed)
 }
 
-fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
+fn rewrite(schema: View<'_>) -> Option<(String, bool)> {
     let tree = Tree::new(schema);
     let root = tree.root();
     let [kind, reference] = root.pick(["type", "$ref"]);
@@ -60,16 +60,16 @@ fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
     let mut out = Vec::with_capacity(schema.text().len() + 64);
     let mut rewriter = Rewriter::default();
     rewriter.schema(root, &mut out)?;
-    Some((String::from_utf8(out).ok()?, rewriter.changed))
+    Some((String::from_utf8(out).ok()?, rewriter.is_changed))
 }
 
 /// The limits of one schema that move into its description: keyword and value.
-type Told<'a> = Vec<(Cow<'a, str>, &'a str)>;
+type DescribedLimits<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 #[derive(Default)]
 struct Rewriter {
     /// The translated schema allows other values than the client's.
-    changed: bool,
+    is_changed: bool,
 }
 
 impl Rewriter {
@@ -78,10 +78,10 @@ impl Rewriter {
         if schema.kind() != Kind::Object {
             return None;
         }
-        let mut object = Object::open(out);
-        let mut told = Vec::new();
+        let mut object = JsonObject::open(out);
+        let mut limits = Vec::new();
         for (name, value) in schema.members() {
-            self.keyword(name.string()?, value, &mut object, &mut told)?;
+            self.keyword(name.string()?, value, &mut object, &mut limits)?;
         }
         let [kind, properties, more, description] =
             schema.pick(["type", "properties", "additionalProperties", "description"]);
@@ -92,11 +92,11 @@ impl Rewriter {
             if closed == Some(false) || !properties && closed.is_none() {
                 return None;
             }
-            self.changed |= closed.is_none();
+            self.is_changed |= closed.is_none();
             object.raw("additionalProperties", "false");
         }
-        self.changed |= !told.is_empty();
-        describe(&mut object, description.and_then(Node::string), &told);
+        self.is_changed |= !limits.is_empty();
+        describe(&mut object, description.and_then(Node::string), &limits);
         object.close();
         Some(())
     }
@@ -105,15 +105,15 @@ impl Rewriter {
         &mut self,
         name: Cow<'a, str>,
         value: Node<'_, 'a>,
-        object: &mut Object<'_>,
-        told: &mut Told<'a>,
+        object: &mut JsonObject<'_>,
+        limits: &mut DescribedLimits<'a>,
     ) -> Option<()> {
         let is = |fits: &dyn Fn(&str) -> bool| value.string().is_some_and(|text| fits(&text));
         match &*name {
             // `schema` writes these at the end.
             "description" | "additionalProperties" => {}
             "properties" | "$defs" | "definitions" => {
-                let mut inner = Object::open(object.member(&name));
+                let mut inner = JsonObject::open(object.member(&name));
                 for (name, schema) in value.members() {
                     self.schema(schema, inner.member(&name.string()?))?;
                 }
@@ -132,22 +132,24 @@ impl Rewriter {
             "anyOf" | "allOf" => self.list(&name, value, object)?,
             "oneOf" => {
                 // `anyOf` does not enforce that exactly one alternative is valid.
-                self.changed = true;
+                self.is_changed = true;
                 self.list("anyOf", value, object)?;
             }
-            "format" if is(&|format| FORMATS.contains(&format)) => object.raw("format", value.text()),
+            "format" if is(&|format| ENFORCED_FORMATS.contains(&format)) => {
+                object.raw("format", value.text())
+            }
             "pattern" if is(&is_plain) => object.raw("pattern", value.text()),
             "minItems" if matches!(value.text(), "0" | "1") => object.raw("minItems", value.text()),
-            "format" | "pattern" => told.push((name, value.text())),
-            known if TOLD.contains(&known) => told.push((name, value.text())),
-            known if KEPT.contains(&known) => object.raw(known, value.text()),
-            known if NOTES.contains(&known) || known.starts_with("x-") => {}
+            "format" | "pattern" => limits.push((name, value.text())),
+            known if DESCRIBED_LIMITS.contains(&known) => limits.push((name, value.text())),
+            known if COPIED_KEYWORDS.contains(&known) => object.raw(known, value.text()),
+            known if ANNOTATION_KEYWORDS.contains(&known) || known.starts_with("x-") => {}
             _ => return None,
         }
         Some(())
     }
 
-    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut Object<'_>) -> Option<()> {
+    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut JsonObject<'_>) -> Option<()> {
         let mut whole = Some(());
         object.array(name, schemas.elements(), |out, schema| {
             whole = whole.and_then(|()| self.schema(schema, out));
@@ -156,12 +158,12 @@ impl Rewriter {
     }
 }
 
-fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &Told<'_>) {
+fn describe(object: &mut JsonObject<'_>, description: Option<Cow<'_, str>>, limits: &DescribedLimits<'_>) {
     let mut text = description.unwrap_or_default().into_owned();
-    if !told.is_empty() {
-        let limits: Vec<String> = told.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    if !limits.is_empty() {
+        let texts: Vec<String> = limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         text.push_str(if text.is_empty() { "{" } else { "\n\n{" });
-        text.push_str(&limits.join(", "));
+        text.push_str(&texts.join(", "));
         text.push('}');
     }
     if !text.is_empty() {
@@ -194,7 +196,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn closed(schema: &str) -> Option<String> {
-        super::closed(View::new(schema))
+        super::translate(View::new(schema))
     }
 
     #[test]

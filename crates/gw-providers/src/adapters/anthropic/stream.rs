@@ -9,10 +9,10 @@ use gw_wire::reply::Finish;
 use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
-use super::blocks::Blocks;
+use super::blocks::OpenBlocks;
 use super::response;
-use super::usage::Counts;
-use super::wire::{self, Details, FAILED, Text, finish};
+use super::usage::AnthropicUsage;
+use super::wire::{self, FAILED, StopDetails, Text, finish};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
@@ -24,15 +24,15 @@ pub(super) const CHOICE: u32 = 0;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(in crate::adapters) struct Stream {
+pub(in crate::adapters) struct AnthropicStream {
     sse: SseDecoder,
-    body: Body,
-    state: State,
+    body: AnthropicStreamBody,
+    state: AnthropicStreamState,
 }
 
 /// The format of the body.
 #[derive(Debug, Default)]
-enum Body {
+enum AnthropicStreamBody {
     /// Only white space has arrived.
     #[default]
     Unknown,
@@ -42,31 +42,31 @@ enum Body {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    blocks: Blocks,
-    counts: Counts,
+struct AnthropicStreamState {
+    blocks: OpenBlocks,
+    counts: AnthropicUsage,
     /// An event or an error has arrived.
-    begun: bool,
+    has_begun: bool,
     /// The finish reason was emitted.
-    finished: bool,
+    is_finished: bool,
     /// The end or an error was emitted; the rest of the stream is ignored.
-    over: bool,
+    is_over: bool,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for AnthropicStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
+        if self.state.is_over {
             return;
         }
-        if matches!(self.body, Body::Unknown) {
+        if matches!(self.body, AnthropicStreamBody::Unknown) {
             self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Document(Vec::new()),
-                Some(_) => Body::Events,
+                None => AnthropicStreamBody::Unknown,
+                Some(b'{' | b'[') => AnthropicStreamBody::Document(Vec::new()),
+                Some(_) => AnthropicStreamBody::Events,
             };
         }
         let Self { sse, state, body } = self;
-        if let Body::Document(document) = body {
+        if let AnthropicStreamBody::Document(document) = body {
             hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
                 document.clear();
@@ -82,78 +82,85 @@ impl StreamDecoder for Stream {
     fn eof(&mut self, sink: Sink<'_>) {
         let Self { sse, state, body } = self;
         match body {
-            Body::Document(document) if !state.over => state.document(document, sink),
-            Body::Document(_) => {}
-            Body::Unknown | Body::Events => sse.eof(&mut |event| state.event(event, true, sink)),
+            AnthropicStreamBody::Document(document) if !state.is_over => state.document(document, sink),
+            AnthropicStreamBody::Document(_) => {}
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
+                sse.eof(&mut |event| state.event(event, true, sink))
+            }
         }
-        if !state.begun {
+        if !state.has_begun {
             state.fail(invalid("the body is not an event stream"), sink);
         }
     }
 
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Document(document) => document.capacity(),
-            Body::Unknown | Body::Events => self.sse.held_bytes(),
+            AnthropicStreamBody::Document(document) => document.capacity(),
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => self.sse.held_bytes(),
         };
         body.saturating_add(self.state.blocks.held_bytes())
     }
 
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         match &self.body {
-            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
-            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
+            AnthropicStreamBody::Document(document) => chunk.map_or(document.len(), |_| 0),
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
+                work_by_lines(self.sse.pending_bytes(), chunk)
+            }
         }
     }
 }
 
-impl State {
+impl AnthropicStreamState {
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.has_begun = true;
             sink(Event::Error(failure));
         }
     }
 
     /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, last: bool, sink: Sink<'_>) {
+    fn event(&mut self, event: SseEvent<'_>, is_last: bool, sink: Sink<'_>) {
         let data = event.data.trim_ascii();
-        if self.over || data.is_empty() {
+        if self.is_over || data.is_empty() {
             return;
         }
-        self.begun = true;
-        match serde_json::from_slice::<wire::Event<'_>>(data) {
-            Ok(said) => self.said(said, event.name, data, sink),
+        self.has_begun = true;
+        match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
+            Ok(message_event) => self.handle(message_event, event.name, data, sink),
             Err(_) if event.name == b"error" => {
                 let words = String::from_utf8_lossy(data).into_owned();
                 self.fail(reported(&Value::String(words), FailureKind::StreamBroken), sink);
             }
             // The answer was complete before this event.
-            Err(_) if last && self.finished => {}
-            Err(_) if last => {
+            Err(_) if is_last && self.is_finished => {}
+            Err(_) if is_last => {
                 self.fail(broken("The upstream's stream ended in the middle of an event."), sink)
             }
             Err(fault) => self.fail(invalid_json(&fault), sink),
         }
     }
 
-    fn said(&mut self, said: wire::Event<'_>, name: &[u8], data: &[u8], sink: Sink<'_>) {
-        let index = said.index.unwrap_or_default();
-        match Text::of(&said.kind) {
-            "message_start" => self.start(said.message.unwrap_or_default(), sink),
+    fn handle(&mut self, message_event: wire::AnthropicEvent<'_>, name: &[u8], data: &[u8], sink: Sink<'_>) {
+        let index = message_event.index.unwrap_or_default();
+        match Text::of(&message_event.kind) {
+            "message_start" => self.start(message_event.message.unwrap_or_default(), sink),
             "content_block_start" => {
-                let opened = self.blocks.start(index, said.content_block.unwrap_or_default(), sink);
+                let opened = self.blocks.start(index, message_event.content_block.unwrap_or_default(), sink);
                 opened.unwrap_or_else(|failure| self.fail(failure, sink));
             }
-            "content_block_delta" => self.blocks.delta(index, said.delta.unwrap_or_default(), sink),
+            "content_block_delta" => self.blocks.delta(index, message_event.delta.unwrap_or_default(), sink),
             "content_block_stop" => self.blocks.stop(index, sink),
-            "message_delta" => self.message_delta(said, sink),
+            "message_delta" => self.message_delta(message_event, sink),
             "message_stop" => {
-                self.over = true;
+                self.is_over = true;
                 sink(Event::End);
             }
             "ping" => {}
-            _ if said.error.is_some() || Text::of(&said.kind) == "error" || name == b"error" => {
+            _ if message_event.error.is_some()
+                || Text::of(&message_event.kind) == "error"
+                || name == b"error" =>
+            {
                 let error = serde_json::from_slice(data).unwrap_or(Value::Null);
                 self.fail(reported(&error, FailureKind::StreamBroken), sink);
             }
@@ -162,7 +169,7 @@ impl State {
         }
     }
 
-    fn start(&mut self, message: wire::Message<'_>, sink: Sink<'_>) {
+    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: Sink<'_>) {
         if let Some(model) = message.model.map(|model| model.0).filter(|model| !model.is_empty()) {
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
@@ -175,28 +182,28 @@ impl State {
         }
     }
 
-    fn message_delta(&mut self, said: wire::Event<'_>, sink: Sink<'_>) {
-        if let Some(usage) = said.usage {
+    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: Sink<'_>) {
+        if let Some(usage) = message_event.usage {
             self.counts.take(usage);
         }
-        let delta = said.delta.unwrap_or_default();
-        let (stop_reason, refusal) = (delta.stop_reason, Details::explanation(delta.stop_details));
+        let delta = message_event.delta.unwrap_or_default();
+        let (stop_reason, refusal) = (delta.stop_reason, StopDetails::explanation(delta.stop_details));
         if let Some(reason) = stop_reason.filter(|reason| !reason.0.is_empty())
-            && !std::mem::replace(&mut self.finished, true)
+            && !std::mem::replace(&mut self.is_finished, true)
         {
             if reason.0 == FAILED {
                 return self.fail(gave_up(FAILED), sink);
             }
             self.blocks.close(sink);
-            self.blocks.tell_order(sink);
-            self.blocks.tell_sources(sink);
+            self.blocks.emit_order(sink);
+            self.blocks.emit_citations(sink);
             if let Some(text) = refusal {
                 sink(Event::Refusal { choice: CHOICE, text });
             }
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
             sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });
         }
-        if said.usage.is_some()
+        if message_event.usage.is_some()
             && let Some(usage) = self.counts.usage()
         {
             sink(Event::Usage(usage));
@@ -209,8 +216,8 @@ impl State {
             Ok(reply) => reply,
             Err(failure) => return self.fail(failure, sink),
         };
-        self.begun = true;
-        self.over = true;
+        self.has_begun = true;
+        self.is_over = true;
         sink(Event::Start { model: reply.model, fingerprint: None });
         for choice in reply.choices {
             let reason = choice.finish.unwrap_or(Finish::Stop);
@@ -239,7 +246,7 @@ impl State {
     }
 }
 
-impl Blocks {
+impl OpenBlocks {
     /// Closes the blocks that are still open when the answer ends.
     fn close(&mut self, sink: Sink<'_>) {
         while let Some(index) = self.first_open() {

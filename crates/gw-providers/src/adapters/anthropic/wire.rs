@@ -21,13 +21,13 @@ macro_rules! object {
 
 object! {
     /// `Message`: a complete response, or the content of the first event of a stream.
-    Message {
+    AnthropicMessage {
         #[serde(rename = "type")]
         kind: Text<'a>,
         model: Text<'a>,
-        content: Vec<Block<'a>>,
+        content: Vec<AnthropicBlock<'a>>,
         stop_reason: Text<'a>,
-        stop_details: Details<'a>,
+        stop_details: StopDetails<'a>,
         usage: &'a RawValue,
         error: &'a RawValue,
     }
@@ -35,7 +35,7 @@ object! {
 
 object! {
     /// The reason of a refusal (anthropic-sdk-python `RefusalStopDetails`, November 2026).
-    Details {
+    StopDetails {
         explanation: Text<'a>,
     }
 }
@@ -43,7 +43,7 @@ object! {
 object! {
     /// A citation: a web page, a search result or a document of the request ("Citations" and "Web search tool" at
     /// platform.claude.com, November 2026). The results of a web search have equal members.
-    Citation {
+    AnthropicCitation {
         url: Text<'a>,
         title: Text<'a>,
         cited_text: Text<'a>,
@@ -54,7 +54,7 @@ object! {
     }
 }
 
-impl<'a> Citation<'a> {
+impl<'a> AnthropicCitation<'a> {
     fn source(self) -> Source<'a> {
         let text = |text: Option<Text<'a>>| text.map(|text| text.0).unwrap_or_default();
         Source {
@@ -69,19 +69,19 @@ impl<'a> Citation<'a> {
 /// Reads the citations of a text, or the results of a web search. Unreadable lists count as empty: they never fail an
 /// answer.
 pub(super) fn sources(list: Option<&RawValue>) -> Vec<Source<'_>> {
-    let list: Vec<Citation<'_>> =
+    let list: Vec<AnthropicCitation<'_>> =
         list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
-    list.into_iter().map(Citation::source).collect()
+    list.into_iter().map(AnthropicCitation::source).collect()
 }
 
 /// Reads one citation.
 pub(super) fn source(citation: Option<&RawValue>) -> Option<Source<'_>> {
-    serde_json::from_str::<Citation<'_>>(citation?.get()).ok().map(Citation::source)
+    serde_json::from_str::<AnthropicCitation<'_>>(citation?.get()).ok().map(AnthropicCitation::source)
 }
 
 object! {
     /// `ContentBlock`.
-    Block {
+    AnthropicBlock {
         #[serde(rename = "type")]
         kind: Text<'a>,
         text: Text<'a>,
@@ -100,16 +100,16 @@ object! {
 /// An event of a stream, with the members of every type of event.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Event<'a> {
+pub(super) struct AnthropicEvent<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Text<'a>>,
     pub(super) index: Option<u32>,
     #[serde(borrow)]
-    pub(super) message: Option<Message<'a>>,
+    pub(super) message: Option<AnthropicMessage<'a>>,
     #[serde(borrow)]
-    pub(super) content_block: Option<Block<'a>>,
+    pub(super) content_block: Option<AnthropicBlock<'a>>,
     #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Option<AnthropicDelta<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -118,7 +118,7 @@ pub(super) struct Event<'a> {
 
 object! {
     /// The addition of an event to a block or to the message.
-    Delta {
+    AnthropicDelta {
         #[serde(rename = "type")]
         kind: Text<'a>,
         text: Text<'a>,
@@ -127,11 +127,11 @@ object! {
         partial_json: Text<'a>,
         citation: &'a RawValue,
         stop_reason: Text<'a>,
-        stop_details: Details<'a>,
+        stop_details: StopDetails<'a>,
     }
 }
 
-impl<'a> Details<'a> {
+impl<'a> StopDetails<'a> {
     /// Returns the explanation if it is not empty.
     pub(super) fn explanation(details: Option<Self>) -> Option<Cow<'a, str>> {
         details?.explanation.map(|text| text.0).filter(|text| !text.is_empty())

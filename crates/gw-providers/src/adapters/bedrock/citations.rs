@@ -12,21 +12,21 @@ use crate::adapters::text::{Text, filled};
 /// `Citation`, or `CitationsDelta`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Citation<'a> {
+struct BedrockCitation<'a> {
     #[serde(borrow)]
     title: Option<Text<'a>>,
     /// A URL, or the provider's name of the source.
     #[serde(borrow)]
     source: Option<Text<'a>>,
     #[serde(borrow)]
-    source_content: Option<Vec<Quoted<'a>>>,
+    source_content: Option<Vec<CitationSourceContent<'a>>>,
     #[serde(borrow)]
-    location: Option<Location<'a>>,
+    location: Option<CitationLocation<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Quoted<'a> {
+struct CitationSourceContent<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
 }
@@ -34,14 +34,14 @@ struct Quoted<'a> {
 /// `CitationLocation`. Only the location on the web has a URL.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Location<'a> {
+struct CitationLocation<'a> {
     #[serde(borrow)]
-    web: Option<Web<'a>>,
+    web: Option<WebLocation<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Web<'a> {
+struct WebLocation<'a> {
     #[serde(borrow)]
     url: Option<Text<'a>>,
 }
@@ -49,7 +49,7 @@ struct Web<'a> {
 /// Adds the citations of the characters from `start` to `end`. Unreadable citations are skipped: they never fail an
 /// answer.
 pub(super) fn cite(citations: &RawValue, start: u64, end: u64, annotations: &mut Annotations) {
-    let list: Vec<Citation<'_>> = serde_json::from_str(citations.get()).unwrap_or_default();
+    let list: Vec<BedrockCitation<'_>> = serde_json::from_str(citations.get()).unwrap_or_default();
     list.into_iter().for_each(|citation| annotations.add(&source(citation), start, end));
 }
 
@@ -60,7 +60,7 @@ pub(super) fn cite_one(citation: &RawValue, start: u64, end: u64, annotations: &
     }
 }
 
-fn source(citation: Citation<'_>) -> Source<'_> {
+fn source(citation: BedrockCitation<'_>) -> Source<'_> {
     let web = citation.location.and_then(|location| filled(location.web?.url));
     let (address, id) = match filled(citation.source) {
         Some(source) if source.starts_with("https://") || source.starts_with("http://") => {

@@ -13,10 +13,10 @@ use aws_credential_types::Credentials;
 use parking_lot::Mutex;
 
 /// How long credentials from the file are used before the file is read again.
-const FRESH: Duration = Duration::from_secs(60);
+const MAX_FILE_AGE: Duration = Duration::from_secs(60);
 
 /// The largest credentials file that is read.
-const LARGEST_FILE: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 const VARIABLES: [&str; 9] = [
     "AWS_ACCESS_KEY_ID",
@@ -31,9 +31,9 @@ const VARIABLES: [&str; 9] = [
 ];
 
 /// The environment variables that the adapter uses. The type has no `Debug`, so their values reach no log.
-pub(super) struct Environment(HashMap<&'static str, String>);
+pub(super) struct AwsEnvironment(HashMap<&'static str, String>);
 
-impl Environment {
+impl AwsEnvironment {
     /// Reads the environment of this process.
     pub(super) fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
@@ -51,12 +51,12 @@ impl Environment {
 }
 
 /// A source of credentials.
-pub(super) enum Source {
+pub(super) enum AwsCredentialSource {
     Environment(Credentials),
     File { path: PathBuf, profile: String, read: Mutex<(Credentials, Instant)> },
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for AwsCredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Environment(_) => "Environment",
@@ -65,12 +65,12 @@ impl fmt::Debug for Source {
     }
 }
 
-impl Source {
+impl AwsCredentialSource {
     /// Finds the first source that has credentials. A profile from the settings goes before the environment variables.
     ///
     /// # Errors
     /// A message for the operator when no source has credentials.
-    pub(super) fn find(environment: &Environment, profile: Option<&str>) -> Result<Self, String> {
+    pub(super) fn find(environment: &AwsEnvironment, profile: Option<&str>) -> Result<Self, String> {
         let key = environment.get("AWS_ACCESS_KEY_ID").zip(environment.get("AWS_SECRET_ACCESS_KEY"));
         if let Some((id, secret)) = key.filter(|_| profile.is_none()) {
             let token = environment.get("AWS_SESSION_TOKEN");
@@ -88,7 +88,7 @@ impl Source {
             )
         };
         let path = path.ok_or_else(none)?;
-        let text = small_file(&path).ok_or_else(none)?;
+        let text = read_small_file(&path).ok_or_else(none)?;
         let first = of_profile(&text, &profile).ok_or_else(none)?;
         Ok(Self::File { path, read: Mutex::new((first, Instant::now())), profile })
     }
@@ -97,11 +97,11 @@ impl Source {
     pub(super) async fn credentials(&self) -> Credentials {
         let Self::File { path, profile, read } = self else { return self.known() };
         let (known, at) = read.lock().clone();
-        if at.elapsed() < FRESH {
+        if at.elapsed() < MAX_FILE_AGE {
             return known;
         }
         let path = path.clone();
-        let text = tokio::task::spawn_blocking(move || small_file(&path)).await.ok().flatten();
+        let text = tokio::task::spawn_blocking(move || read_small_file(&path)).await.ok().flatten();
         // The file may be unreadable for a moment while another program writes it; the known credentials stay in use.
         let now = text.and_then(|text| of_profile(&text, profile)).unwrap_or(known);
         *read.lock() = (now.clone(), Instant::now());
@@ -127,14 +127,14 @@ fn credentials(id: &str, secret: &str, token: Option<&str>) -> Credentials {
     )
 }
 
-fn small_file(path: &Path) -> Option<String> {
+fn read_small_file(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= LARGEST_FILE).then(|| std::fs::read_to_string(path).ok())?
+    (metadata.is_file() && metadata.len() <= MAX_FILE_BYTES).then(|| std::fs::read_to_string(path).ok())?
 }
 
 /// Returns the keys of one profile in the file's text.
 fn of_profile(text: &str, profile: &str) -> Option<Credentials> {
-    let mut inside = false;
+    let mut is_inside = false;
     let (mut id, mut secret, mut token) = (None, None, None);
     for line in text.lines() {
         // Indented lines continue values of keys that do not matter here.
@@ -142,8 +142,8 @@ fn of_profile(text: &str, profile: &str) -> Option<Credentials> {
             continue;
         }
         if let Some(name) = line.trim_end().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            inside = name.trim() == profile;
-        } else if let Some((name, value)) = line.split_once('=').filter(|_| inside) {
+            is_inside = name.trim() == profile;
+        } else if let Some((name, value)) = line.split_once('=').filter(|_| is_inside) {
             let value = Some(value.trim()).filter(|value| !value.is_empty());
             match name.trim().to_ascii_lowercase().as_str() {
                 "aws_access_key_id" => id = value,

@@ -16,11 +16,11 @@ use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::native::unsupported;
 
 /// The most texts of one call.
-const MOST_OF_TITAN: usize = 1;
-const MOST_OF_COHERE: usize = 96;
+const MAX_TITAN_TEXTS: usize = 1;
+const MAX_COHERE_TEXTS: usize = 96;
 
 /// The `input_type` for Cohere's models when the client gives none: documents that are searched later.
-const INPUT_TYPE: &str = "search_document";
+const DEFAULT_INPUT_TYPE: &str = "search_document";
 
 /// Encodes the call.
 pub(super) fn encode(
@@ -45,7 +45,7 @@ pub(super) fn encode(
 /// The request body of Titan models.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Titan<'t> {
+struct TitanEmbedRequest<'t> {
     input_text: &'t str,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<u32>,
@@ -53,7 +53,7 @@ struct Titan<'t> {
 
 /// The request body of Cohere models.
 #[derive(Serialize)]
-struct Cohere<'t> {
+struct CohereEmbedRequest<'t> {
     texts: &'t [Cow<'t, str>],
     input_type: &'t str,
     embedding_types: [&'static str; 1],
@@ -61,28 +61,28 @@ struct Cohere<'t> {
     output_dimension: Option<u32>,
 }
 
-fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, second: bool) -> Result<Vec<u8>, Failure> {
-    let [input_text] = texts else { return Err(too_many(MOST_OF_TITAN)) };
-    if dimensions.is_some() && !second {
+fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, is_second: bool) -> Result<Vec<u8>, Failure> {
+    let [input_text] = texts else { return Err(too_many(MAX_TITAN_TEXTS)) };
+    if dimensions.is_some() && !is_second {
         return Err(no_dimensions());
     }
-    written(&Titan { input_text, dimensions })
+    written(&TitanEmbedRequest { input_text, dimensions })
 }
 
 fn cohere(
     texts: &[Cow<'_, str>],
     input_type: Option<&str>,
     output_dimension: Option<u32>,
-    fourth: bool,
+    is_fourth: bool,
 ) -> Result<Vec<u8>, Failure> {
-    if texts.len() > MOST_OF_COHERE {
-        return Err(too_many(MOST_OF_COHERE));
+    if texts.len() > MAX_COHERE_TEXTS {
+        return Err(too_many(MAX_COHERE_TEXTS));
     }
-    if output_dimension.is_some() && !fourth {
+    if output_dimension.is_some() && !is_fourth {
         return Err(no_dimensions());
     }
-    let input_type = input_type.unwrap_or(INPUT_TYPE);
-    written(&Cohere { texts, input_type, embedding_types: ["float"], output_dimension })
+    let input_type = input_type.unwrap_or(DEFAULT_INPUT_TYPE);
+    written(&CohereEmbedRequest { texts, input_type, embedding_types: ["float"], output_dimension })
 }
 
 fn too_many(most: usize) -> Failure {
@@ -98,7 +98,7 @@ fn no_dimensions() -> Failure {
 /// The response. Titan's has `embedding`; Cohere's has `embeddings`, a list or lists by type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct BedrockEmbeddings<'a> {
     #[serde(borrow)]
     embedding: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -108,7 +108,7 @@ struct Answer<'a> {
 }
 
 #[derive(Deserialize)]
-struct ByType<'a> {
+struct BedrockVectorsByType<'a> {
     #[serde(borrow)]
     float: Option<Vec<&'a RawValue>>,
 }
@@ -118,14 +118,14 @@ fn list(raw: &RawValue) -> Result<Vec<&RawValue>, Failure> {
     let list = if text.starts_with('[') {
         serde_json::from_str(text)
     } else {
-        serde_json::from_str::<ByType<'_>>(text).map(|types| types.float.unwrap_or_default())
+        serde_json::from_str::<BedrockVectorsByType<'_>>(text).map(|types| types.float.unwrap_or_default())
     };
     list.map_err(|fault| invalid_json(&fault))
 }
 
 /// Decodes the response and checks that it holds `expected` vectors of equal length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let answer: BedrockEmbeddings<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let raws = match (answer.embedding, answer.embeddings) {
         (Some(vector), _) => vec![vector],
         (None, Some(vectors)) => list(vectors)?,

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use crate::adapters::failure::{self, broken};
 
 /// The largest body that is searched for the error's name.
-const LARGEST_BODY: usize = 256 << 10;
+const MAX_ERROR_BODY_BYTES: usize = 256 << 10;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Body {
+struct BedrockErrorBody {
     #[serde(rename = "__type")]
     kind: Option<String>,
     #[serde(alias = "Message")]
@@ -23,20 +23,20 @@ struct Body {
 /// Classifies a non-2xx response.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let named = headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
-    let said = read(body);
+    let error_body = read(body);
     // The error's name decides over the status: an exhausted quota comes with status 400.
-    let meant = named.or(said.kind.as_deref()).and_then(meaning).unwrap_or(status);
-    let failure = failure::classify(meant, headers, body);
-    refine(failure, said.message.as_deref()).with_status(status)
+    let status_meant = named.or(error_body.kind.as_deref()).and_then(status_of).unwrap_or(status);
+    let failure = failure::classify(status_meant, headers, body);
+    refine(failure, error_body.message.as_deref()).with_status(status)
 }
 
 /// Classifies an exception or error inside a stream.
 pub(super) fn in_stream(name: &str, payload: &[u8]) -> Failure {
-    let Some(meant) = meaning(name) else {
+    let Some(status_meant) = status_of(name) else {
         return broken("The upstream provider reported an error in its stream.");
     };
     let mut failure =
-        refine(failure::classify(meant, &HeaderMap::new(), payload), read(payload).message.as_deref());
+        refine(failure::classify(status_meant, &HeaderMap::new(), payload), read(payload).message.as_deref());
     let plain = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if failure.detail.is_none() && plain {
         failure.detail = Some(name.to_owned());
@@ -44,16 +44,16 @@ pub(super) fn in_stream(name: &str, payload: &[u8]) -> Failure {
     failure
 }
 
-fn read(body: &[u8]) -> Body {
-    if body.len() > LARGEST_BODY {
-        return Body::default();
+fn read(body: &[u8]) -> BedrockErrorBody {
+    if body.len() > MAX_ERROR_BODY_BYTES {
+        return BedrockErrorBody::default();
     }
     serde_json::from_slice(body).unwrap_or_default()
 }
 
 /// Returns the HTTP status that corresponds to an error name. The name may have a namespace before it and a URL after
 /// it (`com.amazon.coral.service#UnknownOperationException`, `ValidationException:http://…`).
-fn meaning(name: &str) -> Option<u16> {
+fn status_of(name: &str) -> Option<u16> {
     let name = name.split(':').next().unwrap_or_default();
     let name = name.rsplit('#').next().unwrap_or_default().trim().to_ascii_lowercase();
     let name = name.strip_suffix("exception").unwrap_or(&name);

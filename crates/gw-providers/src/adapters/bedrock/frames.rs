@@ -8,33 +8,33 @@ use aws_smithy_types::event_stream::Message;
 use bytes::BytesMut;
 
 /// The largest frame. AWS refuses larger ones, too.
-pub(super) const LARGEST: usize = 16 << 20;
+pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
 /// The smallest frame: two lengths and two checksums.
-const SMALLEST: usize = 16;
+const MIN_FRAME_BYTES: usize = 16;
 
 /// The initial size of the buffer; a frame with a few words of text fits.
-const BEGIN: usize = 4 << 10;
+const INITIAL_BUFFER_BYTES: usize = 4 << 10;
 
 /// The buffer's capacity that is kept from one frame to the next.
-const KEPT: usize = 64 << 10;
+const MAX_KEPT_BUFFER_BYTES: usize = 64 << 10;
 
 /// The bytes of incomplete frames.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameBuffer {
     buffer: BytesMut,
 }
 
-impl Frames {
+impl FrameBuffer {
     /// Appends a chunk.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.buffer.capacity() == 0 {
-            self.buffer.reserve(BEGIN);
+            self.buffer.reserve(INITIAL_BUFFER_BYTES);
         }
         let (room, needed) = (self.buffer.capacity(), self.buffer.len() + bytes.len());
-        if needed > room && needed > KEPT {
+        if needed > room && needed > MAX_KEPT_BUFFER_BYTES {
             // The capacity doubles, up to the largest frame.
-            let mut larger = BytesMut::with_capacity(needed.max(room.saturating_mul(2).min(LARGEST)));
+            let mut larger = BytesMut::with_capacity(needed.max(room.saturating_mul(2).min(MAX_FRAME_BYTES)));
             larger.extend_from_slice(&self.buffer);
             self.buffer = larger;
         }
@@ -50,17 +50,17 @@ impl Frames {
             return Ok(None);
         };
         let length = length as usize;
-        if length > LARGEST {
+        if length > MAX_FRAME_BYTES {
             return Err("a frame of the stream is larger than 16 MiB, or there are none");
         }
-        if length < SMALLEST {
+        if length < MIN_FRAME_BYTES {
             return Err("a frame of the stream is shorter than its own head");
         }
         if self.buffer.len() < length {
             return Ok(None);
         }
         let frame = self.buffer.split_to(length).freeze();
-        if self.buffer.len() <= KEPT && self.buffer.capacity() > KEPT {
+        if self.buffer.len() <= MAX_KEPT_BUFFER_BYTES && self.buffer.capacity() > MAX_KEPT_BUFFER_BYTES {
             // A large frame's capacity is released before the small frames after it.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
@@ -82,7 +82,7 @@ impl Frames {
         let head = self.buffer.iter().chain(chunk).take(4);
         let length = head.fold(0, |length: usize, byte| (length << 8) | usize::from(*byte));
         let bytes = self.buffer.len().saturating_add(chunk.len());
-        if bytes >= length.max(SMALLEST) { bytes } else { 0 }
+        if bytes >= length.max(MIN_FRAME_BYTES) { bytes } else { 0 }
     }
 
     /// Whether no bytes of an incomplete frame are held.

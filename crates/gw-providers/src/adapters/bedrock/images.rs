@@ -16,21 +16,21 @@ use crate::media_sizes::made_image;
 
 /// `ImageBlock`, `ImageBlockStart` or `ImageBlockDelta`.
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct BedrockImage<'a> {
     #[serde(borrow)]
     format: Option<Text<'a>>,
     #[serde(borrow)]
-    source: Option<Source<'a>>,
+    source: Option<BedrockImageSource<'a>>,
 }
 
 /// `ImageSource`. Bytes in an S3 bucket are ignored, because clients cannot read them.
 #[derive(Deserialize)]
-struct Source<'a> {
+struct BedrockImageSource<'a> {
     #[serde(borrow)]
     bytes: Option<Text<'a>>,
 }
 
-impl<'a> Block<'a> {
+impl<'a> BedrockImage<'a> {
     /// Returns the bytes in base64, if the block holds some.
     pub(super) fn bytes(self) -> Option<Cow<'a, str>> {
         filled(self.source?.bytes)
@@ -55,30 +55,30 @@ fn image<'a>(format: Option<&str>, base64: Cow<'a, str>) -> Image<'a> {
 
 /// An image that arrives in pieces.
 #[derive(Debug)]
-pub(super) struct Coming {
+pub(super) struct PartialImage {
     format: Option<String>,
-    bytes: Bytes,
+    bytes: ImageBytes,
 }
 
 /// The bytes that have arrived.
 #[derive(Debug)]
-enum Bytes {
+enum ImageBytes {
     /// Base64 that the next piece can be appended to.
     Base64(String),
     /// Decoded bytes, used after a piece ended within a group of four characters.
     Decoded(Vec<u8>),
 }
 
-impl Coming {
+impl PartialImage {
     pub(super) fn new(format: Option<&str>) -> Self {
-        Self { format: format.map(str::to_owned), bytes: Bytes::Base64(String::new()) }
+        Self { format: format.map(str::to_owned), bytes: ImageBytes::Base64(String::new()) }
     }
 
     /// Returns the capacity that the image holds, in bytes.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         match &self.bytes {
-            Bytes::Base64(text) => text.capacity(),
-            Bytes::Decoded(bytes) => bytes.capacity(),
+            ImageBytes::Base64(text) => text.capacity(),
+            ImageBytes::Decoded(bytes) => bytes.capacity(),
         }
     }
 
@@ -87,36 +87,36 @@ impl Coming {
     /// # Errors
     /// The image is larger than 16 MiB, or the piece is not base64.
     pub(super) fn push(&mut self, piece: &str) -> Result<(), Failure> {
-        let came = match &self.bytes {
-            Bytes::Base64(text) => text.len(),
-            Bytes::Decoded(bytes) => bytes.len(),
+        let held_len = match &self.bytes {
+            ImageBytes::Base64(text) => text.len(),
+            ImageBytes::Decoded(bytes) => bytes.len(),
         };
-        if came.saturating_add(piece.len()) > EVENT_CAP {
+        if held_len.saturating_add(piece.len()) > EVENT_CAP {
             return Err(invalid("an image is larger than 16 MiB"));
         }
-        if let Bytes::Base64(text) = &mut self.bytes {
+        if let ImageBytes::Base64(text) = &mut self.bytes {
             if text.len() % 4 == 0 && !text.ends_with('=') {
-                let (room, needed) = (text.capacity(), came + piece.len());
+                let (room, needed) = (text.capacity(), held_len + piece.len());
                 if needed > room {
                     // The capacity doubles, up to the largest image.
-                    text.reserve_exact(needed.max(room.saturating_mul(2).min(EVENT_CAP)) - came);
+                    text.reserve_exact(needed.max(room.saturating_mul(2).min(EVENT_CAP)) - held_len);
                 }
                 text.push_str(piece);
                 return Ok(());
             }
-            self.bytes = Bytes::Decoded(decoded(text)?);
+            self.bytes = ImageBytes::Decoded(decoded(text)?);
         }
-        if let Bytes::Decoded(bytes) = &mut self.bytes {
+        if let ImageBytes::Decoded(bytes) = &mut self.bytes {
             bytes.extend_from_slice(&decoded(piece)?);
         }
         Ok(())
     }
 
     /// Returns the complete image; None if no bytes arrived.
-    pub(super) fn whole(self) -> Option<Image<'static>> {
+    pub(super) fn finish(self) -> Option<Image<'static>> {
         let base64 = match self.bytes {
-            Bytes::Base64(text) => text,
-            Bytes::Decoded(bytes) => STANDARD.encode(bytes),
+            ImageBytes::Base64(text) => text,
+            ImageBytes::Decoded(bytes) => STANDARD.encode(bytes),
         };
         (!base64.is_empty()).then(|| image(self.format.as_deref(), Cow::Owned(base64)))
     }
@@ -128,20 +128,20 @@ fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::Coming;
+    use super::PartialImage;
 
     #[test]
     fn pieces_are_joined_however_they_were_encoded() {
         for pieces in [&["AQIDBAUG"][..], &["AQID", "BAUG"], &["AQ==", "AgM=", "BAUG"], &["AQIDBA==", "BQY="]]
         {
-            let mut coming = Coming::new(Some("webp"));
-            pieces.iter().for_each(|piece| coming.push(piece).unwrap());
-            let image = coming.whole().unwrap();
+            let mut partial = PartialImage::new(Some("webp"));
+            pieces.iter().for_each(|piece| partial.push(piece).unwrap());
+            let image = partial.finish().unwrap();
             assert_eq!((&*image.media_type, &*image.base64), ("image/webp", "AQIDBAUG"), "{pieces:?}");
         }
-        assert!(Coming::new(None).whole().is_none());
-        assert!(Coming::new(None).push("AQ==").is_ok());
-        let mut broken = Coming::new(None);
+        assert!(PartialImage::new(None).finish().is_none());
+        assert!(PartialImage::new(None).push("AQ==").is_ok());
+        let mut broken = PartialImage::new(None);
         broken.push("AQ==").unwrap();
         assert!(broken.push("?").is_err());
     }

@@ -11,33 +11,33 @@ use gw_wire::json::View;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::blocks::Reasoning;
+use super::blocks::BedrockReasoning;
 use crate::adapter::Target;
-use crate::adapters::anthropic::thinking::{Circumstances, Plan};
+use crate::adapters::anthropic::thinking::{ThinkingContext, ThinkingPlan};
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
 /// The `format` of entries with signatures of these models.
 pub(super) const FORMAT: &str = "anthropic-claude-v1";
 
 /// The usual order of an answer's blocks, grouped by kind. An answer in this order needs no order entry.
-pub(super) const USUAL: &[(char, usize)] =
+pub(super) const USUAL_ORDER: &[(char, usize)] =
     &[('d', usize::MAX), ('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
 /// The token limit that Claude's thinking gets a share of when neither the client nor the catalogue sets one. Converse
 /// then lets a model generate as much as it can.
-const USUAL_LIMIT: u64 = 32_000;
+const DEFAULT_MAX_TOKENS: u64 = 32_000;
 
 /// The request members that turn reasoning on.
 #[derive(Debug, Default)]
-pub(super) struct Thinking {
+pub(super) struct BedrockThinking {
     /// `additionalModelRequestFields`.
     pub(super) fields: Option<Value>,
     /// The model refuses temperature and top_p.
-    pub(super) no_sampling: bool,
+    pub(super) is_sampling_refused: bool,
     /// The model refuses a token limit.
-    pub(super) no_limit: bool,
+    pub(super) is_limit_refused: bool,
     /// The conversation must end with a user message.
-    pub(super) closed: bool,
+    pub(super) ends_with_user: bool,
 }
 
 type Warnings = Vec<Cow<'static, str>>;
@@ -48,20 +48,20 @@ pub(super) fn thinking(
     turns: &[Turn<'_, '_>],
     rules: ModelRules,
     target: &Target<'_>,
-    forced: bool,
+    is_call_forced: bool,
     warnings: &mut Warnings,
-) -> Thinking {
+) -> BedrockThinking {
     let asked = conversation.reasoning_effort.as_deref();
     if rules.vendor() == "claude" {
         let most = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
-        let at = Circumstances {
-            max_tokens: most.unwrap_or(USUAL_LIMIT),
-            forced_tool: forced,
-            thoughts_missing: unsigned_calls(turns),
+        let at = ThinkingContext {
+            max_tokens: most.unwrap_or(DEFAULT_MAX_TOKENS),
+            is_tool_forced: is_call_forced,
+            has_unsigned_calls: has_unsigned_calls(turns),
         };
-        return of_claude(Plan::new(rules, asked, at, warnings), rules);
+        return of_claude(ThinkingPlan::new(rules, asked, at, warnings), rules);
     }
-    let Some(word) = asked else { return Thinking::default() };
+    let Some(word) = asked else { return BedrockThinking::default() };
     let wanted = Effort::read(word);
     let sent = wanted.filter(|wanted| *wanted != Effort::None).and_then(|wanted| rules.effort(wanted));
     let is_silent = matches!(rules.thinks, Thinks::Never | Thinks::WhenAsked);
@@ -69,7 +69,7 @@ pub(super) fn thinking(
         if !(wanted == Some(Effort::None) && is_silent) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
-        return Thinking::default();
+        return BedrockThinking::default();
     };
     if wanted != Some(sent) {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
@@ -82,26 +82,31 @@ pub(super) fn thinking(
         }
         EffortField::ReasoningEffort => json!({"reasoning_effort": level}),
     };
-    Thinking { fields: Some(fields), no_sampling: unbound, no_limit: unbound, closed: false }
+    BedrockThinking {
+        fields: Some(fields),
+        is_sampling_refused: unbound,
+        is_limit_refused: unbound,
+        ends_with_user: false,
+    }
 }
 
 /// The thinking members of Claude's own API.
-fn of_claude(plan: Plan, rules: ModelRules) -> Thinking {
+fn of_claude(plan: ThinkingPlan, rules: ModelRules) -> BedrockThinking {
     let mut fields = serde_json::Map::new();
     let thinking = plan.thinking.and_then(|thinking| serde_json::from_slice(&thinking.json()).ok());
     fields.extend(thinking.map(|thinking: Value| ("thinking".to_owned(), thinking)));
     fields.extend(plan.effort.map(|effort| ("output_config".to_owned(), json!({"effort": effort}))));
-    Thinking {
+    BedrockThinking {
         fields: (!fields.is_empty()).then_some(Value::Object(fields)),
-        no_sampling: plan.is_on(),
-        no_limit: false,
-        closed: plan.forbids_prefill(rules),
+        is_sampling_refused: plan.is_on(),
+        is_limit_refused: false,
+        ends_with_user: plan.forbids_prefill(rules),
     }
 }
 
 /// Whether the current turn has tool calls without signed reasoning. Claude refuses such a turn when thinking has a
 /// token budget.
-fn unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
+fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     let last = turns.iter().rev().find_map(|turn| match turn {
         Turn::Assistant(said) => Some(said),
         Turn::User(_) => None,
@@ -119,12 +124,12 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
 }
 
 /// Returns the signed reasoning that a client sent back, in its order.
-pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = Reasoning<'a>> {
+pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = BedrockReasoning<'a>> {
     details.iter().filter_map(|detail| signed(*detail))
 }
 
 /// Reads one entry with signed reasoning; None for any other entry.
-pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
+pub(super) fn signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
     let [format, kind, words, signature, data] =
         detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
     if format.is_some_and(|format| format != FORMAT) {
@@ -134,16 +139,16 @@ pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
         "reasoning.text" => {
             let signature = signature.filter(|signature| !signature.is_empty())?;
             let text = words.unwrap_or_default();
-            Some(Reasoning::ReasoningText { text, signature: Some(signature) })
+            Some(BedrockReasoning::ReasoningText { text, signature: Some(signature) })
         }
-        "reasoning.encrypted" => data.map(Reasoning::RedactedContent),
+        "reasoning.encrypted" => data.map(BedrockReasoning::RedactedContent),
         _ => None,
     }
 }
 
 /// One block of reasoning from the model.
 #[derive(Debug, Default)]
-pub(super) struct Block<'a> {
+pub(super) struct ReasoningBlock<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) signature: Cow<'a, str>,
     /// Encrypted reasoning, in base64.
@@ -152,9 +157,9 @@ pub(super) struct Block<'a> {
     pub(super) is_cut: bool,
 }
 
-impl Block<'_> {
+impl ReasoningBlock<'_> {
     /// Returns the bytes that the block holds.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.text.len() + self.signature.len() + self.redacted.len()
     }
 

@@ -16,9 +16,9 @@ use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct ConverseResponse<'a> {
     #[serde(borrow)]
-    output: Option<Output<'a>>,
+    output: Option<ConverseOutput<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Text<'a>>,
     #[serde(borrow)]
@@ -26,44 +26,44 @@ struct Answer<'a> {
 }
 
 #[derive(Deserialize)]
-struct Output<'a> {
+struct ConverseOutput<'a> {
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<ConverseMessage<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct ConverseMessage<'a> {
     #[serde(borrow)]
-    content: Option<Vec<Content<'a>>>,
+    content: Option<Vec<ConverseContent<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Content<'a> {
+struct ConverseContent<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
-    tool_use: Option<ToolUse<'a>>,
+    tool_use: Option<ConverseToolUse<'a>>,
     #[serde(borrow)]
-    reasoning_content: Option<Reasoning<'a>>,
+    reasoning_content: Option<ConverseReasoning<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
+    image: Option<images::BedrockImage<'a>>,
     /// Text with its citations.
     #[serde(borrow)]
-    citations_content: Option<Cited<'a>>,
+    citations_content: Option<CitationsContent<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Cited<'a> {
+struct CitationsContent<'a> {
     #[serde(borrow)]
-    content: Option<Vec<Content<'a>>>,
+    content: Option<Vec<ConverseContent<'a>>>,
     #[serde(borrow)]
     citations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolUse<'a> {
+struct ConverseToolUse<'a> {
     #[serde(borrow)]
     tool_use_id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -77,15 +77,15 @@ struct ToolUse<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reasoning<'a> {
+struct ConverseReasoning<'a> {
     #[serde(borrow)]
-    reasoning_text: Option<ReasoningText<'a>>,
+    reasoning_text: Option<ConverseReasoningText<'a>>,
     #[serde(borrow)]
     redacted_content: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
-struct ReasoningText<'a> {
+struct ConverseReasoningText<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
@@ -94,16 +94,16 @@ struct ReasoningText<'a> {
 
 /// Decodes the response. A 200 without `output` is an invalid response.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let answer: ConverseResponse<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let message = answer.output.and_then(|output| output.message);
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
-    let (mut details, mut order, mut sources) = (Vec::new(), Order::default(), Sources::default());
+    let (mut details, mut order, mut sources) = (Vec::new(), Order::default(), BedrockCitations::default());
     for content in message.content.unwrap_or_default() {
         block(content, &mut choice, &mut details, &mut order, &mut sources);
     }
     sources.annotations.put(&mut choice);
-    let order = order.entry(&[reasoning::USUAL], details.len());
+    let order = order.entry(&[reasoning::USUAL_ORDER], details.len());
     if let Some(details) = joined(reasoning::details(&details), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
@@ -123,12 +123,12 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 /// The citations and the length of the text so far.
 #[derive(Default)]
-struct Sources {
+struct BedrockCitations {
     annotations: Annotations,
     characters: u64,
 }
 
-impl Sources {
+impl BedrockCitations {
     /// Appends text to the answer.
     fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
         self.characters += characters(&text);
@@ -138,11 +138,11 @@ impl Sources {
 }
 
 fn block<'a>(
-    content: Content<'a>,
+    content: ConverseContent<'a>,
     choice: &mut ChatChoice<'a>,
     details: &mut Vec<serde_json::Value>,
     order: &mut Order,
-    sources: &mut Sources,
+    sources: &mut BedrockCitations,
 ) {
     order.close();
     if let Some(text) = filled(content.text) {
@@ -157,7 +157,7 @@ fn block<'a>(
             citations::cite(citations, start, sources.characters, &mut sources.annotations);
         }
     }
-    if let Some(image) = content.image.and_then(images::Block::image) {
+    if let Some(image) = content.image.and_then(images::BedrockImage::image) {
         order.add(order::Block::Image);
         choice.images.push(image);
     }
@@ -174,9 +174,9 @@ fn block<'a>(
         });
     }
     if let Some(thought) = content.reasoning_content {
-        let mut block = reasoning::Block {
+        let mut block = reasoning::ReasoningBlock {
             redacted: filled(thought.redacted_content).unwrap_or_default(),
-            ..reasoning::Block::default()
+            ..reasoning::ReasoningBlock::default()
         };
         if let Some(text) = thought.reasoning_text {
             block.text = filled(text.text).unwrap_or_default();

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
-use super::blocks::{Block, Inference, Request};
-use super::reasoning::{self, Thinking};
+use super::blocks::{BedrockBlock, ConverseRequest, InferenceConfig};
+use super::reasoning::{self, BedrockThinking};
 use super::{messages, post, tools, written};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
@@ -21,27 +21,28 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     let turns = conversation.turns();
     let plan = tools::plan(conversation, rules);
     let max_tokens = target.max_tokens(conversation.max_tokens);
-    let mut warnings = unsaid(conversation);
-    if plan.weakened {
+    let mut warnings = unsupported_members(conversation);
+    if plan.is_weakened {
         warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
     }
     if plan.request.is_some() {
         warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
     }
-    let thinking = reasoning::thinking(conversation, &turns, rules, target, plan.forces(), &mut warnings);
+    let thinking =
+        reasoning::thinking(conversation, &turns, rules, target, plan.is_call_forced(), &mut warnings);
     let inference = inference(conversation, rules, max_tokens, &thinking, &mut warnings);
     let mut system = messages::system(conversation.system(), rules);
-    system.extend(plan.words.as_deref().map(|words| Block::Text(Cow::Borrowed(words))));
-    let closed = thinking.closed || rules.prefill == Prefill::Refused;
-    let (mut messages, is_added) = messages::messages(&turns, rules, closed)?;
+    system.extend(plan.words.as_deref().map(|words| BedrockBlock::Text(Cow::Borrowed(words))));
+    let ends_with_user = thinking.ends_with_user || rules.prefill == Prefill::Refused;
+    let (mut messages, is_added) = messages::messages(&turns, rules, ends_with_user)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    messages::ask(&mut messages, plan.request.as_deref());
-    let request = Request {
+    messages::append_instruction(&mut messages, plan.request.as_deref());
+    let request = ConverseRequest {
         messages,
         system,
-        inference_config: (inference != Inference::default()).then_some(inference),
+        inference_config: (inference != InferenceConfig::default()).then_some(inference),
         tool_config: plan.config,
         output_config: plan.output,
         additional_model_request_fields: thinking.fields,
@@ -57,11 +58,11 @@ fn inference<'c>(
     conversation: &'c Conversation<'_>,
     rules: ModelRules,
     max_tokens: Option<u64>,
-    thinking: &Thinking,
+    thinking: &BedrockThinking,
     warnings: &mut Warnings,
-) -> Inference<'c> {
+) -> InferenceConfig<'c> {
     let mut warn = |warning: &'static str| warnings.push(Cow::Borrowed(warning));
-    let mut inference = Inference {
+    let mut inference = InferenceConfig {
         max_tokens,
         temperature: conversation.temperature,
         top_p: conversation.top_p,
@@ -81,7 +82,7 @@ fn inference<'c>(
             warn("parameter_clamped:top_p");
         }
     }
-    let fixed = thinking.no_sampling || rules.sampling == Sampling::Fixed;
+    let fixed = thinking.is_sampling_refused || rules.sampling == Sampling::Fixed;
     // These models take only the default value of both members.
     if fixed && inference.temperature.take().is_some_and(|temperature| temperature < hottest) {
         warn("parameter_dropped:temperature");
@@ -93,7 +94,7 @@ fn inference<'c>(
     if one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
         warn("parameter_dropped:top_p");
     }
-    if thinking.no_limit && inference.max_tokens.take().is_some() {
+    if thinking.is_limit_refused && inference.max_tokens.take().is_some() {
         warn("parameter_dropped:max_tokens");
     }
     // Claude refuses blank stop sequences, and every model refuses empty ones.
@@ -107,7 +108,7 @@ fn inference<'c>(
 }
 
 /// Returns warnings for members that Converse has no equivalent of.
-fn unsaid(conversation: &Conversation<'_>) -> Warnings {
+fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed", "logit_bias"]);
     let mut warn = |is_lost: bool, warning: &'static str| {
         if is_lost {

@@ -11,7 +11,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
-use super::credentials::Source;
+use super::credentials::AwsCredentialSource;
 use crate::adapter::{HttpCall, Signer};
 
 /// The service name in the signature's scope.
@@ -20,11 +20,11 @@ const SERVICE: &str = "bedrock";
 /// Signs calls to one region.
 pub(super) struct SigV4 {
     region: String,
-    source: Source,
+    source: AwsCredentialSource,
 }
 
 impl SigV4 {
-    pub(super) fn new(region: String, source: Source) -> Self {
+    pub(super) fn new(region: String, source: AwsCredentialSource) -> Self {
         Self { region, source }
     }
 }

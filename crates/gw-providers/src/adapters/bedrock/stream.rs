@@ -13,7 +13,7 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::frames::Frames;
+use super::frames::FrameBuffer;
 use super::reply::{finish, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
@@ -27,21 +27,21 @@ type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// The most bytes of reasoning that are held until their signatures arrive, over all blocks. A longer block is streamed
 /// but not sent back.
-const MOST_REASONING: usize = 4 << 20;
+const MAX_HELD_REASONING_BYTES: usize = 4 << 20;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
-    frames: Frames,
-    state: State,
+pub(super) struct BedrockStream {
+    frames: FrameBuffer,
+    state: BedrockStreamState,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    started: bool,
+struct BedrockStreamState {
+    is_started: bool,
     /// Open tool calls, reasoning and images, by content block index and, for equal indices, by the order in which they
     /// began.
-    open: BTreeMap<(u32, usize), Open>,
+    open: BTreeMap<(u32, usize), BedrockOpenBlock>,
     /// The count of blocks that have begun.
     opened: usize,
     calls: u32,
@@ -58,39 +58,39 @@ struct State {
     order: Order,
     /// The block of the last delta.
     last: Option<u32>,
-    finished: bool,
+    is_finished: bool,
     /// The end or an error was emitted; the rest of the stream is ignored.
-    over: bool,
+    is_over: bool,
 }
 
 #[derive(Debug)]
-enum Open {
+enum BedrockOpenBlock {
     Call {
         handle: u32,
         has_arguments: bool,
     },
     /// A tool that the provider itself calls.
     Foreign,
-    Reasoning(reasoning::Block<'static>),
-    Image(images::Coming),
+    Reasoning(reasoning::ReasoningBlock<'static>),
+    Image(images::PartialImage),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContentBlockStart<'a> {
+    #[serde(default)]
+    content_block_index: u32,
+    #[serde(borrow)]
+    start: Option<BlockStart<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BlockStart<'a> {
-    #[serde(default)]
-    content_block_index: u32,
-    #[serde(borrow)]
-    start: Option<Start<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Start<'a> {
     #[serde(borrow)]
     tool_use: Option<ToolStart<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
+    image: Option<images::BedrockImage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -106,16 +106,16 @@ struct ToolStart<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockDelta<'a> {
+struct ContentBlockDelta<'a> {
     #[serde(default)]
     content_block_index: u32,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<BlockDelta<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Delta<'a> {
+struct BlockDelta<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
@@ -123,7 +123,7 @@ struct Delta<'a> {
     #[serde(borrow)]
     reasoning_content: Option<ReasoningDelta<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
+    image: Option<images::BedrockImage<'a>>,
     #[serde(borrow)]
     citation: Option<&'a RawValue>,
 }
@@ -147,7 +147,7 @@ struct ReasoningDelta<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockStop {
+struct ContentBlockStop {
     #[serde(default)]
     content_block_index: u32,
 }
@@ -165,14 +165,14 @@ struct Metadata<'a> {
     usage: Option<&'a RawValue>,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for BedrockStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { frames, state } = self;
-        if state.over {
+        if state.is_over {
             return;
         }
         frames.push(chunk);
-        while !state.over {
+        while !state.is_over {
             match frames.next() {
                 Ok(Some(message)) => state.message(&message, sink),
                 Ok(None) => return,
@@ -185,7 +185,7 @@ impl StreamDecoder for Stream {
 
     fn eof(&mut self, sink: Sink<'_>) {
         // After the finish reason only the usage can be missing, and the caller estimates it.
-        if self.state.finished {
+        if self.state.is_finished {
             return;
         }
         let words = if self.frames.is_empty() {
@@ -230,15 +230,15 @@ fn read<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Failure> {
     serde_json::from_slice(payload).map_err(|fault| invalid_json(&fault))
 }
 
-impl State {
+impl BedrockStreamState {
     fn held_bytes(&self) -> usize {
-        let open = self.open.len() * size_of::<((u32, usize), Open)>();
-        let told = self.annotations.held_bytes() + self.order.held_bytes();
-        self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + told)
+        let open = self.open.len() * size_of::<((u32, usize), BedrockOpenBlock)>();
+        let other = self.annotations.held_bytes() + self.order.held_bytes();
+        self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + other)
     }
 
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
+        if !std::mem::replace(&mut self.is_over, true) {
             sink(Event::Error(failure));
         }
     }
@@ -266,29 +266,31 @@ impl State {
     fn event(&mut self, name: &str, payload: &[u8], sink: Sink<'_>) -> Result<(), Failure> {
         match name {
             "contentBlockDelta" => {
-                let event: BlockDelta<'_> = read(payload)?;
+                let event: ContentBlockDelta<'_> = read(payload)?;
                 match event.delta {
                     Some(delta) => self.delta(event.content_block_index, delta, sink),
                     None => Ok(()),
                 }
             }
             "messageStart" => {
-                if !std::mem::replace(&mut self.started, true) {
+                if !std::mem::replace(&mut self.is_started, true) {
                     sink(Event::Start { model: None, fingerprint: None });
                 }
                 Ok(())
             }
             "contentBlockStart" => {
-                let event: BlockStart<'_> = read(payload)?;
+                let event: ContentBlockStart<'_> = read(payload)?;
                 let index = event.content_block_index;
                 match event.start {
-                    Some(Start { tool_use: Some(call), .. }) => self.call(index, call, sink),
-                    Some(Start { image: Some(image), .. }) => self.image(index, image.format()).map(drop),
+                    Some(BlockStart { tool_use: Some(call), .. }) => self.call(index, call, sink),
+                    Some(BlockStart { image: Some(image), .. }) => {
+                        self.image(index, image.format()).map(drop)
+                    }
                     _ => Ok(()),
                 }
             }
             "contentBlockStop" => {
-                let event: BlockStop = read(payload)?;
+                let event: ContentBlockStop = read(payload)?;
                 self.close(event.content_block_index, sink);
                 Ok(())
             }
@@ -301,8 +303,8 @@ impl State {
                 if let Some(usage) = event.usage.and_then(usage::read) {
                     sink(Event::Usage(usage));
                 }
-                if self.finished {
-                    self.over = true;
+                if self.is_finished {
+                    self.is_over = true;
                     sink(Event::End);
                 }
                 Ok(())
@@ -317,13 +319,13 @@ impl State {
             return Err(invalid("too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
-            self.begin(index, Open::Foreign);
+            self.begin(index, BedrockOpenBlock::Foreign);
             return Ok(());
         }
         let handle = self.calls;
         self.calls += 1;
         self.order.add(order::Block::Call);
-        self.begin(index, Open::Call { handle, has_arguments: false });
+        self.begin(index, BedrockOpenBlock::Call { handle, has_arguments: false });
         sink(Event::ToolStart {
             choice: 0,
             call: handle,
@@ -333,7 +335,7 @@ impl State {
         Ok(())
     }
 
-    fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn delta(&mut self, index: u32, delta: BlockDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.last.replace(index) != Some(index) {
             self.order.close();
         }
@@ -352,21 +354,21 @@ impl State {
         }
         if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
             match self.find(index) {
-                Some(Open::Call { handle, has_arguments }) => {
+                Some(BedrockOpenBlock::Call { handle, has_arguments }) => {
                     *has_arguments = true;
                     sink(Event::ToolArgs { choice: 0, call: *handle, fragment });
                 }
-                Some(Open::Foreign) => {}
-                Some(Open::Reasoning(_) | Open::Image(_)) | None => {
+                Some(BedrockOpenBlock::Foreign) => {}
+                Some(BedrockOpenBlock::Reasoning(_) | BedrockOpenBlock::Image(_)) | None => {
                     return Err(invalid("arguments of a tool call that has not begun"));
                 }
             }
         }
-        if let Some(bytes) = delta.image.and_then(images::Block::bytes) {
+        if let Some(bytes) = delta.image.and_then(images::BedrockImage::bytes) {
             let image = self.image(index, None)?;
-            let before = image.held();
+            let before = image.held_bytes();
             image.push(&bytes)?;
-            let after = image.held();
+            let after = image.held_bytes();
             self.image_bytes = self.image_bytes.saturating_sub(before).saturating_add(after);
         }
         match delta.reasoning_content {
@@ -380,24 +382,24 @@ impl State {
             if self.open.len() >= MOST_TOOL_CALLS {
                 return Err(invalid("too many blocks of reasoning at once"));
             }
-            self.begin(index, Open::Reasoning(reasoning::Block::default()));
+            self.begin(index, BedrockOpenBlock::Reasoning(reasoning::ReasoningBlock::default()));
         }
         let text = filled(thought.text);
         let mut kept = self.reasoning_bytes;
-        if let Some(Open::Reasoning(block)) = self.find(index) {
+        if let Some(BedrockOpenBlock::Reasoning(block)) = self.find(index) {
             let signature = filled(thought.signature).unwrap_or_default();
             let redacted = filled(thought.redacted_content).unwrap_or_default();
             let words = text.as_deref().unwrap_or_default();
-            let before = block.held();
-            if kept + words.len() + signature.len() + redacted.len() > MOST_REASONING {
-                *block = reasoning::Block { is_cut: true, ..reasoning::Block::default() };
+            let before = block.held_bytes();
+            if kept + words.len() + signature.len() + redacted.len() > MAX_HELD_REASONING_BYTES {
+                *block = reasoning::ReasoningBlock { is_cut: true, ..reasoning::ReasoningBlock::default() };
             }
             if !block.is_cut {
                 block.text.to_mut().push_str(words);
                 block.signature.to_mut().push_str(&signature);
                 block.redacted.to_mut().push_str(&redacted);
             }
-            kept = kept.saturating_sub(before).saturating_add(block.held());
+            kept = kept.saturating_sub(before).saturating_add(block.held_bytes());
         }
         self.reasoning_bytes = kept;
         if let Some(text) = text {
@@ -407,51 +409,51 @@ impl State {
     }
 
     /// Returns the image of this block. An image may begin with its first bytes, without a start event.
-    fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::Coming, Failure> {
-        if !matches!(self.find(index), Some(Open::Image(_))) {
+    fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::PartialImage, Failure> {
+        if !matches!(self.find(index), Some(BedrockOpenBlock::Image(_))) {
             if self.open.len() >= MOST_TOOL_CALLS {
                 return Err(invalid("too many images at once"));
             }
-            self.begin(index, Open::Image(images::Coming::new(format)));
+            self.begin(index, BedrockOpenBlock::Image(images::PartialImage::new(format)));
         }
         match self.find(index) {
-            Some(Open::Image(image)) => Ok(image),
+            Some(BedrockOpenBlock::Image(image)) => Ok(image),
             _ => Err(invalid("an image that has not begun")),
         }
     }
 
-    fn begin(&mut self, index: u32, open: Open) {
+    fn begin(&mut self, index: u32, open: BedrockOpenBlock) {
         self.open.insert((index, self.opened), open);
         self.opened += 1;
     }
 
-    fn find(&mut self, index: u32) -> Option<&mut Open> {
+    fn find(&mut self, index: u32) -> Option<&mut BedrockOpenBlock> {
         self.open.range_mut((index, 0)..=(index, usize::MAX)).next_back().map(|(_, open)| open)
     }
 
     fn close(&mut self, index: u32, sink: Sink<'_>) {
         let last = self.open.range((index, 0)..=(index, usize::MAX)).next_back().map(|(place, _)| *place);
         if let Some(open) = last.and_then(|place| self.open.remove(&place)) {
-            self.closed(open, sink);
+            self.emit_end(open, sink);
         }
     }
 
     /// Ends a block: a call without arguments gets empty ones, and signed reasoning is emitted as a whole.
-    fn closed(&mut self, open: Open, sink: Sink<'_>) {
+    fn emit_end(&mut self, open: BedrockOpenBlock, sink: Sink<'_>) {
         match open {
-            Open::Call { handle, has_arguments: false } => {
+            BedrockOpenBlock::Call { handle, has_arguments: false } => {
                 sink(Event::ToolArgs { choice: 0, call: handle, fragment: Cow::Borrowed("{}") });
             }
-            Open::Call { .. } | Open::Foreign => {}
-            Open::Image(image) => {
-                self.image_bytes = self.image_bytes.saturating_sub(image.held());
-                if let Some(image) = image.whole() {
+            BedrockOpenBlock::Call { .. } | BedrockOpenBlock::Foreign => {}
+            BedrockOpenBlock::Image(image) => {
+                self.image_bytes = self.image_bytes.saturating_sub(image.held_bytes());
+                if let Some(image) = image.finish() {
                     self.order.add(order::Block::Image);
                     sink(Event::Image { choice: 0, image });
                 }
             }
-            Open::Reasoning(block) => {
-                self.reasoning_bytes = self.reasoning_bytes.saturating_sub(block.held());
+            BedrockOpenBlock::Reasoning(block) => {
+                self.reasoning_bytes = self.reasoning_bytes.saturating_sub(block.held_bytes());
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
                 self.order.add(order::Block::Detail);
@@ -463,13 +465,13 @@ impl State {
     }
 
     fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) -> Result<(), Failure> {
-        if std::mem::replace(&mut self.finished, true) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return Ok(());
         }
         for (_, open) in std::mem::take(&mut self.open) {
-            self.closed(open, sink);
+            self.emit_end(open, sink);
         }
-        if let Some(value) = self.order.entry(&[reasoning::USUAL], self.details) {
+        if let Some(value) = self.order.entry(&[reasoning::USUAL_ORDER], self.details) {
             sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
         self.annotations.tell(0, sink);

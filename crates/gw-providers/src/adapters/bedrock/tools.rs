@@ -7,9 +7,11 @@ use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::blocks::{Choice, Json, OutputConfig, Schema, ToolConfig, ToolEntry, ToolSpec};
+use super::blocks::{
+    BedrockJson, BedrockToolChoice, BedrockToolConfig, OutputConfig, ToolEntry, ToolInputSchema, ToolSpec,
+};
 use super::messages::{cache_point, member};
-use crate::adapters::anthropic::schema::closed;
+use crate::adapters::anthropic::schema::translate;
 use crate::model_rules::{self, CachePoints, ForcedTools, ModelRules, SchemaDialect};
 
 /// The schema of a tool without parameters, and of a tool that is known only from earlier calls.
@@ -28,46 +30,46 @@ const SCHEMA_WORDS: &str = "Answer with JSON and nothing else: no words around i
 
 /// The tools of a request, and the way in which it asks for the answer's format.
 #[derive(Debug, Default)]
-pub(super) struct Plan<'c> {
-    pub(super) config: Option<ToolConfig<'c>>,
+pub(super) struct ToolPlan<'c> {
+    pub(super) config: Option<BedrockToolConfig<'c>>,
     /// The tool whose input is the answer.
     pub(super) json_tool: Option<String>,
     /// Instructions for the system prompt. The answer may then be inside a code fence.
     pub(super) words: Option<String>,
     /// The schema is only described in the system prompt; nothing enforces it.
-    pub(super) weakened: bool,
+    pub(super) is_weakened: bool,
     /// The `outputConfig` that holds the answer to a schema.
     pub(super) output: Option<OutputConfig<'c>>,
     /// An instruction to call a tool, for models that cannot be forced to.
     pub(super) request: Option<String>,
 }
 
-impl Plan<'_> {
+impl ToolPlan<'_> {
     /// Whether the model must call a tool. Claude does not think in this case.
-    pub(super) fn forces(&self) -> bool {
+    pub(super) fn is_call_forced(&self) -> bool {
         let choice = self.config.as_ref().and_then(|config| config.tool_choice.as_ref());
-        matches!(choice, Some(Choice::Any {} | Choice::Tool { .. }))
+        matches!(choice, Some(BedrockToolChoice::Any {} | BedrockToolChoice::Tool { .. }))
     }
 }
 
 /// Decides how the tools and the answer's format are requested.
-pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Plan<'c> {
-    let mut plan = Plan::default();
+pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> ToolPlan<'c> {
+    let mut plan = ToolPlan::default();
     let mut tools = declared(conversation, rules);
     let can_force = rules.forced_tools != ForcedTools::Refused;
     let mut choice = match &conversation.tool_choice {
         // `auto` is the default and needs no member; `none` does not exist.
         ToolChoice::Unset | ToolChoice::Never => None,
-        ToolChoice::Auto => Some(Choice::Auto {}),
-        ToolChoice::Required if can_force => Some(Choice::Any {}),
+        ToolChoice::Auto => Some(BedrockToolChoice::Auto {}),
+        ToolChoice::Required if can_force => Some(BedrockToolChoice::Any {}),
         ToolChoice::Named(name) if can_force => Some(named(Cow::Borrowed(name), &mut tools, rules)),
         ToolChoice::Required => {
             plan.request = Some("Call at least one of the tools now.".to_owned());
-            Some(Choice::Auto {})
+            Some(BedrockToolChoice::Auto {})
         }
         ToolChoice::Named(name) => {
             plan.request = Some(format!("Call the tool `{name}` now."));
-            Some(Choice::Auto {})
+            Some(BedrockToolChoice::Auto {})
         }
     };
     let calls = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
@@ -77,7 +79,7 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
         // The model must call a tool of the client, so there is no text to format.
         Format::Schema { .. } if calls => {}
         Format::Schema { schema, description, name, .. } => {
-            let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(closed);
+            let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(translate);
             if let Some(schema) = native {
                 plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
             } else if can_force && schema.is_none_or(is_of_object) {
@@ -91,17 +93,17 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
                 choice = Some(if alone {
                     named(Cow::Owned(name.clone()), &mut tools, rules)
                 } else {
-                    Choice::Any {}
+                    BedrockToolChoice::Any {}
                 });
                 plan.json_tool = Some(name);
             } else {
                 let schema = schema.map_or(ANY_PARAMETERS, View::text);
                 plan.words = Some(format!("{SCHEMA_WORDS}\n{schema}"));
-                plan.weakened = true;
+                plan.is_weakened = true;
             }
         }
     }
-    plan.config = (!tools.is_empty()).then_some(ToolConfig { tools, tool_choice: choice });
+    plan.config = (!tools.is_empty()).then_some(BedrockToolConfig { tools, tool_choice: choice });
     plan
 }
 
@@ -125,7 +127,7 @@ fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<To
             ToolEntry::ToolSpec(ToolSpec {
                 name: Cow::Borrowed(name),
                 description: None,
-                input_schema: Schema { json: written(ANY_PARAMETERS) },
+                input_schema: ToolInputSchema { json: written(ANY_PARAMETERS) },
             })
         }));
     }
@@ -136,7 +138,7 @@ fn spec<'c>(tool: &'c Tool<'_>, rules: ModelRules) -> ToolSpec<'c> {
     ToolSpec {
         name: Cow::Borrowed(&tool.name),
         description: filled(tool.description.as_deref()).map(Cow::Borrowed),
-        input_schema: Schema { json: parameters(tool.parameters, rules) },
+        input_schema: ToolInputSchema { json: parameters(tool.parameters, rules) },
     }
 }
 
@@ -154,7 +156,7 @@ fn json_tool<'c>(
         Some(words) => Cow::Owned(format!("{JSON_TOOL_WORDS} {words}")),
         None => Cow::Borrowed(JSON_TOOL_WORDS),
     };
-    let input_schema = Schema { json: parameters(schema, rules) };
+    let input_schema = ToolInputSchema { json: parameters(schema, rules) };
     ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
 }
 
@@ -171,12 +173,12 @@ fn free_name(tools: &[ToolEntry<'_>]) -> String {
 }
 
 /// Returns the choice that forces this tool. Models that cannot be forced to a named tool are offered only this one.
-fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, rules: ModelRules) -> Choice<'n> {
+fn named<'n>(name: Cow<'n, str>, tools: &mut Vec<ToolEntry<'_>>, rules: ModelRules) -> BedrockToolChoice<'n> {
     if rules.forced_tools == ForcedTools::Named {
-        return Choice::Tool { name };
+        return BedrockToolChoice::Tool { name };
     }
     tools.retain(|entry| matches!(entry, ToolEntry::ToolSpec(spec) if spec.name == name));
-    Choice::Any {}
+    BedrockToolChoice::Any {}
 }
 
 /// Whether a tool input can have this schema: every tool input is an object.
@@ -187,7 +189,7 @@ fn is_of_object(schema: View<'_>) -> bool {
 
 /// Returns the schema with every key that the model takes. Two kinds of schemas need a change: one without a type, and,
 /// for the first Nova models, one with descriptive keywords at the top ("Troubleshooting tool calls").
-fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> Json<'_> {
+fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> BedrockJson<'_> {
     let Some(schema) = schema else { return written(NO_PARAMETERS) };
     let plain = rules.schema_dialect == SchemaDialect::Bare;
     let is_refused = |name: &str| plain && REFUSED_BY_NOVA.contains(&name);
@@ -203,10 +205,10 @@ fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> Json<'_> {
     let kept = schema.members().filter(|(name, _)| !name.string().is_some_and(|name| is_refused(&name)));
     members.extend(kept.map(|(name, value)| format!("{}:{}", name.text(), value.text())));
     let made = RawValue::from_string(format!("{{{}}}", members.join(",")));
-    made.map_or_else(|_| written(ANY_PARAMETERS), Json::Made)
+    made.map_or_else(|_| written(ANY_PARAMETERS), BedrockJson::Made)
 }
 
 /// Wraps JSON text that was checked before.
-pub(super) fn written(text: &str) -> Json<'_> {
-    serde_json::from_str(text).map_or(Json::Empty {}, Json::Written)
+pub(super) fn written(text: &str) -> BedrockJson<'_> {
+    serde_json::from_str(text).map_or(BedrockJson::Empty {}, BedrockJson::Written)
 }

@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use gw_wire::reply::{Finish, Image};
 use serde_json::value::RawValue;
 
-use super::usage::Counts;
+use super::usage::UsageMetadata;
 use crate::adapters::failure::{broken, gave_up};
 pub(super) use crate::adapters::text::Text;
 use crate::media_sizes::made_image;
@@ -16,12 +16,12 @@ use crate::media_sizes::made_image;
 /// `GenerateContentResponse`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Answer<'a> {
+pub(super) struct GeminiResponse<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow)]
     pub(super) prompt_feedback: Option<PromptFeedback<'a>>,
-    pub(super) usage_metadata: Option<Counts>,
+    pub(super) usage_metadata: Option<UsageMetadata>,
     #[serde(borrow)]
     pub(super) model_version: Option<Text<'a>>,
     #[serde(borrow)]
@@ -30,7 +30,7 @@ pub(super) struct Answer<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-impl Answer<'_> {
+impl GeminiResponse<'_> {
     /// Whether the prompt was refused.
     pub(super) fn is_blocked(&self) -> bool {
         self.prompt_feedback.as_ref().is_some_and(|feedback| feedback.block_reason.is_some())
@@ -59,7 +59,7 @@ pub(super) struct PromptFeedback<'a> {
 pub(super) struct Candidate<'a> {
     pub(super) index: Option<u32>,
     #[serde(borrow)]
-    pub(super) content: Option<Content<'a>>,
+    pub(super) content: Option<CandidateContent<'a>>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
@@ -71,30 +71,31 @@ pub(super) struct Candidate<'a> {
 /// `Content` of a candidate. Its `role` is ignored.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Content<'a> {
+pub(super) struct CandidateContent<'a> {
     #[serde(borrow)]
-    pub(super) parts: Option<Vec<Part<'a>>>,
+    pub(super) parts: Option<Vec<CandidatePart<'a>>>,
 }
 
 /// `Part`: text, a thought, a function call or an image.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Part<'a> {
+pub(super) struct CandidatePart<'a> {
     #[serde(borrow)]
     pub(super) text: Option<Text<'a>>,
     pub(super) thought: Option<bool>,
     #[serde(borrow)]
     pub(super) thought_signature: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+    pub(super) function_call: Option<CandidateFunctionCall<'a>>,
     #[serde(borrow)]
-    pub(super) inline_data: Option<Blob<'a>>,
+    pub(super) inline_data: Option<CandidateBlob<'a>>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> CandidatePart<'a> {
     /// Takes the part's image. Images among the thoughts are drafts and not part of the answer.
     pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
-        let Blob { mime_type, data } = self.inline_data.take().filter(|_| self.thought != Some(true))?;
+        let CandidateBlob { mime_type, data } =
+            self.inline_data.take().filter(|_| self.thought != Some(true))?;
         let (media_type, base64) = (mime_type?.0, data?.0);
         let is_image =
             media_type.get(.."image/".len()).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
@@ -106,7 +107,7 @@ impl<'a> Part<'a> {
 /// `Blob`: bytes in base64.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
+pub(super) struct CandidateBlob<'a> {
     #[serde(borrow)]
     pub(super) mime_type: Option<Text<'a>>,
     #[serde(borrow)]
@@ -116,7 +117,7 @@ pub(super) struct Blob<'a> {
 /// `FunctionCall`. Google never splits one over several events.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct CandidateFunctionCall<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -125,7 +126,7 @@ pub(super) struct FunctionCall<'a> {
     pub(super) args: Option<&'a RawValue>,
 }
 
-impl<'a> FunctionCall<'a> {
+impl<'a> CandidateFunctionCall<'a> {
     /// Returns the arguments as JSON on one line; "" if there are none.
     pub(super) fn arguments(&self) -> Cow<'a, str> {
         match self.args.map(RawValue::get) {
@@ -159,7 +160,7 @@ pub(super) fn on_one_line(text: &str) -> String {
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct LogprobsResult<'a> {
     #[serde(borrow)]
-    pub(super) chosen_candidates: Option<Vec<Token<'a>>>,
+    pub(super) chosen_candidates: Option<Vec<LogprobsToken<'a>>>,
     #[serde(borrow)]
     pub(super) top_candidates: Option<Vec<TopCandidates<'a>>>,
 }
@@ -169,13 +170,13 @@ pub(super) struct LogprobsResult<'a> {
 #[serde(default)]
 pub(super) struct TopCandidates<'a> {
     #[serde(borrow)]
-    pub(super) candidates: Option<Vec<Token<'a>>>,
+    pub(super) candidates: Option<Vec<LogprobsToken<'a>>>,
 }
 
 /// One token. Google leaves out zeros and empty strings.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Token<'a> {
+pub(super) struct LogprobsToken<'a> {
     #[serde(borrow)]
     pub(super) token: Option<Text<'a>>,
     pub(super) log_probability: Option<f64>,
@@ -211,7 +212,7 @@ pub(super) fn no_candidate() -> Failure {
 /// Returns the call's id for the client: the model's own id or one that `made` makes. A thought signature is appended
 /// to the id, because clients send the id back. The id is empty if neither exists; the response writer then makes one.
 pub(super) fn call_id<'a>(
-    call: &mut FunctionCall<'a>,
+    call: &mut CandidateFunctionCall<'a>,
     signature: Option<Text<'a>>,
     made: impl FnOnce() -> String,
 ) -> Cow<'a, str> {

@@ -10,16 +10,16 @@ use serde_json::Value;
 use crate::adapters::failure as generic;
 
 /// The largest error body that is parsed.
-const LARGEST_BODY: usize = 256 << 10;
+const MAX_ERROR_BODY_BYTES: usize = 256 << 10;
 
 /// The bounds of a believable `retry_after`.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Classifies a non-2xx response.
 pub(in crate::adapters) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let failure = generic::classify(status, headers, body);
-    if body.len() > LARGEST_BODY {
+    if body.len() > MAX_ERROR_BODY_BYTES {
         return failure;
     }
     let value = serde_json::from_slice(body).unwrap_or(Value::Null);
@@ -87,7 +87,7 @@ fn retry_delay(detail: &Value) -> Option<Duration> {
     let seconds: f64 = detail.get("retryDelay")?.as_str()?.strip_suffix('s')?.parse().ok()?;
     let is_delay = seconds.is_finite() && seconds >= 0.0;
     is_delay.then(|| {
-        let bounded = seconds.clamp(SHORTEST_WAIT.as_secs_f64(), LONGEST_WAIT.as_secs_f64());
+        let bounded = seconds.clamp(MIN_RETRY_AFTER.as_secs_f64(), MAX_RETRY_AFTER.as_secs_f64());
         Duration::from_secs_f64(bounded)
     })
 }

@@ -14,28 +14,28 @@ use crate::adapters::annotations::{Annotations, Characters, MOST, Source, short}
 /// `GroundingMetadata`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Grounding<'a> {
+struct GroundingMetadata<'a> {
     #[serde(borrow)]
-    grounding_chunks: Option<Vec<Chunk<'a>>>,
+    grounding_chunks: Option<Vec<GroundingChunk<'a>>>,
     #[serde(borrow)]
-    grounding_supports: Option<Vec<Support<'a>>>,
+    grounding_supports: Option<Vec<GroundingSupport<'a>>>,
 }
 
 /// `GroundingChunk`: a source from the web, a document store or a map.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Chunk<'a> {
+struct GroundingChunk<'a> {
     #[serde(borrow)]
-    web: Option<Place<'a>>,
+    web: Option<GroundingSource<'a>>,
     #[serde(borrow)]
-    retrieved_context: Option<Place<'a>>,
+    retrieved_context: Option<GroundingSource<'a>>,
     #[serde(borrow)]
-    maps: Option<Place<'a>>,
+    maps: Option<GroundingSource<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Place<'a> {
+struct GroundingSource<'a> {
     #[serde(borrow)]
     uri: Option<Text<'a>>,
     #[serde(borrow)]
@@ -45,15 +45,15 @@ struct Place<'a> {
 /// `GroundingSupport`: the sources of a segment of the text.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Support<'a> {
+struct GroundingSupport<'a> {
     #[serde(borrow)]
-    segment: Option<Segment<'a>>,
+    segment: Option<GroundingSegment<'a>>,
     grounding_chunk_indices: Option<Vec<usize>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Segment<'a> {
+struct GroundingSegment<'a> {
     start_index: Option<u64>,
     end_index: Option<u64>,
     #[serde(borrow)]
@@ -62,7 +62,7 @@ struct Segment<'a> {
 
 /// The citations of one choice.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(super) struct GroundingCitations {
     text: Characters,
     /// URLs and titles.
     chunks: Vec<(String, String)>,
@@ -72,7 +72,7 @@ pub(super) struct Sources {
     chunk_bytes: usize,
 }
 
-impl Sources {
+impl GroundingCitations {
     /// Returns the bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
         let supports = self.supports.capacity() * size_of::<(u64, u64, usize)>();
@@ -86,7 +86,7 @@ impl Sources {
 
     /// Adds the metadata of an event. Unreadable metadata is skipped: it never fails an answer.
     pub(super) fn add(&mut self, grounding: &RawValue) {
-        let grounding: Grounding<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
+        let grounding: GroundingMetadata<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
         for chunk in grounding.grounding_chunks.unwrap_or_default() {
             if self.chunks.len() >= MOST {
                 break;
@@ -98,7 +98,7 @@ impl Sources {
             self.chunks.push((address, title));
         }
         for support in grounding.grounding_supports.unwrap_or_default() {
-            let Segment { start_index, end_index, text } = support.segment.unwrap_or_default();
+            let GroundingSegment { start_index, end_index, text } = support.segment.unwrap_or_default();
             let start = start_index.unwrap_or(0);
             let end =
                 end_index.unwrap_or_else(|| start.saturating_add(text.map_or(0, |text| text.0.len() as u64)));

@@ -9,11 +9,11 @@ use gw_wire::conversation::Source;
 use gw_wire::failure::Failure;
 
 use super::Flavour;
-use super::shape::{Blob, FileData, Part};
+use super::shape::{FileData, GeminiBlob, GeminiPart};
 use crate::adapters::native::unsupported;
 
 /// Media types by the extension of a file name or URL.
-const TYPES: [(&str, &str); 29] = [
+const EXTENSION_TYPES: [(&str, &str); 29] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -46,7 +46,7 @@ const TYPES: [(&str, &str); 29] = [
 ];
 
 /// Media types by the beginning of the bytes, in base64.
-const MARKS: [(&str, &str); 6] = [
+const BASE64_PREFIXES: [(&str, &str); 6] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
     ("R0lGOD", "image/gif"),
@@ -56,17 +56,17 @@ const MARKS: [(&str, &str); 6] = [
 ];
 
 /// Translates an image.
-pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Part<'a>, Failure> {
+pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<GeminiPart<'a>, Failure> {
     part(source, None, Some("image/jpeg"), flavour)
 }
 
 /// The image formats that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>,
 /// November 2026.
-const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
 /// Whether an image of an earlier answer can be sent back: it must come as bytes, in a format that the provider reads.
 pub(in crate::adapters) fn is_given_back(source: &Source<'_>) -> bool {
-    matches!(source, Source::Data { media_type, base64 } if PICTURES.contains(&&**media_type) && !base64.is_empty())
+    matches!(source, Source::Data { media_type, base64 } if IMAGE_TYPES.contains(&&**media_type) && !base64.is_empty())
 }
 
 /// Translates a file of any kind.
@@ -74,17 +74,20 @@ pub(super) fn file<'a>(
     source: &'a Source<'_>,
     name: Option<&str>,
     flavour: Flavour,
-) -> Result<Part<'a>, Failure> {
+) -> Result<GeminiPart<'a>, Failure> {
     part(source, name, None, flavour)
 }
 
 /// Translates an audio clip.
-pub(super) fn audio<'a>(data: &'a str, format: &str) -> Part<'a> {
+pub(super) fn audio<'a>(data: &'a str, format: &str) -> GeminiPart<'a> {
     blob(Cow::Owned(format!("audio/{format}")), data)
 }
 
-fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> Part<'a> {
-    Part { inline_data: Some(Blob { mime_type, data: Cow::Borrowed(data) }), ..Part::default() }
+fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> GeminiPart<'a> {
+    GeminiPart {
+        inline_data: Some(GeminiBlob { mime_type, data: Cow::Borrowed(data) }),
+        ..GeminiPart::default()
+    }
 }
 
 /// Translates a source. `guess` is the media type of a URL whose extension is unknown.
@@ -93,7 +96,7 @@ fn part<'a>(
     name: Option<&str>,
     guess: Option<&'static str>,
     flavour: Flavour,
-) -> Result<Part<'a>, Failure> {
+) -> Result<GeminiPart<'a>, Failure> {
     let named = name.and_then(by_ending);
     match source {
         Source::Data { media_type, base64 } => {
@@ -127,15 +130,18 @@ fn part<'a>(
     }
 }
 
-fn fetched<'a>(mime_type: Option<&'static str>, file_uri: Cow<'a, str>) -> Part<'a> {
-    Part { file_data: Some(FileData { mime_type, file_uri }), ..Part::default() }
+fn fetched<'a>(mime_type: Option<&'static str>, file_uri: Cow<'a, str>) -> GeminiPart<'a> {
+    GeminiPart { file_data: Some(FileData { mime_type, file_uri }), ..GeminiPart::default() }
 }
 
 fn by_ending(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
-    TYPES.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|(_, media_type)| *media_type)
+    EXTENSION_TYPES
+        .iter()
+        .find(|(known, _)| ending.eq_ignore_ascii_case(known))
+        .map(|(_, media_type)| *media_type)
 }
 
 fn by_mark(base64: &str) -> Option<&'static str> {
-    MARKS.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
+    BASE64_PREFIXES.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
 }

@@ -6,10 +6,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, Candidate, Part, Text, call_id, finish, made_id, no_candidate};
-use super::contents::{IMAGE_ID, SIGNATURE_FORMAT, USUAL};
+use super::answer::{Candidate, CandidatePart, GeminiResponse, Text, call_id, finish, made_id, no_candidate};
+use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, USUAL_ORDER};
 use super::errors;
-use super::grounding::Sources;
+use super::grounding::GroundingCitations;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order, joined};
@@ -27,7 +27,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
             None => invalid("the body is a list"),
         });
     }
-    let mut answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let mut answer: GeminiResponse<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
         return Err(errors::reported(&error, FailureKind::Server));
@@ -67,12 +67,12 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
         order.close();
         add(&mut choice, part, &mut signatures, &mut order, response);
     }
-    let order = order.entry(&[USUAL], signatures.len());
+    let order = order.entry(&[USUAL_ORDER], signatures.len());
     if let Some(details) = joined(details(&signatures, 0), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     if let Some(grounding) = candidate.grounding_metadata {
-        let mut sources = Sources::default();
+        let mut sources = GroundingCitations::default();
         sources.say(choice.content.as_deref().unwrap_or_default());
         sources.add(grounding);
         sources.annotations().put(&mut choice);
@@ -102,7 +102,7 @@ pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_image: 
 
 fn add<'a>(
     choice: &mut ChatChoice<'a>,
-    mut part: Part<'a>,
+    mut part: CandidatePart<'a>,
     signatures: &mut Vec<Signature<'a>>,
     order: &mut Order,
     response: &str,
@@ -158,7 +158,7 @@ pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<Ra
     let entry = |(index, Signature { data, image }): (u32, &Signature<'_>)| {
         let mut entry = serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index });
         if let (Some(image), Some(members)) = (image, entry.as_object_mut()) {
-            members.insert("id".to_owned(), format!("{IMAGE_ID}{image}").into());
+            members.insert("id".to_owned(), format!("{IMAGE_ID_PREFIX}{image}").into());
         }
         entry
     };

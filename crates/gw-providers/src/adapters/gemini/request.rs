@@ -8,12 +8,12 @@ use gw_wire::failure::{Failure, FailureKind};
 
 use super::Flavour;
 use super::contents::contents;
-use super::schema::{self, Budget, Kind};
+use super::schema::{self, ReferenceBudget, SchemaFormat};
 use super::shape::{
-    Content, FunctionCallingConfig, FunctionDeclaration, GenerationConfig, Part, Request, ThinkingConfig,
-    ToolConfig, Tools,
+    FunctionCallingConfig, FunctionDeclaration, GeminiContent, GeminiPart, GeminiRequest, GeminiTool,
+    GeminiToolConfig, GenerationConfig, ThinkingConfig,
 };
-use super::thinking::{self, Thinking};
+use super::thinking::{self, GeminiThinking};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};
@@ -22,13 +22,14 @@ use crate::settings::Api;
 type Warnings = Vec<Cow<'static, str>>;
 
 /// The largest value of the API's 32-bit integers.
-const MOST_TOKENS: u64 = i32::MAX as u64;
+const MAX_OUTPUT_TOKENS: u64 = i32::MAX as u64;
 
-const IN_WORDS: &str = "Answer with a single JSON object and nothing else: no other text and no code fence.";
+const JSON_INSTRUCTION: &str =
+    "Answer with a single JSON object and nothing else: no other text and no code fence.";
 
 /// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
-pub(in crate::adapters) struct Body {
+pub(in crate::adapters) struct GeminiBody {
     pub(in crate::adapters) bytes: Bytes,
     pub(in crate::adapters) reading: Reading,
     pub(in crate::adapters) warnings: Warnings,
@@ -39,19 +40,19 @@ pub(in crate::adapters) fn body(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     flavour: Flavour,
-) -> Result<Body, Failure> {
+) -> Result<GeminiBody, Failure> {
     let rules = target.rules(Api::Gemini);
     let mut warnings = dropped(conversation, &["logit_bias"]);
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
     let (system_instruction, contents) = contents(conversation, rules, flavour)?;
-    let mut request = Request { system_instruction, contents, ..Request::default() };
-    let mut budget = Budget::default();
+    let mut request = GeminiRequest { system_instruction, contents, ..GeminiRequest::default() };
+    let mut budget = ReferenceBudget::default();
     tools(conversation, rules, &mut budget, &mut request, &mut warnings)?;
     request.generation_config = config(conversation, rules, target, &mut warnings);
     if let Some(most) = conversation.logprobs {
-        if tells_logprobs(rules, flavour) {
+        if has_logprobs(rules, flavour) {
             request.generation_config.response_logprobs = Some(true);
             request.generation_config.logprobs = (most > 0).then_some(most);
         } else {
@@ -63,14 +64,14 @@ pub(in crate::adapters) fn body(
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
             .with_detail(fault)
     })?;
-    Ok(Body { bytes: bytes.into(), reading, warnings })
+    Ok(GeminiBody { bytes: bytes.into(), reading, warnings })
 }
 
 fn tools<'a>(
     conversation: &'a Conversation<'a>,
     rules: ModelRules,
-    budget: &mut Budget,
-    request: &mut Request<'a>,
+    budget: &mut ReferenceBudget,
+    request: &mut GeminiRequest<'a>,
     warnings: &mut Warnings,
 ) -> Result<(), Failure> {
     if conversation.tools.is_empty() {
@@ -83,7 +84,7 @@ fn tools<'a>(
     if is_simplified {
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
     }
-    request.tools.push(Tools { function_declarations });
+    request.tools.push(GeminiTool { function_declarations });
     let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
         // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read
@@ -97,7 +98,7 @@ fn tools<'a>(
         ToolChoice::Named(name) => ("ANY", vec![Cow::Borrowed(&**name)]),
     };
     let function_calling_config = FunctionCallingConfig { mode, allowed_function_names };
-    request.tool_config = Some(ToolConfig { function_calling_config });
+    request.tool_config = Some(GeminiToolConfig { function_calling_config });
     Ok(())
 }
 
@@ -114,7 +115,7 @@ pub(in crate::adapters) fn is_tool_name(name: &str) -> bool {
 fn declaration<'a>(
     tool: &'a Tool<'_>,
     rules: ModelRules,
-    budget: &mut Budget,
+    budget: &mut ReferenceBudget,
     is_simplified: &mut bool,
 ) -> Result<FunctionDeclaration<'a>, Failure> {
     let mut declaration = FunctionDeclaration {
@@ -129,21 +130,21 @@ fn declaration<'a>(
     let Some(written) = written else { return Ok(declaration) };
     *is_simplified |= written.is_simplified;
     match kind {
-        Kind::Json => declaration.parameters_json_schema = Some(written.schema),
-        Kind::OpenApi => declaration.parameters = Some(written.schema),
+        SchemaFormat::Json => declaration.parameters_json_schema = Some(written.schema),
+        SchemaFormat::OpenApi => declaration.parameters = Some(written.schema),
     }
     Ok(declaration)
 }
 
 /// Returns the format that the model takes schemas in.
-fn kind(rules: ModelRules) -> Kind {
+fn kind(rules: ModelRules) -> SchemaFormat {
     match rules.schema_dialect {
-        SchemaDialect::JsonSchema | SchemaDialect::Bare => Kind::Json,
-        SchemaDialect::OpenApi => Kind::OpenApi,
+        SchemaDialect::JsonSchema | SchemaDialect::Bare => SchemaFormat::Json,
+        SchemaDialect::OpenApi => SchemaFormat::OpenApi,
     }
 }
 
-fn tells_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
+fn has_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
     match rules.logprobs {
         Logprobs::Told => true,
         Logprobs::OnVertex => flavour == Flavour::Vertex,
@@ -164,7 +165,7 @@ fn config<'a>(
     warnings: &mut Warnings,
 ) -> GenerationConfig<'a> {
     let asked = target.max_tokens(conversation.max_tokens);
-    if asked > Some(MOST_TOKENS) {
+    if asked > Some(MAX_OUTPUT_TOKENS) {
         warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
     }
     let mut penalty = |name: &'static str, asked: Option<f64>| {
@@ -180,7 +181,7 @@ fn config<'a>(
     let stops = conversation.stop.iter().filter(|stop| !stop.is_empty());
     GenerationConfig {
         candidate_count: (conversation.n > 1).then_some(conversation.n),
-        max_output_tokens: asked.map(|asked| asked.min(MOST_TOKENS)),
+        max_output_tokens: asked.map(|asked| asked.min(MAX_OUTPUT_TOKENS)),
         temperature: conversation.temperature,
         top_p: conversation.top_p,
         stop_sequences: stops.map(|stop| Cow::Borrowed(&**stop)).collect(),
@@ -216,19 +217,20 @@ fn thinking_config(
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
     let (thinking_level, thinking_budget) = match thinking {
-        Thinking::Level(level) => (Some(level), None),
-        Thinking::Budget(budget) => (None, Some(budget)),
+        GeminiThinking::Level(level) => (Some(level), None),
+        GeminiThinking::Budget(budget) => (None, Some(budget)),
     };
     Some(ThinkingConfig { thinking_level, thinking_budget, include_thoughts: effort != "none" })
 }
 
 /// Adds a system instruction: behind the others, or before the user's text for models without a system instruction.
-fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
+fn add_instruction<'a>(words: GeminiPart<'a>, rules: ModelRules, request: &mut GeminiRequest<'a>) {
     let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
     match first {
         Some(first) => first.parts.insert(0, words),
         None => {
-            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
+            let system =
+                request.system_instruction.get_or_insert(GeminiContent { role: None, parts: Vec::new() });
             system.parts.push(words);
         }
     }
@@ -239,8 +241,8 @@ fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
 fn format<'a>(
     conversation: &'a Conversation<'a>,
     rules: ModelRules,
-    budget: &mut Budget,
-    request: &mut Request<'a>,
+    budget: &mut ReferenceBudget,
+    request: &mut GeminiRequest<'a>,
     warnings: &mut Warnings,
 ) -> Result<Reading, Failure> {
     let mut reading = Reading::default();
@@ -255,13 +257,14 @@ fn format<'a>(
             request.tools.clear();
             request.tool_config = None;
         } else {
-            let schema =
-                wanted.map(|schema| format!("{IN_WORDS} It must match this JSON Schema: {}", schema.text()));
+            let schema = wanted.map(|schema| {
+                format!("{JSON_INSTRUCTION} It must match this JSON Schema: {}", schema.text())
+            });
             if schema.is_some() {
                 warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
             }
-            let words = schema.map_or_else(|| Part::text(IN_WORDS), Part::text);
-            say(words, rules, request);
+            let words = schema.map_or_else(|| GeminiPart::text(JSON_INSTRUCTION), GeminiPart::text);
+            add_instruction(words, rules, request);
             reading.fenced = true;
             return Ok(reading);
         }
@@ -275,8 +278,8 @@ fn format<'a>(
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));
         }
         match kind {
-            Kind::Json => config.response_json_schema = Some(written.schema),
-            Kind::OpenApi => config.response_schema = Some(written.schema),
+            SchemaFormat::Json => config.response_json_schema = Some(written.schema),
+            SchemaFormat::OpenApi => config.response_schema = Some(written.schema),
         }
     }
     Ok(reading)

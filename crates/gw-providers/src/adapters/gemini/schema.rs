@@ -14,12 +14,12 @@ mod write;
 use gw_wire::json::{self, Tree, View};
 use serde_json::value::RawValue;
 
-use self::flat::{Flat, Source};
-use self::write::Writer;
+use self::flat::{FlatSchema, SchemaReader};
+use self::write::SchemaWriter;
 
 /// The format of a written schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SchemaFormat {
     /// JSON Schema.
     Json,
     /// Google's subset of OpenAPI 3.0.
@@ -28,9 +28,9 @@ pub(super) enum Kind {
 
 /// A translated schema.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct TranslatedSchema {
     pub(super) schema: Box<RawValue>,
-    /// It allows more than the client's.
+    /// The translated schema allows more values than the client's.
     pub(super) is_simplified: bool,
 }
 
@@ -39,38 +39,39 @@ pub(super) struct Written {
 /// Reading a schema once is bounded by its size. Only references cause values to be read again: a reference costs its
 /// own length and the size of its target. All schemas of a request share one budget.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ReferenceBudget {
     left: usize,
 }
 
 /// The budget of every request, about a millisecond of work at most, because requests of other clients wait meanwhile.
-const FIXED: usize = 512 << 10;
+const BASE_BUDGET: usize = 512 << 10;
 
 /// The budget that each byte of a schema adds.
-const PER_BYTE: usize = 16;
+const BUDGET_PER_BYTE: usize = 16;
 
 /// The most bytes of one schema that add to the budget. A result must not be larger, either.
-const MOST_COUNTED: usize = write::MOST_BYTES;
+const MAX_COUNTED_BYTES: usize = write::MAX_SCHEMA_BYTES;
 
 /// The fixed cost of following a reference.
-const FOLLOWED: usize = 128;
+const REFERENCE_COST: usize = 128;
 
 /// The fixed cost of reading a value.
-const PER_VALUE: usize = 48;
+const VALUE_COST: usize = 48;
 
-impl Default for Budget {
+impl Default for ReferenceBudget {
     fn default() -> Self {
-        Self { left: FIXED }
+        Self { left: BASE_BUDGET }
     }
 }
 
-impl Budget {
+impl ReferenceBudget {
     fn is_exhausted(&self) -> bool {
         self.left == 0
     }
 
     fn grow(&mut self, text: &str) {
-        self.left = self.left.saturating_add(text.len().min(MOST_COUNTED).saturating_mul(PER_BYTE));
+        self.left =
+            self.left.saturating_add(text.len().min(MAX_COUNTED_BYTES).saturating_mul(BUDGET_PER_BYTE));
     }
 
     fn charge(&mut self, cost: usize) {
@@ -79,57 +80,61 @@ impl Budget {
 
     /// Charges a reference of this length. It is hashed three times and copied once.
     fn charge_reference(&mut self, bytes: usize) {
-        self.charge(FOLLOWED.saturating_add(bytes.saturating_mul(4)));
+        self.charge(REFERENCE_COST.saturating_add(bytes.saturating_mul(4)));
     }
 
     /// Charges a number of values with this length in total.
     fn charge_values(&mut self, values: usize, bytes: usize) {
-        self.charge(values.saturating_mul(PER_VALUE).saturating_add(bytes));
+        self.charge(values.saturating_mul(VALUE_COST).saturating_add(bytes));
     }
 }
 
 /// A schema is too large once its references are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) struct SchemaTooLarge;
 
 /// Translates a schema.
-pub(super) fn write(schema: View<'_>, kind: Kind, budget: &mut Budget) -> Result<Written, TooLarge> {
+pub(super) fn write(
+    schema: View<'_>,
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Result<TranslatedSchema, SchemaTooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
-    written(&tree, kind, budget).ok_or(TooLarge)
+    written(&tree, kind, budget).ok_or(SchemaTooLarge)
 }
 
 /// Translates the parameters of a function; None if they have no properties.
 pub(super) fn write_parameters(
     schema: View<'_>,
-    kind: Kind,
-    budget: &mut Budget,
-) -> Result<Option<Written>, TooLarge> {
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Result<Option<TranslatedSchema>, SchemaTooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
     if !has_properties(&tree, kind, budget) && !budget.is_exhausted() {
         return Ok(None);
     }
-    written(&tree, kind, budget).ok_or(TooLarge).map(Some)
+    written(&tree, kind, budget).ok_or(SchemaTooLarge).map(Some)
 }
 
-fn written(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> Option<Written> {
-    let mut writer = Writer::new(tree, kind, budget);
+fn written(tree: &Tree<'_>, kind: SchemaFormat, budget: &mut ReferenceBudget) -> Option<TranslatedSchema> {
+    let mut writer = SchemaWriter::new(tree, kind, budget);
     writer.schema(tree.root(), 0)?;
     let (text, is_simplified) = writer.finish()?;
     let schema = serde_json::from_slice(&text).ok()?;
-    Some(Written { schema, is_simplified })
+    Some(TranslatedSchema { schema, is_simplified })
 }
 
 /// Whether objects of this schema have properties.
-fn has_properties(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> bool {
-    let flat = Flat::of(tree.root(), &mut Source::new(tree, budget));
+fn has_properties(tree: &Tree<'_>, kind: SchemaFormat, budget: &mut ReferenceBudget) -> bool {
+    let flat = FlatSchema::of(tree.root(), &mut SchemaReader::new(tree, budget));
     let is_map =
         || flat.members.get("additionalProperties").is_some_and(|value| value.kind() == json::Kind::Object);
     !flat.properties.is_empty()
         || flat.members.has("anyOf")
         || flat.members.has("oneOf")
-        || kind == Kind::Json && is_map()
+        || kind == SchemaFormat::Json && is_map()
 }
 
 #[cfg(test)]

@@ -8,53 +8,53 @@ use serde_json::value::RawValue;
 /// `GenerateContentRequest`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Request<'a> {
+pub(super) struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) system_instruction: Option<Content<'a>>,
-    pub(super) contents: Vec<Content<'a>>,
+    pub(super) system_instruction: Option<GeminiContent<'a>>,
+    pub(super) contents: Vec<GeminiContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tools<'a>>,
+    pub(super) tools: Vec<GeminiTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_config: Option<ToolConfig<'a>>,
+    pub(super) tool_config: Option<GeminiToolConfig<'a>>,
     #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
     pub(super) generation_config: GenerationConfig<'a>,
 }
 
 /// `Content`.
 #[derive(Debug, Serialize)]
-pub(super) struct Content<'a> {
+pub(super) struct GeminiContent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<&'static str>,
-    pub(super) parts: Vec<Part<'a>>,
+    pub(super) parts: Vec<GeminiPart<'a>>,
 }
 
 /// `Part`: one of these members, possibly with a signature.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Part<'a> {
+pub(super) struct GeminiPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) inline_data: Option<Blob<'a>>,
+    pub(super) inline_data: Option<GeminiBlob<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file_data: Option<FileData<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+    pub(super) function_call: Option<GeminiFunctionCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) function_response: Option<FunctionResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought_signature: Option<Cow<'a, str>>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> GeminiPart<'a> {
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
     /// Whether the part is an empty text without a signature.
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_empty_text(&self) -> bool {
         self.text.as_deref() == Some("") && self.thought_signature.is_none()
     }
 }
@@ -62,7 +62,7 @@ impl<'a> Part<'a> {
 /// `Blob`: bytes in base64.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
+pub(super) struct GeminiBlob<'a> {
     pub(super) mime_type: Cow<'a, str>,
     pub(super) data: Cow<'a, str>,
 }
@@ -78,7 +78,7 @@ pub(super) struct FileData<'a> {
 
 /// `FunctionCall`: a call that the model made.
 #[derive(Debug, Serialize)]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct GeminiFunctionCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
@@ -91,13 +91,13 @@ pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
-    pub(super) response: Response<'a>,
+    pub(super) response: FunctionResult<'a>,
 }
 
 /// The result of a call as an object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Response<'a> {
+pub(super) enum FunctionResult<'a> {
     /// The client's result, if it is an object.
     Object(Cow<'a, RawValue>),
     /// Any other text, wrapped in an object.
@@ -107,7 +107,7 @@ pub(super) enum Response<'a> {
 /// `Tool`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Tools<'a> {
+pub(super) struct GeminiTool<'a> {
     pub(super) function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
@@ -127,7 +127,7 @@ pub(super) struct FunctionDeclaration<'a> {
 /// `ToolConfig`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolConfig<'a> {
+pub(super) struct GeminiToolConfig<'a> {
     pub(super) function_calling_config: FunctionCallingConfig<'a>,
 }
 

@@ -4,11 +4,11 @@
 use gw_wire::sse::{EVENT_CAP, hold};
 
 /// The capacity that the buffer keeps after an object was completed.
-const KEPT_CAPACITY: usize = 16 << 10;
+const MAX_KEPT_BUFFER_BYTES: usize = 16 << 10;
 
 /// Finds the objects of an array, or a single object.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(super) struct ObjectSplitter {
     /// The received bytes of an incomplete object.
     held: Vec<u8>,
     depth: usize,
@@ -18,9 +18,9 @@ pub(super) struct Splitter {
 
 /// An object is larger than [`EVENT_CAP`].
 #[derive(Debug)]
-pub(super) struct TooLarge;
+pub(super) struct ObjectTooLarge;
 
-impl Splitter {
+impl ObjectSplitter {
     /// Returns the capacity that is held for an incomplete object, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
@@ -32,7 +32,7 @@ impl Splitter {
     }
 
     /// Takes a chunk and passes every object that it completes to `sink`.
-    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLarge> {
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), ObjectTooLarge> {
         let mut rest = chunk;
         while !rest.is_empty() {
             if self.depth == 0 {
@@ -42,14 +42,14 @@ impl Splitter {
             }
             let Some(end) = self.end(rest) else {
                 if self.held.len() + rest.len() > EVENT_CAP {
-                    return Err(TooLarge);
+                    return Err(ObjectTooLarge);
                 }
                 hold(&mut self.held, rest, EVENT_CAP);
                 return Ok(());
             };
             let (object, after) = rest.split_at(end);
             if self.held.len() + object.len() > EVENT_CAP {
-                return Err(TooLarge);
+                return Err(ObjectTooLarge);
             }
             if self.held.is_empty() {
                 sink(object);
@@ -57,7 +57,7 @@ impl Splitter {
                 hold(&mut self.held, object, EVENT_CAP);
                 sink(&self.held);
                 self.held.clear();
-                if self.held.capacity() > KEPT_CAPACITY {
+                if self.held.capacity() > MAX_KEPT_BUFFER_BYTES {
                     self.held = Vec::new();
                 }
             }

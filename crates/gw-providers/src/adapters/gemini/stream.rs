@@ -13,11 +13,11 @@ use gw_wire::sse::SseDecoder;
 use memchr::memchr;
 use serde_json::Value;
 
-use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
-use super::contents::USUAL;
-use super::grounding::Sources;
+use super::answer::{Candidate, CandidatePart, GeminiResponse, call_id, finish, made_id, no_candidate};
+use super::contents::USUAL_ORDER;
+use super::grounding::GroundingCitations;
 use super::reply::Signature;
-use super::split::Splitter;
+use super::split::ObjectSplitter;
 use super::{errors, logprobs, reply};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
@@ -26,29 +26,29 @@ use crate::adapters::replay::order::{Block, Order};
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// The most choices of a stream, more than any request can ask for.
-const MOST_CHOICES: u32 = 128;
+const MAX_CHOICES: u32 = 128;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(in crate::adapters) struct Stream {
-    body: Body,
-    state: State,
+pub(in crate::adapters) struct GeminiStream {
+    body: GeminiStreamBody,
+    state: GeminiStreamState,
 }
 
 /// The format of the body.
 #[derive(Debug, Default)]
-enum Body {
+enum GeminiStreamBody {
     /// Only white space has arrived.
     #[default]
     Unknown,
     Events(SseDecoder),
     /// An array of objects, or a single object.
-    Objects(Splitter),
+    Objects(ObjectSplitter),
 }
 
 #[derive(Debug, Default)]
-struct State {
-    choices: Vec<Choice>,
+struct GeminiStreamState {
+    choices: Vec<StreamChoice>,
     /// The response's id.
     response: String,
     is_model_known: bool,
@@ -61,34 +61,36 @@ struct State {
 
 /// The state of one choice.
 #[derive(Debug, Default)]
-struct Choice {
+struct StreamChoice {
     index: u32,
     calls: u32,
     signatures: u32,
     images: usize,
-    sources: Sources,
+    sources: GroundingCitations,
     order: Order,
     /// The last finish reason.
     reason: Option<String>,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for GeminiStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { body, state } = self;
         if state.is_over {
             return;
         }
-        if matches!(body, Body::Unknown) {
+        if matches!(body, GeminiStreamBody::Unknown) {
             *body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Objects(Splitter::default()),
-                Some(_) => Body::Events(SseDecoder::default()),
+                None => GeminiStreamBody::Unknown,
+                Some(b'{' | b'[') => GeminiStreamBody::Objects(ObjectSplitter::default()),
+                Some(_) => GeminiStreamBody::Events(SseDecoder::default()),
             };
         }
         let is_too_large = match body {
-            Body::Unknown => false,
-            Body::Events(sse) => sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err(),
-            Body::Objects(splitter) => {
+            GeminiStreamBody::Unknown => false,
+            GeminiStreamBody::Events(sse) => {
+                sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err()
+            }
+            GeminiStreamBody::Objects(splitter) => {
                 splitter.feed(chunk, &mut |object| state.event(object, false, sink)).is_err()
             }
         };
@@ -100,10 +102,10 @@ impl StreamDecoder for Stream {
     fn eof(&mut self, sink: Sink<'_>) {
         let Self { body, state } = self;
         match body {
-            Body::Unknown => {}
-            Body::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
-            Body::Objects(splitter) if splitter.is_inside() => state.cut(sink),
-            Body::Objects(_) => {}
+            GeminiStreamBody::Unknown => {}
+            GeminiStreamBody::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
+            GeminiStreamBody::Objects(splitter) if splitter.is_inside() => state.cut(sink),
+            GeminiStreamBody::Objects(_) => {}
         }
         if !state.has_begun {
             state.fail(invalid("the body is not an event stream"), sink);
@@ -113,29 +115,29 @@ impl StreamDecoder for Stream {
 
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Events(sse) => sse.held_bytes(),
-            Body::Objects(splitter) => splitter.held_bytes(),
-            Body::Unknown => 0,
+            GeminiStreamBody::Events(sse) => sse.held_bytes(),
+            GeminiStreamBody::Objects(splitter) => splitter.held_bytes(),
+            GeminiStreamBody::Unknown => 0,
         };
         body.saturating_add(self.state.held_bytes())
     }
 
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         match (&self.body, chunk) {
-            (Body::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
+            (GeminiStreamBody::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
             // An array's objects may all be on one line.
-            (Body::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
+            (GeminiStreamBody::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
                 splitter.pending_bytes().saturating_add(chunk.len())
             }
-            (Body::Unknown, Some(chunk)) => chunk.len(),
-            (Body::Objects(_) | Body::Unknown, _) => 0,
+            (GeminiStreamBody::Unknown, Some(chunk)) => chunk.len(),
+            (GeminiStreamBody::Objects(_) | GeminiStreamBody::Unknown, _) => 0,
         }
     }
 }
 
-impl State {
+impl GeminiStreamState {
     fn held_bytes(&self) -> usize {
-        let choices = self.choices.iter().map(Choice::held_bytes);
+        let choices = self.choices.iter().map(StreamChoice::held_bytes);
         self.response.capacity().saturating_add(choices.sum())
     }
 
@@ -163,7 +165,7 @@ impl State {
                 false => self.fail(invalid("an event of the stream is not UTF-8"), sink),
             };
         };
-        match serde_json::from_str::<Answer<'_>>(text) {
+        match serde_json::from_str::<GeminiResponse<'_>>(text) {
             Ok(answer) if answer.error.is_none() => self.answer(answer, sink),
             Ok(_) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -184,7 +186,7 @@ impl State {
         }
     }
 
-    fn answer(&mut self, mut answer: Answer<'_>, sink: Sink<'_>) {
+    fn answer(&mut self, mut answer: GeminiResponse<'_>, sink: Sink<'_>) {
         self.is_blocked |= answer.is_blocked();
         if let Some(response) = answer.response_id.take().filter(|_| self.response.is_empty()) {
             self.response = response.0.into_owned();
@@ -196,11 +198,11 @@ impl State {
         }
         for (position, candidate) in answer.candidates.unwrap_or_default().into_iter().enumerate() {
             let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-            if index >= MOST_CHOICES {
+            if index >= MAX_CHOICES {
                 return self.fail(invalid("a choice's index is out of range"), sink);
             }
             let at = self.choices.iter().position(|choice| choice.index == index).unwrap_or_else(|| {
-                self.choices.push(Choice { index, ..Choice::default() });
+                self.choices.push(StreamChoice { index, ..StreamChoice::default() });
                 self.choices.len() - 1
             });
             if let Some(choice) = self.choices.get_mut(at) {
@@ -228,7 +230,7 @@ impl State {
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
-            if let Some(value) = choice.order.entry(&[USUAL], choice.signatures as usize) {
+            if let Some(value) = choice.order.entry(&[USUAL_ORDER], choice.signatures as usize) {
                 sink(Event::Extra { choice: choice.index, name: reply::DETAILS, value: &value });
             }
             choice.sources.tell(choice.index, sink);
@@ -244,7 +246,7 @@ impl State {
     }
 }
 
-impl Choice {
+impl StreamChoice {
     fn held_bytes(&self) -> usize {
         let reason = self.reason.as_ref().map_or(0, String::capacity);
         size_of::<Self>() + reason + self.sources.held_bytes() + self.order.held_bytes()
@@ -274,7 +276,7 @@ impl Choice {
 
     fn part(
         &mut self,
-        mut part: Part<'_>,
+        mut part: CandidatePart<'_>,
         logprobs: Option<&serde_json::value::RawValue>,
         response: &str,
         sink: Sink<'_>,

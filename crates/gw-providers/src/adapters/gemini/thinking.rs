@@ -6,7 +6,7 @@ use crate::model_rules::{Effort, Off, Row};
 
 /// The level or the budget of a `thinkingConfig`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thinking {
+pub(super) enum GeminiThinking {
     /// `thinkingLevel`.
     Level(&'static str),
     /// `thinkingBudget`, in tokens.
@@ -15,25 +15,25 @@ pub(super) enum Thinking {
 
 /// Translates a `reasoning_effort`, and tells whether the result is exactly the requested effort. None if the model
 /// does not think or the word is unknown.
-pub(super) fn thinking(rules: &Row, word: &str) -> Option<(Thinking, bool)> {
+pub(super) fn thinking(rules: &Row, word: &str) -> Option<(GeminiThinking, bool)> {
     let effort = Effort::read(word)?;
     if let Some(level) = rules.effort(effort) {
-        return Some((Thinking::Level(level.as_level()), level == effort));
+        return Some((GeminiThinking::Level(level.as_level()), level == effort));
     }
     let (sent, budget) = rules.budgets.range(..=effort).last()?;
     let is_off = effort != Effort::None || rules.thinking_off == Off::Disabled;
-    Some((Thinking::Budget(*budget), *sent == effort && is_off))
+    Some((GeminiThinking::Budget(*budget), *sent == effort && is_off))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Thinking, thinking};
+    use super::{GeminiThinking, thinking};
     use crate::model_rules::{ModelRules, Table};
     use crate::settings::Api;
 
     #[test]
     fn efforts_become_levels_or_budgets_and_say_when_they_are_another() {
-        use Thinking::{Budget, Level};
+        use GeminiThinking::{Budget, Level};
         for (name, effort, expected) in [
             ("gemini-3-pro-preview", "none", Some((Level("LOW"), false))),
             ("gemini-3-pro-preview", "minimal", Some((Level("LOW"), false))),
@@ -73,7 +73,7 @@ mod tests {
             ("xhigh", "XHIGH", true),
             ("max", "XHIGH", false),
         ] {
-            let expected = Some((Thinking::Level(level), is_exact));
+            let expected = Some((GeminiThinking::Level(level), is_exact));
             assert_eq!(thinking(&table.rows[0], effort), expected, "{effort}");
         }
     }

@@ -8,27 +8,27 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 /// The reported counts.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Counts {
-    prompt_token_count: Option<Count>,
-    tool_use_prompt_token_count: Option<Count>,
-    candidates_token_count: Option<Count>,
-    thoughts_token_count: Option<Count>,
-    cached_content_token_count: Option<Count>,
-    total_token_count: Option<Count>,
+pub(super) struct UsageMetadata {
+    prompt_token_count: Option<TokenCount>,
+    tool_use_prompt_token_count: Option<TokenCount>,
+    candidates_token_count: Option<TokenCount>,
+    thoughts_token_count: Option<TokenCount>,
+    cached_content_token_count: Option<TokenCount>,
+    total_token_count: Option<TokenCount>,
 }
 
 /// A count, and whether it was unbelievable and had to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Count {
+struct TokenCount {
     value: u64,
     is_odd: bool,
 }
 
-impl Counts {
+impl UsageMetadata {
     /// Returns the usage; None without counts, which Vertex AI sends in the middle of streams.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut is_odd = false;
-        let mut read = |count: Option<Count>| {
+        let mut read = |count: Option<TokenCount>| {
             is_odd |= count.is_some_and(|count| count.is_odd);
             count.map(|count| count.value)
         };
@@ -72,7 +72,7 @@ impl Counts {
     }
 }
 
-impl Count {
+impl TokenCount {
     const NONE: Self = Self { value: 0, is_odd: true };
 
     fn of(value: u64) -> Self {
@@ -83,46 +83,46 @@ impl Count {
 struct CountVisitor;
 
 impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
+    type Value = TokenCount;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a count")
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Count, E> {
-        Ok(Count::of(value))
+    fn visit_u64<E: Error>(self, value: u64) -> Result<TokenCount, E> {
+        Ok(TokenCount::of(value))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Count, E> {
-        Ok(u64::try_from(value).map_or(Count::NONE, Count::of))
+    fn visit_i64<E: Error>(self, value: i64) -> Result<TokenCount, E> {
+        Ok(u64::try_from(value).map_or(TokenCount::NONE, TokenCount::of))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Count, E> {
+    fn visit_f64<E: Error>(self, value: f64) -> Result<TokenCount, E> {
         // The cast saturates. A number with a fraction is not a believable count.
-        Ok(Count { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
+        Ok(TokenCount { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
     }
 
     /// Google writes 64-bit integers as strings.
-    fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
-        Ok(text.parse().map_or(Count::NONE, Count::of))
+    fn visit_str<E: Error>(self, text: &str) -> Result<TokenCount, E> {
+        Ok(text.parse().map_or(TokenCount::NONE, TokenCount::of))
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
-        Ok(Count::NONE)
+    fn visit_bool<E: Error>(self, _: bool) -> Result<TokenCount, E> {
+        Ok(TokenCount::NONE)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenCount, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Count::NONE)
+        Ok(TokenCount::NONE)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TokenCount, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Count::NONE)
+        Ok(TokenCount::NONE)
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for TokenCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(CountVisitor)
     }
@@ -130,13 +130,13 @@ impl<'de> Deserialize<'de> for Count {
 
 #[cfg(test)]
 mod tests {
-    use super::Counts;
+    use super::UsageMetadata;
 
     /// Prompt, completion, cached, reasoning, and whether the usage is an estimate.
     type Read = (u64, u64, Option<u64>, Option<u64>, bool);
 
     fn read(json: &str) -> Option<Read> {
-        let usage = serde_json::from_str::<Counts>(json).unwrap().usage()?;
+        let usage = serde_json::from_str::<UsageMetadata>(json).unwrap().usage()?;
         Some((usage.prompt, usage.completion, usage.cached, usage.reasoning, usage.estimated))
     }
 

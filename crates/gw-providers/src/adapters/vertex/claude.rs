@@ -16,9 +16,9 @@ use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use super::Place;
+use super::ProjectLocation;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::anthropic::request::{self, Host};
+use crate::adapters::anthropic::request::{self, MessagesHost};
 use crate::adapters::anthropic::{self, CAPABILITIES, details, response, stream};
 use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
@@ -33,19 +33,19 @@ const PUBLISHER: &str = "anthropic";
 
 /// Claude on Vertex AI.
 #[derive(Debug)]
-pub(super) struct Claude(pub(super) Place);
+pub(super) struct VertexClaude(pub(super) ProjectLocation);
 
 /// Whether an error body is Anthropic's: `{"type": "error", …}`. Google's error bodies have no `type`.
 pub(super) fn is_error(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Said<'a> {
+    struct ErrorType<'a> {
         #[serde(borrow, rename = "type")]
         kind: Cow<'a, str>,
     }
-    serde_json::from_slice::<Said<'_>>(body).is_ok_and(|said| said.kind == "error")
+    serde_json::from_slice::<ErrorType<'_>>(body).is_ok_and(|error| error.kind == "error")
 }
 
-impl Dialect for Claude {
+impl Dialect for VertexClaude {
     fn api(&self) -> Api {
         Api::Vertex
     }
@@ -71,7 +71,7 @@ impl Dialect for Claude {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let mut written = request::write(conversation, target, Host::Vertex)?;
+        let mut written = request::write(conversation, target, MessagesHost::Vertex)?;
         written.reading.is_claude = true;
         let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
@@ -84,7 +84,7 @@ impl Dialect for Claude {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::AnthropicStream::default())
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {

@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::adapters::failure::{invalid, invalid_json};
-use crate::adapters::gemini::embeddings::{self, Content, checked, written};
+use crate::adapters::gemini::embeddings::{self, EmbeddingContent, check_lengths, to_json};
 use crate::adapters::native::unsupported;
 
 /// Texts are not truncated: clients of OpenAI's API expect an error for a text that is too long.
 const TRUNCATE: bool = false;
 
 #[derive(Serialize)]
-struct Predict<'a> {
-    instances: Vec<Instance<'a>>,
-    parameters: Parameters,
+struct PredictRequest<'a> {
+    instances: Vec<PredictInstance<'a>>,
+    parameters: PredictParameters,
 }
 
 #[derive(Serialize)]
-struct Instance<'a> {
+struct PredictInstance<'a> {
     content: &'a str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Parameters {
+struct PredictParameters {
     auto_truncate: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u32>,
@@ -41,8 +41,8 @@ struct Parameters {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct EmbedContent<'a> {
-    content: Content<'a>,
+struct EmbedContentRequest<'a> {
+    content: EmbeddingContent<'a>,
     auto_truncate: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u32>,
@@ -59,20 +59,20 @@ struct Predictions<'a> {
 #[serde(default)]
 struct Prediction<'a> {
     #[serde(borrow)]
-    embeddings: Option<Embedding<'a>>,
+    embeddings: Option<VertexEmbedding<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Embedding<'a> {
+struct VertexEmbedding<'a> {
     #[serde(borrow)]
     values: Option<&'a RawValue>,
-    statistics: Option<Statistics>,
+    statistics: Option<EmbeddingStatistics>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Statistics {
+struct EmbeddingStatistics {
     /// A whole number, possibly written as `4.0`.
     token_count: Option<f64>,
 }
@@ -89,13 +89,16 @@ pub(super) fn body(
             let message = "Invalid 'input': this model takes one text per call (set embedding_batch = 1).";
             return Err(unsupported(message));
         };
-        let body =
-            EmbedContent { content: Content::of(text), auto_truncate: TRUNCATE, output_dimensionality };
-        return Ok(("embedContent", written(&body)?));
+        let body = EmbedContentRequest {
+            content: EmbeddingContent::of(text),
+            auto_truncate: TRUNCATE,
+            output_dimensionality,
+        };
+        return Ok(("embedContent", to_json(&body)?));
     }
-    let instances = texts.iter().map(|text| Instance { content: text }).collect();
-    let parameters = Parameters { auto_truncate: TRUNCATE, output_dimensionality };
-    Ok(("predict", written(&Predict { instances, parameters })?))
+    let instances = texts.iter().map(|text| PredictInstance { content: text }).collect();
+    let parameters = PredictParameters { auto_truncate: TRUNCATE, output_dimensionality };
+    Ok(("predict", to_json(&PredictRequest { instances, parameters })?))
 }
 
 /// Reads the response of either method.
@@ -112,7 +115,7 @@ pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
         let counted = embedding.statistics.and_then(|statistics| statistics.token_count);
         tokens = tokens.zip(counted).map(|(sum, more): (f64, f64)| sum + more);
     }
-    checked(vectors, tokens.map(usage))
+    check_lengths(vectors, tokens.map(usage))
 }
 
 /// The usage of `tokens` prompt tokens. An unbelievable count is clamped and marked as an estimate.

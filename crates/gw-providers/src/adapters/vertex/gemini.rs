@@ -9,7 +9,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use super::{Place, embeddings};
+use super::{ProjectLocation, embeddings};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::adapters::failure::invalid;
 use crate::adapters::gemini::{
@@ -23,9 +23,9 @@ const PUBLISHER: &str = "google";
 
 /// Gemini on Vertex AI.
 #[derive(Debug)]
-pub(super) struct Gemini(pub(super) Place);
+pub(super) struct VertexGemini(pub(super) ProjectLocation);
 
-impl Dialect for Gemini {
+impl Dialect for VertexGemini {
     fn api(&self) -> Api {
         Api::Vertex
     }
@@ -72,7 +72,7 @@ impl Dialect for Gemini {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::GeminiStream::default())
     }
 
     fn embed(

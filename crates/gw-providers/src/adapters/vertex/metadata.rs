@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::source::LARGEST;
+use super::source::MAX_CREDENTIALS_BYTES;
 
 /// The address of `metadata.google.internal`.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
@@ -30,35 +30,38 @@ const FLAVOUR: &str = "metadata-flavor";
 const GOOGLE: HeaderValue = HeaderValue::from_static("Google");
 
 /// How long connecting may take. The server is on the same machine, if it exists at all.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long one connection may live.
-const WHOLE: Duration = Duration::from_secs(15);
+const CONNECTION_LIFETIME: Duration = Duration::from_secs(15);
 
 /// Requests a token; returns the status and the body.
-pub(super) async fn ask(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> {
-    let socket =
-        timeout(CONNECT, TcpStream::connect(address)).await.map_err(|_| absent("no connection in time"))?;
-    let socket = socket.map_err(|error| absent(error.kind()))?;
+pub(super) async fn request_token(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> {
+    let socket = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
+        .await
+        .map_err(|_| no_credentials("no connection in time"))?;
+    let socket = socket.map_err(|error| no_credentials(error.kind()))?;
     let (mut sender, connection) =
-        http1::handshake(TokioIo::new(socket)).await.map_err(|_| absent("no HTTP"))?;
+        http1::handshake(TokioIo::new(socket)).await.map_err(|_| no_credentials("no HTTP"))?;
     // The task ends with the sender when this call returns, or after the time limit when the caller gave up.
-    tokio::spawn(timeout(WHOLE, connection));
+    tokio::spawn(timeout(CONNECTION_LIFETIME, connection));
     let mut request = Request::new(Empty::<Bytes>::new());
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(HOST, HeaderValue::from_static("metadata.google.internal"));
     request.headers_mut().insert(FLAVOUR, GOOGLE);
-    let response = sender.send_request(request).await.map_err(|_| absent("no answer"))?;
+    let response = sender.send_request(request).await.map_err(|_| no_credentials("no answer"))?;
     let status = response.status().as_u16();
     if response.headers().get(FLAVOUR) != Some(&GOOGLE) {
-        return Err(absent("what answers is not the metadata server"));
+        return Err(no_credentials("what answers is not the metadata server"));
     }
-    let body =
-        Limited::new(response.into_body(), LARGEST).collect().await.map_err(|_| absent("no whole answer"))?;
+    let body = Limited::new(response.into_body(), MAX_CREDENTIALS_BYTES)
+        .collect()
+        .await
+        .map_err(|_| no_credentials("no whole answer"))?;
     Ok((status, body.to_bytes().to_vec()))
 }
 
-fn absent(detail: impl std::fmt::Display) -> Failure {
+fn no_credentials(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Auth, "The gateway has no credentials for the upstream provider.").with_detail(
         format_args!("no api_key, no credentials_file and no metadata server of Google Cloud: {detail}"),
     )

@@ -31,16 +31,16 @@ const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 
 /// The lifetime that is requested for a token.
-const VALID: Duration = Duration::from_secs(3600);
+const REQUESTED_LIFETIME: Duration = Duration::from_secs(3600);
 /// The longest lifetime that is believed, and the one that is assumed when a response names none.
-const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
-const UNKNOWN_LIFE: Duration = Duration::from_secs(300);
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 /// The largest credentials file, and the largest body of a token response.
-pub(super) const LARGEST: usize = 64 << 10;
+pub(super) const MAX_CREDENTIALS_BYTES: usize = 64 << 10;
 
 /// The time limits of one token call. The caller limits the whole renewal.
-const CLOCKS: Timeouts = Timeouts {
+const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_token: Duration::from_secs(10),
     idle: Duration::from_secs(10),
@@ -48,33 +48,33 @@ const CLOCKS: Timeouts = Timeouts {
 };
 
 /// A token from the token endpoint.
-pub(super) struct Fetched {
+pub(super) struct FetchedGoogleToken {
     pub(super) token: SecretString,
     pub(super) lifetime: Duration,
 }
 
 /// Fetches access tokens.
-pub(super) struct Source {
-    kind: Kind,
+pub(super) struct GoogleTokenSource {
+    kind: GoogleTokenSourceKind,
     /// The project whose quota a user's calls count against.
     quota_project: Option<HeaderValue>,
 }
 
-enum Kind {
+enum GoogleTokenSourceKind {
     ServiceAccount(Box<ServiceAccount>),
-    Refresh(Box<Refresh>),
+    Refresh(Box<UserLogin>),
     Metadata(SocketAddr),
 }
 
 /// The login of a user.
-struct Refresh {
-    endpoint: Endpoint,
+struct UserLogin {
+    endpoint: TokenEndpoint,
     /// The form that every call posts.
     form: SecretString,
 }
 
 struct ServiceAccount {
-    endpoint: Endpoint,
+    endpoint: TokenEndpoint,
     key: RsaKeyPair,
     key_id: Option<String>,
     email: String,
@@ -83,20 +83,20 @@ struct ServiceAccount {
 }
 
 /// A token endpoint.
-struct Endpoint {
+struct TokenEndpoint {
     client: Client,
     path: String,
 }
 
 /// The content of a credentials file.
-pub(super) struct Read {
-    pub(super) source: Source,
+pub(super) struct LoadedCredentials {
+    pub(super) source: GoogleTokenSource,
     /// The project that the credentials belong to.
     pub(super) project: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct File {
+struct CredentialsJson {
     #[serde(rename = "type", default)]
     kind: String,
     project_id: Option<String>,
@@ -111,13 +111,13 @@ struct File {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct GoogleTokenResponse {
     access_token: Option<String>,
     expires_in: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct GoogleTokenError {
     error: Option<String>,
 }
 
@@ -125,22 +125,30 @@ struct Refusal {
 ///
 /// # Errors
 /// A description of the fault, without anything from the file's content.
-pub(super) fn read(path: &Path, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Read, String> {
+pub(super) fn read(
+    path: &Path,
+    allow_private_network: bool,
+    ca_file: Option<&Path>,
+) -> Result<LoadedCredentials, String> {
     let fault = |what: &str| format!("the credentials file {} {what}", path.display());
     let size =
         std::fs::metadata(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?.len();
-    if size > LARGEST as u64 {
+    if size > MAX_CREDENTIALS_BYTES as u64 {
         return Err(fault("is too large to be one"));
     }
     let text = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?;
     parse(&text, allow_private_network, ca_file).map_err(|what| fault(&what))
 }
 
-fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Result<Read, String> {
-    let file: File =
+fn parse(
+    text: &[u8],
+    allow_private_network: bool,
+    ca_file: Option<&Path>,
+) -> Result<LoadedCredentials, String> {
+    let file: CredentialsJson =
         serde_json::from_slice(text).map_err(|_| "is not a JSON object of credentials".to_owned())?;
     let audience = file.token_uri.unwrap_or_else(|| TOKEN_URI.to_owned());
-    let endpoint = Endpoint::new(&audience, allow_private_network, ca_file)?;
+    let endpoint = TokenEndpoint::new(&audience, allow_private_network, ca_file)?;
     let missing = |name: &str| format!("has no {name}");
     let kind = match file.kind.as_str() {
         "service_account" => {
@@ -149,7 +157,7 @@ fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Re
             let key = der.ok().and_then(|der| RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
             let key = key.ok_or_else(|| "holds a private_key that is no RSA key in PKCS #8".to_owned())?;
             let email = file.client_email.ok_or_else(|| missing("client_email"))?;
-            Kind::ServiceAccount(Box::new(ServiceAccount {
+            GoogleTokenSourceKind::ServiceAccount(Box::new(ServiceAccount {
                 endpoint,
                 key,
                 key_id: file.private_key_id,
@@ -164,23 +172,23 @@ fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Re
                 ("client_secret", &file.client_secret.ok_or_else(|| missing("client_secret"))?),
                 ("refresh_token", &file.refresh_token.ok_or_else(|| missing("refresh_token"))?),
             ]);
-            Kind::Refresh(Box::new(Refresh { endpoint, form: form.into() }))
+            GoogleTokenSourceKind::Refresh(Box::new(UserLogin { endpoint, form: form.into() }))
         }
         _ => return Err("is not of type service_account or authorized_user".to_owned()),
     };
     let quota_project = file.quota_project_id.and_then(|project| HeaderValue::from_str(&project).ok());
-    Ok(Read { source: Source { kind, quota_project }, project: file.project_id })
+    Ok(LoadedCredentials { source: GoogleTokenSource { kind, quota_project }, project: file.project_id })
 }
 
-impl Source {
+impl GoogleTokenSource {
     /// The service account of the machine that the gateway runs on.
     pub(super) fn metadata() -> Self {
-        Self { kind: Kind::Metadata(metadata::ADDRESS), quota_project: None }
+        Self { kind: GoogleTokenSourceKind::Metadata(metadata::ADDRESS), quota_project: None }
     }
 
     #[cfg(test)]
     pub(super) fn metadata_at(address: SocketAddr) -> Self {
-        Self { kind: Kind::Metadata(address), quota_project: None }
+        Self { kind: GoogleTokenSourceKind::Metadata(address), quota_project: None }
     }
 
     pub(super) fn quota_project(&self) -> Option<&HeaderValue> {
@@ -188,26 +196,30 @@ impl Source {
     }
 
     /// Fetches a new token.
-    pub(super) async fn fetch(&self) -> Result<Fetched, Failure> {
+    pub(super) async fn fetch(&self) -> Result<FetchedGoogleToken, Failure> {
         let (status, body) = match &self.kind {
-            Kind::ServiceAccount(account) => {
+            GoogleTokenSourceKind::ServiceAccount(account) => {
                 let assertion = account.assertion(SystemTime::now())?;
                 let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-                account.endpoint.ask(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
+                account.endpoint.post(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
             }
-            Kind::Refresh(login) => login.endpoint.ask(login.form.expose_secret().to_owned()).await?,
-            Kind::Metadata(address) => metadata::ask(*address).await?,
+            GoogleTokenSourceKind::Refresh(login) => {
+                login.endpoint.post(login.form.expose_secret().to_owned()).await?
+            }
+            GoogleTokenSourceKind::Metadata(address) => metadata::request_token(*address).await?,
         };
         if status != 200 {
-            return Err(refused(status, &body));
+            return Err(refusal(status, &body));
         }
-        let answer: Answer = serde_json::from_slice(&body).map_err(|fault| invalid_json(&fault))?;
+        let answer: GoogleTokenResponse =
+            serde_json::from_slice(&body).map_err(|fault| invalid_json(&fault))?;
         let token = answer.access_token.filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| invalid("the token endpoint gave no access_token"))?;
         let lifetime = answer.expires_in.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-        let lifetime = lifetime
-            .map_or(UNKNOWN_LIFE, |seconds| Duration::from_secs_f64(seconds.min(LONGEST_LIFE.as_secs_f64())));
-        Ok(Fetched { token: token.into(), lifetime })
+        let lifetime = lifetime.map_or(DEFAULT_LIFETIME, |seconds| {
+            Duration::from_secs_f64(seconds.min(MAX_LIFETIME.as_secs_f64()))
+        });
+        Ok(FetchedGoogleToken { token: token.into(), lifetime })
     }
 }
 
@@ -224,7 +236,7 @@ impl ServiceAccount {
             "scope": SCOPE,
             "aud": self.audience,
             "iat": now,
-            "exp": now + VALID.as_secs(),
+            "exp": now + REQUESTED_LIFETIME.as_secs(),
         });
         let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
         token.push('.');
@@ -244,7 +256,7 @@ impl ServiceAccount {
     }
 }
 
-impl Endpoint {
+impl TokenEndpoint {
     /// Accepts an address only with TLS or on this machine, because credentials are sent to it.
     fn new(address: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
         let fault = || "has a token_uri that is no address".to_owned();
@@ -261,22 +273,25 @@ impl Endpoint {
     }
 
     /// Posts a form; returns the status and the body.
-    async fn ask(&self, form: String) -> Result<(u16, Vec<u8>), Failure> {
+    async fn post(&self, form: String) -> Result<(u16, Vec<u8>), Failure> {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body: form.into() };
-        let response = self.client.send(call, &CLOCKS).await?;
+        let response = self.client.send(call, &TIMEOUTS).await?;
         let status = response.status;
-        let body = response.body.collect(LARGEST, CLOCKS.idle, Instant::now() + CLOCKS.total).await?;
+        let body = response
+            .body
+            .collect(MAX_CREDENTIALS_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
+            .await?;
         Ok((status, body.to_vec()))
     }
 }
 
 /// The failure for a refusal of the token endpoint: `{"error": "invalid_grant", "error_description": …}`. Only the
 /// short name is kept, for the log.
-fn refused(status: u16, body: &[u8]) -> Failure {
+fn refusal(status: u16, body: &[u8]) -> Failure {
     let (kind, words) = match status {
         408 | 504 => (FailureKind::Timeout, "The upstream provider timed out."),
         429 => (FailureKind::RateLimited, "The upstream provider is limiting the rate of requests."),
@@ -287,8 +302,10 @@ fn refused(status: u16, body: &[u8]) -> Failure {
     let is_plain = |name: &String| {
         name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    let name =
-        serde_json::from_slice::<Refusal>(body).ok().and_then(|refusal| refusal.error).filter(is_plain);
+    let name = serde_json::from_slice::<GoogleTokenError>(body)
+        .ok()
+        .and_then(|refusal| refusal.error)
+        .filter(is_plain);
     let name = name.as_deref().unwrap_or("no reason given");
     Failure::new(kind, words).with_detail(format_args!("token endpoint: {status} {name}"))
 }
@@ -308,21 +325,21 @@ fn form(members: &[(&str, &str)]) -> String {
     out
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for GoogleTokenSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            Kind::ServiceAccount(_) => "a service account",
-            Kind::Refresh(_) => "a refresh token",
-            Kind::Metadata(_) => "the metadata server",
+            GoogleTokenSourceKind::ServiceAccount(_) => "a service account",
+            GoogleTokenSourceKind::Refresh(_) => "a refresh token",
+            GoogleTokenSourceKind::Metadata(_) => "the metadata server",
         })
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Read, parse};
+    use super::{LoadedCredentials, parse};
 
-    pub(in crate::adapters::vertex) fn of(json: &serde_json::Value) -> Result<Read, String> {
+    pub(in crate::adapters::vertex) fn of(json: &serde_json::Value) -> Result<LoadedCredentials, String> {
         parse(json.to_string().as_bytes(), true, None)
     }
 }

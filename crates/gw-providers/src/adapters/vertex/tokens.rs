@@ -12,87 +12,87 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
-use super::source::{Fetched, Source};
+use super::source::{FetchedGoogleToken, GoogleTokenSource};
 use crate::adapter::{HttpCall, Signer};
 
 /// With less lifetime left, the next call renews the token while other calls still use it.
-const EARLY: Duration = Duration::from_secs(225);
+const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(225);
 /// With less lifetime left, the token is not sent any more, because it could expire on its way.
-const LATE: Duration = Duration::from_secs(20);
+const STOP_BEFORE_EXPIRY: Duration = Duration::from_secs(20);
 /// The longest renewal when no usable token is left.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_RENEWAL: Duration = Duration::from_secs(10);
 /// The longest renewal while the old token is still usable.
-const WHILE_GOOD: Duration = Duration::from_secs(3);
+const MAX_EARLY_RENEWAL: Duration = Duration::from_secs(3);
 /// The pause after a failed renewal. Calls that need a token in this time get the failure of that renewal.
-const QUIET: Duration = Duration::from_secs(5);
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
 /// The access token of one source.
-pub(super) struct Tokens {
-    source: Source,
-    state: Mutex<State>,
+pub(super) struct VertexTokens {
+    source: GoogleTokenSource,
+    state: Mutex<VertexTokenState>,
     /// Locked by the call that renews the token.
     turn: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
-    token: Option<Arc<Token>>,
+struct VertexTokenState {
+    token: Option<Arc<VertexToken>>,
     failed: Option<(Instant, Failure)>,
 }
 
-struct Token {
+struct VertexToken {
     bare: SecretString,
     header: HeaderValue,
     expires: Instant,
 }
 
-impl Tokens {
+impl VertexTokens {
     /// Creates an empty cache; the first call fetches a token.
-    pub(super) fn new(source: Source) -> Self {
+    pub(super) fn new(source: GoogleTokenSource) -> Self {
         Self { source, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 
     /// Returns the token if more than `left` of its lifetime remains.
-    fn known(&self, left: Duration) -> Option<Arc<Token>> {
+    fn usable(&self, left: Duration) -> Option<Arc<VertexToken>> {
         let state = self.state.lock();
         state.token.as_ref().filter(|token| token.expires > Instant::now() + left).cloned()
     }
 
     fn failed_just_now(&self) -> Option<Failure> {
         let state = self.state.lock();
-        state.failed.as_ref().filter(|(at, _)| at.elapsed() < QUIET).map(|(_, failure)| failure.clone())
+        state.failed.as_ref().filter(|(at, _)| at.elapsed() < RETRY_PAUSE).map(|(_, failure)| failure.clone())
     }
 
-    async fn token(&self) -> Result<Arc<Token>, Failure> {
-        if let Some(token) = self.known(EARLY) {
+    async fn token(&self) -> Result<Arc<VertexToken>, Failure> {
+        if let Some(token) = self.usable(RENEW_BEFORE_EXPIRY) {
             return Ok(token);
         }
-        if let Some(old) = self.known(LATE) {
+        if let Some(old) = self.usable(STOP_BEFORE_EXPIRY) {
             let Ok(_turn) = self.turn.try_lock() else { return Ok(old) };
-            if let Some(renewed) = self.known(EARLY) {
+            if let Some(renewed) = self.usable(RENEW_BEFORE_EXPIRY) {
                 return Ok(renewed);
             }
             if self.failed_just_now().is_some() {
                 return Ok(old);
             }
-            return Ok(self.renew(WHILE_GOOD).await.unwrap_or(old));
+            return Ok(self.renew(MAX_EARLY_RENEWAL).await.unwrap_or(old));
         }
-        let Ok(_turn) = timeout(LONGEST, self.turn.lock()).await else { return Err(slow()) };
-        if let Some(renewed) = self.known(LATE) {
+        let Ok(_turn) = timeout(MAX_RENEWAL, self.turn.lock()).await else { return Err(timed_out()) };
+        if let Some(renewed) = self.usable(STOP_BEFORE_EXPIRY) {
             return Ok(renewed);
         }
         match self.failed_just_now() {
             Some(failure) => Err(failure),
-            None => self.renew(LONGEST).await,
+            None => self.renew(MAX_RENEWAL).await,
         }
     }
 
-    async fn renew(&self, limit: Duration) -> Result<Arc<Token>, Failure> {
-        let asked = Instant::now();
-        let outcome = timeout(limit, self.source.fetch()).await.unwrap_or_else(|_| Err(slow()));
-        let outcome = outcome.and_then(|fetched| Token::new(fetched, asked));
+    async fn renew(&self, limit: Duration) -> Result<Arc<VertexToken>, Failure> {
+        let requested_at = Instant::now();
+        let outcome = timeout(limit, self.source.fetch()).await.unwrap_or_else(|_| Err(timed_out()));
+        let outcome = outcome.and_then(|fetched| VertexToken::new(fetched, requested_at));
         let mut state = self.state.lock();
         match outcome {
             Ok(token) => {
@@ -110,21 +110,21 @@ impl Tokens {
     }
 }
 
-impl Token {
-    fn new(fetched: Fetched, asked: Instant) -> Result<Self, Failure> {
+impl VertexToken {
+    fn new(fetched: FetchedGoogleToken, requested_at: Instant) -> Result<Self, Failure> {
         let mut header = HeaderValue::from_str(&format!("Bearer {}", fetched.token.expose_secret()))
             .map_err(|_| super::invalid("an access token that cannot be sent"))?;
         header.set_sensitive(true);
-        Ok(Self { bare: fetched.token, header, expires: asked + fetched.lifetime })
+        Ok(Self { bare: fetched.token, header, expires: requested_at + fetched.lifetime })
     }
 }
 
-fn slow() -> Failure {
+fn timed_out() -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream provider timed out.")
         .with_detail("no access token in time")
 }
 
-impl Signer for Tokens {
+impl Signer for VertexTokens {
     fn sign<'a>(
         &'a self,
         call: &'a mut HttpCall,
@@ -146,7 +146,7 @@ impl Signer for Tokens {
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for VertexTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tokens").field("source", &self.source).finish_non_exhaustive()
     }

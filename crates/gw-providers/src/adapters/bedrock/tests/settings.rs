@@ -6,7 +6,7 @@ use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use super::super::build_in;
-use super::super::credentials::Environment;
+use super::super::credentials::AwsEnvironment;
 use crate::adapter::{HttpCall, Scheme};
 use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
@@ -32,7 +32,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
 
 fn build(settings: &ProviderSettings, environment: &[(&str, &str)]) -> Result<Built, String> {
     let environment: HashMap<&str, &str> = environment.iter().copied().collect();
-    build_in(settings, &Environment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
+    build_in(settings, &AwsEnvironment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
 }
 
 const KEYS: [(&str, &str); 2] =

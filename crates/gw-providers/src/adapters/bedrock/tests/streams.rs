@@ -5,8 +5,8 @@ use gw_wire::failure::FailureKind;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::frames::LARGEST;
-use super::super::stream::Stream;
+use super::super::frames::MAX_FRAME_BYTES;
+use super::super::stream::BedrockStream;
 use super::bytes;
 use crate::adapter::StreamDecoder;
 
@@ -47,7 +47,7 @@ impl Seen {
 
 fn decode<'c>(pieces: impl IntoIterator<Item = &'c [u8]>) -> Vec<(String, String)> {
     let mut seen = Seen::default();
-    let mut stream = Stream::default();
+    let mut stream = BedrockStream::default();
     for piece in pieces {
         stream.feed(piece, &mut |event| seen.note(event));
     }
@@ -157,7 +157,7 @@ fn citations_are_annotations() {
 fn a_picture_that_is_coming_is_held() {
     let piece = r#"{"contentBlockIndex":0,"delta":{"image":{"source":{"bytes":"AAAA"}}}}"#;
     let bytes = stream(&[("contentBlockDelta", &piece.replace("AAAA", &"AAAA".repeat(50_000)))]);
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     decoder.feed(&bytes, &mut |_| {});
     assert!(decoder.held_bytes() >= 200_000, "{}", decoder.held_bytes());
     decoder.feed(&stream(&[STOP]), &mut |_| {});
@@ -223,7 +223,7 @@ fn a_stream_that_is_cut_or_damaged_is_broken() {
         damaged[at] ^= 0x10;
         assert_eq!(last(&damaged), invalid, "damaged at {at}");
     }
-    let too_large = u32::try_from(LARGEST + 1).unwrap().to_be_bytes();
+    let too_large = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
     for head in [&too_large[..], &[0, 0, 0, 15], b"{\"message\":\"not a stream\"}", b"<html></html>"] {
         assert_eq!(last(head), invalid);
     }
@@ -326,7 +326,7 @@ fn a_small_piece_beside_a_large_picture_is_little_work() {
             format!(r#"{{"contentBlockIndex":0,"delta":{{"image":{{"source":{{"bytes":"{base64}"}}}}}}}}"#);
         stream(&[("contentBlockDelta", &delta)])
     };
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     let large = piece(&"AAAA".repeat(300_000));
     assert!(decoder.work_bytes(Some(&large)) >= 1_200_000, "its own size counts");
     decoder.feed(&large, &mut |_| {});
@@ -340,7 +340,7 @@ fn a_small_piece_beside_a_large_picture_is_little_work() {
         let at = stop.windows(4).position(|bytes| bytes == b"Stop").unwrap();
         for cut in [0, at, at + 1, at + 2, at + 3, at + 4, stop.len() - 1] {
             let (first, rest) = stop.split_at(cut);
-            let mut decoder = Stream::default();
+            let mut decoder = BedrockStream::default();
             decoder.feed(&large, &mut |_| {});
             assert_eq!(decoder.work_bytes(Some(first)), 0, "{name} cut at {cut}");
             decoder.feed(first, &mut |_| {});
@@ -354,10 +354,10 @@ fn the_room_of_a_large_frame_is_not_kept() {
     let text = "x".repeat(3 << 20);
     let large = format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{text}"}}}}"#);
     let bytes = stream(&[("contentBlockDelta", &large)]);
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     for chunk in bytes.chunks(64 << 10) {
         decoder.feed(chunk, &mut |_| {});
-        assert!(decoder.held_bytes() <= LARGEST + (64 << 10), "{}", decoder.held_bytes());
+        assert!(decoder.held_bytes() <= MAX_FRAME_BYTES + (64 << 10), "{}", decoder.held_bytes());
     }
     assert!(decoder.held_bytes() < 128 << 10, "{}", decoder.held_bytes());
     // Small frames continue in a small buffer.

@@ -6,30 +6,30 @@ use std::collections::HashMap;
 use gw_wire::json::{Kind, Node, Tree};
 use gw_wire::names::{NameIndex, place};
 
-use super::Budget;
+use super::ReferenceBudget;
 use crate::adapters::definitions::{TABLES, definitions};
 
 /// How often a reference is replaced by its target inside that target.
-const UNROLLED: usize = 2;
+const MAX_UNROLLS: usize = 2;
 
 /// The longest chain of references and `allOf`s without a keyword between them. A longer chain is a circle.
-const CHAIN: usize = 16;
+const MAX_CHAIN: usize = 16;
 
 /// Reads a schema and follows its references.
 #[derive(Debug)]
-pub(super) struct Source<'t, 'a> {
+pub(super) struct SchemaReader<'t, 'a> {
     root: Node<'t, 'a>,
     /// The definitions by their usual references.
     definitions: HashMap<String, Node<'t, 'a>>,
-    budget: &'t mut Budget,
+    budget: &'t mut ReferenceBudget,
     /// How often each reference was followed on the way to the current position.
     above: HashMap<Cow<'a, str>, usize>,
     /// The result allows more values than the schema.
     pub(super) is_simplified: bool,
 }
 
-impl<'t, 'a> Source<'t, 'a> {
-    pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut Budget) -> Self {
+impl<'t, 'a> SchemaReader<'t, 'a> {
+    pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut ReferenceBudget) -> Self {
         let (root, above) = (tree.root(), HashMap::new());
         Self { root, definitions: definitions(root), budget, above, is_simplified: false }
     }
@@ -53,7 +53,7 @@ impl<'t, 'a> Source<'t, 'a> {
     fn follow(&mut self, reference: &Cow<'a, str>) -> Option<Node<'t, 'a>> {
         let times = self.above.entry(reference.clone()).or_default();
         *times += 1;
-        if *times > UNROLLED {
+        if *times > MAX_UNROLLS {
             return None;
         }
         let found = self.resolve(reference)?;
@@ -106,19 +106,19 @@ impl<'t, 'a> Source<'t, 'a> {
 
 /// Entries with unique names, in their order.
 #[derive(Debug)]
-pub(super) struct Named<'a, T> {
+pub(super) struct OrderedEntries<'a, T> {
     entries: Vec<(Cow<'a, str>, T)>,
     /// Exists only for many entries.
     index: Option<NameIndex>,
 }
 
-impl<T> Default for Named<'_, T> {
+impl<T> Default for OrderedEntries<'_, T> {
     fn default() -> Self {
         Self { entries: Vec::new(), index: None }
     }
 }
 
-impl<'a, T: Copy> Named<'a, T> {
+impl<'a, T: Copy> OrderedEntries<'a, T> {
     /// Adds an entry unless its name is taken.
     pub(super) fn put(&mut self, name: Cow<'a, str>, value: T) {
         if self.has(&name) {
@@ -177,21 +177,21 @@ impl<'a, T: Copy> Named<'a, T> {
 
 /// The keywords of a schema, merged with those of its reference and its `allOf`.
 #[derive(Debug, Default)]
-pub(super) struct Flat<'t, 'a> {
+pub(super) struct FlatSchema<'t, 'a> {
     /// All keywords except `properties`, `required`, `$…` and `definitions`.
-    pub(super) members: Named<'a, Node<'t, 'a>>,
-    pub(super) properties: Named<'a, Node<'t, 'a>>,
+    pub(super) members: OrderedEntries<'a, Node<'t, 'a>>,
+    pub(super) properties: OrderedEntries<'a, Node<'t, 'a>>,
     /// The schema has `properties`, possibly empty.
     pub(super) is_object: bool,
-    pub(super) required: Named<'a, ()>,
-    /// The references that led here, until [`Source::leave`] takes them.
+    pub(super) required: OrderedEntries<'a, ()>,
+    /// The references that led here, until [`SchemaReader::leave`] takes them.
     pub(super) references: Vec<Cow<'a, str>>,
 }
 
-impl<'t, 'a> Flat<'t, 'a> {
-    pub(super) fn of(schema: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Self {
+impl<'t, 'a> FlatSchema<'t, 'a> {
+    pub(super) fn of(schema: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>) -> Self {
         let mut flat = Self::default();
-        flat.add(schema, source, CHAIN);
+        flat.add(schema, source, MAX_CHAIN);
         // `const` is stricter than `enum`, and both are written as `enum`.
         if flat.members.has("const") {
             flat.members.remove("enum");
@@ -200,7 +200,7 @@ impl<'t, 'a> Flat<'t, 'a> {
     }
 
     /// Merges a schema. Entries that exist win: a schema's own keywords go before those of its reference.
-    fn add(&mut self, schema: Node<'t, 'a>, source: &mut Source<'t, 'a>, chain: usize) {
+    fn add(&mut self, schema: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>, chain: usize) {
         let mut others = Vec::new();
         for (name, value) in schema.members() {
             if source.is_exhausted() {
@@ -237,7 +237,7 @@ impl<'t, 'a> Flat<'t, 'a> {
 
     /// Returns the target of a reference. None, with the result marked as simplified, if the reference leads nowhere or
     /// too often into itself.
-    fn target(&mut self, reference: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Option<Node<'t, 'a>> {
+    fn target(&mut self, reference: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>) -> Option<Node<'t, 'a>> {
         source.budget.charge_reference(reference.text().len());
         if source.is_exhausted() {
             return None;
