@@ -1,11 +1,9 @@
 //! Which dialect belongs to which API: one line each.
 
-use std::sync::Arc;
-
-use crate::adapter::{Adapter, Signer};
 use crate::adapters::anthropic;
 use crate::adapters::azure;
 use crate::adapters::bedrock;
+pub use crate::adapters::built::Built;
 use crate::adapters::cohere;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
@@ -14,25 +12,6 @@ use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
-
-/// A dialect set up for one provider.
-#[derive(Debug)]
-pub struct Built {
-    /// The dialect.
-    pub adapter: Box<dyn Adapter>,
-    /// Credentials that are more than a key in a header; None = the keys of the settings, see [`Adapter::scheme`].
-    pub signer: Option<Arc<dyn Signer>>,
-    /// Where it is when the settings name no `base_url` and a region or a project decides.
-    pub base_url: Option<String>,
-}
-
-impl Built {
-    /// With plain keys and a fixed address.
-    #[must_use]
-    pub fn new(adapter: Box<dyn Adapter>) -> Self {
-        Self { adapter, signer: None, base_url: None }
-    }
-}
 
 /// The dialect of an API, set up for this provider.
 ///
@@ -46,9 +25,9 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
         }
         Api::Azure => azure::build(settings),
         Api::Bedrock => bedrock::build(settings),
-        Api::Gemini => Ok(Built::new(gemini::adapter())),
+        Api::Gemini => gemini::build(settings),
         Api::Vertex => vertex::build(settings),
-        Api::Anthropic => Ok(Built::new(anthropic::adapter())),
+        Api::Anthropic => anthropic::build(settings),
         Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),

@@ -1,10 +1,11 @@
 //! Anthropic's Messages API, documented at platform.claude.com.
 
-mod blocks;
 mod content;
 pub(super) mod details;
+pub(super) mod errors;
 pub(super) mod messages;
 pub(super) mod object;
+mod open_blocks;
 pub(super) mod request;
 pub(super) mod response;
 pub(super) mod schema;
@@ -18,21 +19,22 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::request::MessagesHost;
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapters::built::Built;
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
+use crate::settings::{Api, ProviderSettings};
 
 /// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -56,9 +58,18 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 #[derive(Clone, Copy, Debug, Default)]
 struct Anthropic;
 
-/// Builds the adapter.
-#[must_use]
-pub fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+    Ok(Built::new(Box::new(Native(Anthropic))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Anthropic))
 }
 
@@ -82,18 +93,6 @@ pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>)
 pub(super) fn no_embeddings() -> Failure {
     let failure = unsupported("Invalid 'model': this provider has no embeddings.");
     Failure { code: Some("unsupported_model".to_owned()), ..failure }
-}
-
-/// Classifies a non-2xx response in Anthropic's error format.
-pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-    let failure = failure::classify(status, headers, body);
-    match (failure.kind, status) {
-        (FailureKind::BadRequest, 413) => {
-            Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
-        }
-        (FailureKind::BadRequest, 400) => refine(failure, body),
-        _ => failure,
-    }
 }
 
 impl Dialect for Anthropic {
@@ -145,7 +144,7 @@ impl Dialect for Anthropic {
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        classify(status, headers, body)
+        errors::classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {
@@ -163,22 +162,6 @@ impl Dialect for Anthropic {
         }
         Ok(models.into_models())
     }
-}
-
-/// Corrects two errors that the API reports as invalid requests: an empty account, and an input that exceeds the
-/// model's context.
-fn refine(failure: Failure, body: &[u8]) -> Failure {
-    let Ok(said) = serde_json::from_slice::<Value>(body) else { return failure };
-    let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
-    if message.contains("credit balance is too low") {
-        let billing = failure::reported(&json!({"type": "billing_error"}), FailureKind::Billing);
-        let Failure { status, retry_after, reason, .. } = failure;
-        return Failure { status, retry_after, reason, ..billing };
-    }
-    if message.contains("exceed context limit") {
-        return Failure { kind: FailureKind::ContextLength, ..failure };
-    }
-    failure
 }
 
 #[cfg(test)]

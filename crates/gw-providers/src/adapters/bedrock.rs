@@ -5,7 +5,7 @@
 //! `API_runtime_InvokeModel`) and its service model in botocore. Parameters of single models are in the User Guide
 //! ("Inference request parameters and response fields for foundation models").
 
-mod blocks;
+mod call;
 mod citations;
 mod credentials;
 mod embeddings;
@@ -14,37 +14,30 @@ mod frames;
 mod images;
 mod messages;
 mod reasoning;
-mod reply;
 mod request;
-mod sign;
+mod response;
+mod sigv4;
 mod stream;
 mod tools;
 mod usage;
+mod wire;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use gw_wire::conversation::Conversation;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Serialize;
+use http::HeaderMap;
 
 use self::credentials::AwsEnvironment;
-use self::sign::SigV4;
+use self::sigv4::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::registry::Built;
+use crate::adapters::built::Built;
 use crate::settings::{Api, ProviderSettings};
-
-/// The characters that AWS leaves unencoded in a path segment. Model ids and ARNs are encoded completely, `:` and `/`
-/// too.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The Converse dialect.
 #[derive(Debug)]
@@ -114,26 +107,6 @@ fn endpoint(region: &str) -> String {
     format!("https://bedrock-runtime.{region}.{domain}")
 }
 
-fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
-    let accept = match operation {
-        "converse-stream" => "application/vnd.amazon.eventstream",
-        _ => "application/json",
-    };
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    let model = utf8_percent_encode(model, SEGMENT);
-    let path = format!("/model/{model}/{operation}");
-    HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
-}
-
-fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(body).map_err(|fault| {
-        Failure::new(FailureKind::BadRequest, "The request cannot be said to this provider.")
-            .with_detail(fault)
-    })
-}
-
 impl Dialect for Bedrock {
     fn api(&self) -> Api {
         Api::Bedrock
@@ -164,7 +137,7 @@ impl Dialect for Bedrock {
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {

@@ -3,22 +3,23 @@
 //!
 //! The adapter sends no safety settings, so the provider's defaults apply.
 
-pub(super) mod answer;
+pub(super) mod candidate;
 pub(super) mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
+pub(super) mod flavour;
 mod grounding;
 mod logprobs;
 pub(super) mod media;
+mod object_splitter;
 pub(super) mod path;
-pub(super) mod reply;
 pub(super) mod request;
+pub(super) mod response;
 mod schema;
-mod shape;
-mod split;
 pub(super) mod stream;
 mod thinking;
 mod usage;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -30,22 +31,15 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
 
+use self::flavour::Flavour;
 use self::path::encoded_path;
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapters::built::Built;
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
-
-/// Which of Google's two services a request goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flavour {
-    /// generativelanguage.googleapis.com. It has a Files API and pairs calls with responses by id.
-    AiStudio,
-    /// aiplatform.googleapis.com. It refuses ids of calls and responses.
-    Vertex,
-}
+use crate::settings::{Api, ProviderSettings};
 
 /// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
 /// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
@@ -63,8 +57,18 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 #[derive(Debug)]
 struct Gemini;
 
-/// Builds the adapter.
-pub(crate) fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+    Ok(Built::new(Box::new(Native(Gemini))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Gemini))
 }
 
@@ -142,7 +146,7 @@ impl Dialect for Gemini {
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {

@@ -7,8 +7,9 @@
 mod claude;
 mod embeddings;
 mod gemini;
-mod metadata;
-mod source;
+mod location;
+mod metadata_server;
+mod token_source;
 mod tokens;
 
 use std::ops::Range;
@@ -22,24 +23,21 @@ use http::HeaderMap;
 
 use self::claude::VertexClaude;
 use self::gemini::VertexGemini;
-use self::source::GoogleTokenSource;
+use self::location::{GLOBAL, ProjectLocation, endpoint};
+use self::token_source::GoogleTokenSource;
 use self::tokens::VertexTokens;
 use super::failure::invalid;
-use super::gemini::path::encoded_path;
 use super::native::Native;
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
     Target,
 };
+use crate::adapters::built::Built;
 use crate::media_sizes::MediaSizes;
-use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
 
 /// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
-
-/// The region without a location of its own.
-const GLOBAL: &str = "global";
 
 /// Vertex AI. The model rules of the target decide which of the two dialects a call uses.
 #[derive(Debug)]
@@ -47,10 +45,6 @@ struct Vertex {
     gemini: Native<VertexGemini>,
     claude: Native<VertexClaude>,
 }
-
-/// The path prefix of a project in a region: `/v1/projects/…/locations/…`.
-#[derive(Clone, Debug)]
-struct ProjectLocation(String);
 
 /// Builds the adapter. `region` and `project` give the address. The access token is `api_key` itself, or it comes from
 /// `credentials_file`, from the file that the environment names, or from the metadata server of the Google Cloud
@@ -75,7 +69,7 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
         let source = match file.map(str::to_owned).or(from_environment.filter(|path| !path.is_empty())) {
             Some(file) => {
                 let ca_file = option(settings, "ca_file")?.map(Path::new);
-                let read = source::read(Path::new(&file), settings.allow_private_network, ca_file)?;
+                let read = token_source::read(Path::new(&file), settings.allow_private_network, ca_file)?;
                 own_project = read.project;
                 read.source
             }
@@ -88,12 +82,9 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let region = option(settings, "region")?.unwrap_or(GLOBAL);
     let project = option(settings, "project")?.map(str::to_owned).or(own_project);
     let project = project.ok_or_else(|| "project is missing, and no credentials file names it".to_owned())?;
-    if !is_label(region) || !is_label(&project) {
-        return Err("region and project are made of letters, digits, '-', '.' and ':'".to_owned());
-    }
-    let place = ProjectLocation(format!("/v1/projects/{}/locations/{region}", encoded_path(&project)));
-    let adapter =
-        Box::new(Vertex { gemini: Native(VertexGemini(place.clone())), claude: Native(VertexClaude(place)) });
+    let location = ProjectLocation::new(&project, region)?;
+    let gemini = Native(VertexGemini(location.clone()));
+    let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
     Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
 }
 
@@ -105,15 +96,6 @@ fn is_googles(base_url: Option<&str>) -> bool {
     uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| host.ends_with(".googleapis.com"))
 }
 
-/// The service address of a region: <https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations>.
-fn endpoint(region: &str) -> String {
-    match region {
-        GLOBAL => "https://aiplatform.googleapis.com".to_owned(),
-        "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com"),
-        _ => format!("https://{region}-aiplatform.googleapis.com"),
-    }
-}
-
 fn option<'a>(settings: &'a ProviderSettings, name: &str) -> Result<Option<&'a str>, String> {
     match settings.options.get(name) {
         None => Ok(None),
@@ -122,36 +104,13 @@ fn option<'a>(settings: &'a ProviderSettings, name: &str) -> Result<Option<&'a s
     }
 }
 
-fn is_label(text: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':');
-    !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)
-}
-
-impl ProjectLocation {
-    /// Returns the path of a model's method. `upstream_model` is the bare name of one of the publisher's models, or a
-    /// resource name.
-    fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {
-        let Self(place) = self;
-        let name = upstream_model.strip_prefix(publisher).and_then(|name| name.strip_prefix('/'));
-        let name = name.unwrap_or(upstream_model);
-        let model = encoded_path(name);
-        if name.starts_with("projects/") {
-            format!("/v1/{model}:{method}")
-        } else if name.starts_with("publishers/") || name.starts_with("endpoints/") {
-            format!("{place}/{model}:{method}")
-        } else {
-            format!("{place}/publishers/{publisher}/models/{model}:{method}")
-        }
-    }
-}
-
 impl Vertex {
     /// Returns the dialect of the target's model.
-    fn of(&self, target: &Target<'_>) -> &dyn Adapter {
-        self.read(target.rules(Api::Vertex).vendor() == claude::VENDOR)
+    fn dialect_of(&self, target: &Target<'_>) -> &dyn Adapter {
+        self.dialect(target.rules(Api::Vertex).vendor() == claude::VENDOR)
     }
 
-    fn read(&self, is_claude: bool) -> &dyn Adapter {
+    fn dialect(&self, is_claude: bool) -> &dyn Adapter {
         if is_claude { &self.claude } else { &self.gemini }
     }
 }
@@ -170,7 +129,7 @@ impl Adapter for Vertex {
     }
 
     fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        self.of(target).chat(request, share, target)
+        self.dialect_of(target).chat(request, share, target)
     }
 
     fn completion(
@@ -179,7 +138,7 @@ impl Adapter for Vertex {
         share: &Share,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        self.of(target).completion(request, share, target)
+        self.dialect_of(target).completion(request, share, target)
     }
 
     fn embeddings(
@@ -188,15 +147,15 @@ impl Adapter for Vertex {
         inputs: Range<usize>,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        self.of(target).embeddings(request, inputs, target)
+        self.dialect_of(target).embeddings(request, inputs, target)
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
-        self.read(reading.is_claude).decode_chat(body, reading)
+        self.dialect(reading.is_claude).decode_chat(body, reading)
     }
 
     fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure> {
-        self.read(reading.is_claude).decode_completion(body, reading)
+        self.dialect(reading.is_claude).decode_completion(body, reading)
     }
 
     fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
@@ -204,16 +163,16 @@ impl Adapter for Vertex {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.read(reading.is_claude).chat_stream(reading)
+        self.dialect(reading.is_claude).chat_stream(reading)
     }
 
     fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.read(reading.is_claude).completion_stream(reading)
+        self.dialect(reading.is_claude).completion_stream(reading)
     }
 
     /// Google's front end reports its own errors for every model, so the body decides whose error format it is.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.read(claude::is_error(body)).classify(status, headers, body)
+        self.dialect(claude::is_error(body)).classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {

@@ -9,7 +9,7 @@ use gw_wire::reply::Finish;
 use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
-use super::blocks::OpenBlocks;
+use super::open_blocks::OpenBlocks;
 use super::response;
 use super::usage::AnthropicUsage;
 use super::wire::{self, FAILED, StopDetails, Text, finish};

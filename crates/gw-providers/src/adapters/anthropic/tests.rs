@@ -1,8 +1,8 @@
 //! Tests of the adapter against its fixtures and against known pitfalls.
 
-mod answers;
-mod failures;
+mod errors;
 mod requests;
+mod responses;
 mod rules;
 mod streams;
 

@@ -10,7 +10,8 @@ use gw_wire::request::EmbeddingsRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{post, usage, written};
+use super::call::{post, to_json};
+use super::usage;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::native::unsupported;
@@ -66,7 +67,7 @@ fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, is_second: bool) -> Re
     if dimensions.is_some() && !is_second {
         return Err(no_dimensions());
     }
-    written(&TitanEmbedRequest { input_text, dimensions })
+    to_json(&TitanEmbedRequest { input_text, dimensions })
 }
 
 fn cohere(
@@ -82,7 +83,7 @@ fn cohere(
         return Err(no_dimensions());
     }
     let input_type = input_type.unwrap_or(DEFAULT_INPUT_TYPE);
-    written(&CohereEmbedRequest { texts, input_type, embedding_types: ["float"], output_dimension })
+    to_json(&CohereEmbedRequest { texts, input_type, embedding_types: ["float"], output_dimension })
 }
 
 fn too_many(most: usize) -> Failure {

@@ -8,12 +8,12 @@ use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::blocks::{
+use super::reasoning;
+use super::tools::raw_json;
+use super::wire::{
     BedrockBlock, BedrockBytes, BedrockCachePoint, BedrockDocument, BedrockJson, BedrockMedia,
     BedrockMessage, BedrockRole, BedrockToolResult, BedrockToolUse,
 };
-use super::reasoning;
-use super::tools::written;
 use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{Piece, arrange};
@@ -332,8 +332,10 @@ fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
 
 fn tool_use<'t>(call: &'t Called<'_>, rules: ModelRules) -> BedrockToolUse<'t> {
     let input = match call.arguments_object() {
-        Cow::Borrowed(object) => written(object),
-        Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), BedrockJson::Made),
+        Cow::Borrowed(object) => raw_json(object),
+        Cow::Owned(object) => {
+            RawValue::from_string(object).map_or_else(|_| raw_json("{}"), BedrockJson::Made)
+        }
     };
     BedrockToolUse { tool_use_id: call_id(&call.id, rules), name: &call.name, input }
 }

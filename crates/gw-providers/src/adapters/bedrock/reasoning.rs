@@ -11,7 +11,7 @@ use gw_wire::json::View;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::blocks::BedrockReasoning;
+use super::wire::BedrockReasoning;
 use crate::adapter::Target;
 use crate::adapters::anthropic::thinking::{ThinkingContext, ThinkingPlan};
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};

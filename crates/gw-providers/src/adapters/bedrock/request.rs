@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
-use super::blocks::{BedrockBlock, ConverseRequest, InferenceConfig};
+use super::call::{post, to_json};
 use super::reasoning::{self, BedrockThinking};
-use super::{messages, post, tools, written};
+use super::wire::{BedrockBlock, ConverseRequest, InferenceConfig};
+use super::{messages, tools};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
 use crate::model_rules::{ModelRules, Prefill, Sampling};
@@ -47,7 +48,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
         output_config: plan.output,
         additional_model_request_fields: thinking.fields,
     };
-    let body = written(&request)?;
+    let body = to_json(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
     let fenced = plan.words.is_some();
     let reading = Reading { json_tool: plan.json_tool, fenced, ..Reading::default() };

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::frames::FrameBuffer;
-use super::reply::{finish, is_server_tool};
+use super::response::{finish, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::{Annotations, characters};

@@ -2,11 +2,11 @@
 
 mod embeddings;
 mod errors;
-mod replies;
 mod requests;
+mod responses;
 mod rules;
 mod settings;
-mod signing;
+mod sigv4;
 mod streams;
 
 use std::path::{Path, PathBuf};

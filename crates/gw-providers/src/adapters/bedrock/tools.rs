@@ -7,10 +7,10 @@ use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::blocks::{
+use super::messages::{cache_point, member};
+use super::wire::{
     BedrockJson, BedrockToolChoice, BedrockToolConfig, OutputConfig, ToolEntry, ToolInputSchema, ToolSpec,
 };
-use super::messages::{cache_point, member};
 use crate::adapters::anthropic::schema::translate;
 use crate::model_rules::{self, CachePoints, ForcedTools, ModelRules, SchemaDialect};
 
@@ -127,7 +127,7 @@ fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<To
             ToolEntry::ToolSpec(ToolSpec {
                 name: Cow::Borrowed(name),
                 description: None,
-                input_schema: ToolInputSchema { json: written(ANY_PARAMETERS) },
+                input_schema: ToolInputSchema { json: raw_json(ANY_PARAMETERS) },
             })
         }));
     }
@@ -190,13 +190,13 @@ fn is_of_object(schema: View<'_>) -> bool {
 /// Returns the schema with every key that the model takes. Two kinds of schemas need a change: one without a type, and,
 /// for the first Nova models, one with descriptive keywords at the top ("Troubleshooting tool calls").
 fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> BedrockJson<'_> {
-    let Some(schema) = schema else { return written(NO_PARAMETERS) };
+    let Some(schema) = schema else { return raw_json(NO_PARAMETERS) };
     let plain = rules.schema_dialect == SchemaDialect::Bare;
     let is_refused = |name: &str| plain && REFUSED_BY_NOVA.contains(&name);
     let is_typed = member(schema, "type").is_some();
     let has_refused = schema.members().any(|(name, _)| name.string().is_some_and(|name| is_refused(&name)));
     if is_typed && !has_refused {
-        return written(schema.text());
+        return raw_json(schema.text());
     }
     let mut members: Vec<String> = Vec::new();
     if !is_typed {
@@ -205,10 +205,10 @@ fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> BedrockJson<'_> {
     let kept = schema.members().filter(|(name, _)| !name.string().is_some_and(|name| is_refused(&name)));
     members.extend(kept.map(|(name, value)| format!("{}:{}", name.text(), value.text())));
     let made = RawValue::from_string(format!("{{{}}}", members.join(",")));
-    made.map_or_else(|_| written(ANY_PARAMETERS), BedrockJson::Made)
+    made.map_or_else(|_| raw_json(ANY_PARAMETERS), BedrockJson::Made)
 }
 
 /// Wraps JSON text that was checked before.
-pub(super) fn written(text: &str) -> BedrockJson<'_> {
+pub(super) fn raw_json(text: &str) -> BedrockJson<'_> {
     serde_json::from_str(text).map_or(BedrockJson::Empty {}, BedrockJson::Written)
 }

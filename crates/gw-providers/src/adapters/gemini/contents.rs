@@ -11,9 +11,9 @@ use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::Flavour;
+use super::flavour::Flavour;
 use super::media::{self, is_given_back};
-use super::shape::{FunctionResponse, FunctionResult, GeminiContent, GeminiFunctionCall, GeminiPart};
+use super::wire::{FunctionResponse, FunctionResult, GeminiContent, GeminiFunctionCall, GeminiPart};
 use crate::adapters::replay::order::{self, arrange};
 use crate::model_rules::{ModelRules, System};
 

@@ -8,7 +8,7 @@ use gw_wire::event::Event;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::answer::Text;
+use super::candidate::Text;
 use crate::adapters::annotations::{Annotations, Characters, MOST, Source, short};
 
 /// `GroundingMetadata`.

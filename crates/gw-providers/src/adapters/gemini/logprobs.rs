@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::answer::{LogprobsResult, LogprobsToken};
+use super::candidate::{LogprobsResult, LogprobsToken};
 
 #[derive(Serialize)]
 struct ChoiceLogprobs<'a> {

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use gw_wire::conversation::Source;
 use gw_wire::failure::Failure;
 
-use super::Flavour;
-use super::shape::{FileData, GeminiBlob, GeminiPart};
+use super::flavour::Flavour;
+use super::wire::{FileData, GeminiBlob, GeminiPart};
 use crate::adapters::native::unsupported;
 
 /// Media types by the extension of a file name or URL.

@@ -6,14 +6,14 @@ use bytes::Bytes;
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::{Failure, FailureKind};
 
-use super::Flavour;
 use super::contents::contents;
+use super::flavour::Flavour;
 use super::schema::{self, ReferenceBudget, SchemaFormat};
-use super::shape::{
+use super::thinking::{self, GeminiThinking};
+use super::wire::{
     FunctionCallingConfig, FunctionDeclaration, GeminiContent, GeminiPart, GeminiRequest, GeminiTool,
     GeminiToolConfig, GenerationConfig, ThinkingConfig,
 };
-use super::thinking::{self, GeminiThinking};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};

@@ -8,14 +8,14 @@
 //! For both formats, references are replaced by their targets (a recursive one twice, then by a schema that allows any
 //! value), `allOf` is merged, and `const` becomes `enum`.
 
-mod flat;
-mod write;
+mod flat_schema;
+mod writer;
 
 use gw_wire::json::{self, Tree, View};
 use serde_json::value::RawValue;
 
-use self::flat::{FlatSchema, SchemaReader};
-use self::write::SchemaWriter;
+use self::flat_schema::{FlatSchema, SchemaReader};
+use self::writer::SchemaWriter;
 
 /// The format of a written schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ const BASE_BUDGET: usize = 512 << 10;
 const BUDGET_PER_BYTE: usize = 16;
 
 /// The most bytes of one schema that add to the budget. A result must not be larger, either.
-const MAX_COUNTED_BYTES: usize = write::MAX_SCHEMA_BYTES;
+const MAX_COUNTED_BYTES: usize = writer::MAX_SCHEMA_BYTES;
 
 /// The fixed cost of following a reference.
 const REFERENCE_COST: usize = 128;

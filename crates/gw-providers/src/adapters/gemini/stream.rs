@@ -13,12 +13,12 @@ use gw_wire::sse::SseDecoder;
 use memchr::memchr;
 use serde_json::Value;
 
-use super::answer::{Candidate, CandidatePart, GeminiResponse, call_id, finish, made_id, no_candidate};
+use super::candidate::{Candidate, CandidatePart, GeminiResponse, call_id, finish, made_id, no_candidate};
 use super::contents::USUAL_ORDER;
 use super::grounding::GroundingCitations;
-use super::reply::Signature;
-use super::split::ObjectSplitter;
-use super::{errors, logprobs, reply};
+use super::object_splitter::ObjectSplitter;
+use super::response::Signature;
+use super::{errors, logprobs, response};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order};
@@ -231,7 +231,7 @@ impl GeminiStreamState {
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
             if let Some(value) = choice.order.entry(&[USUAL_ORDER], choice.signatures as usize) {
-                sink(Event::Extra { choice: choice.index, name: reply::DETAILS, value: &value });
+                sink(Event::Extra { choice: choice.index, name: response::DETAILS, value: &value });
             }
             choice.sources.tell(choice.index, sink);
             if let Some(reason) = &choice.reason {
@@ -304,7 +304,7 @@ impl StreamChoice {
             // A signed text is a part of its own.
             self.order.close();
         }
-        reply::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
+        response::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
         if is_thought {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
@@ -319,10 +319,10 @@ impl StreamChoice {
             sink(Event::Image { choice, image });
         }
         if let Some(signature) = Signature::of(signature, place)
-            && let Some(details) = reply::details(&[signature], self.signatures)
+            && let Some(details) = response::details(&[signature], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);
-            sink(Event::Extra { choice, name: reply::DETAILS, value: &details });
+            sink(Event::Extra { choice, name: response::DETAILS, value: &details });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the adapter against fixtures of requests and responses, known pitfalls and the table of errors.
 
-mod answers;
 mod requests;
+mod responses;
 mod streams;
 
 use bytes::Bytes;

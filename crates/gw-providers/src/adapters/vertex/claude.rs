@@ -16,10 +16,10 @@ use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use super::ProjectLocation;
+use super::location::ProjectLocation;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::adapters::anthropic::request::{self, MessagesHost};
-use crate::adapters::anthropic::{self, CAPABILITIES, details, response, stream};
+use crate::adapters::anthropic::{self, CAPABILITIES, details, errors, response, stream};
 use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
 use crate::adapters::tool_names::is_claude_name;
@@ -96,7 +96,7 @@ impl Dialect for VertexClaude {
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        anthropic::classify(status, headers, body)
+        errors::classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {

@@ -9,11 +9,13 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use super::{ProjectLocation, embeddings};
+use super::embeddings;
+use super::location::ProjectLocation;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::adapters::failure::invalid;
+use crate::adapters::gemini::flavour::Flavour;
 use crate::adapters::gemini::{
-    CAPABILITIES, Flavour, contents, errors, media, method, post, reply, request, stream,
+    CAPABILITIES, contents, errors, media, method, post, request, response, stream,
 };
 use crate::adapters::native::Dialect;
 use crate::media_sizes::MediaSizes;
@@ -68,7 +70,7 @@ impl Dialect for VertexGemini {
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::build_with;
 use crate::adapter::{HttpCall, Reading, Share, Target};
-use crate::registry::Built;
+use crate::adapters::built::Built;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {

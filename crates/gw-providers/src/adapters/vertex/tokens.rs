@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 
-use super::source::{FetchedGoogleToken, GoogleTokenSource};
+use super::token_source::{FetchedGoogleToken, GoogleTokenSource};
 use crate::adapter::{HttpCall, Signer};
+use crate::adapters::failure::invalid;
 
 /// With less lifetime left, the next call renews the token while other calls still use it.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(225);
@@ -113,7 +114,7 @@ impl VertexTokens {
 impl VertexToken {
     fn new(fetched: FetchedGoogleToken, requested_at: Instant) -> Result<Self, Failure> {
         let mut header = HeaderValue::from_str(&format!("Bearer {}", fetched.token.expose_secret()))
-            .map_err(|_| super::invalid("an access token that cannot be sent"))?;
+            .map_err(|_| invalid("an access token that cannot be sent"))?;
         header.set_sensitive(true);
         Ok(Self { bare: fetched.token, header, expires: requested_at + fetched.lifetime })
     }

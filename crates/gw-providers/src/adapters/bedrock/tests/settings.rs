@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use super::super::build_in;
 use super::super::credentials::AwsEnvironment;
 use crate::adapter::{HttpCall, Scheme};
-use crate::registry::Built;
+use crate::adapters::built::Built;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)]) -> ProviderSettings {
@@ -86,7 +86,7 @@ async fn profiles_are_read_from_the_shared_file() {
     assert!(secrets(&[], &[("AWS_PROFILE", "empty")]).is_err());
     let work = [("AWS_PROFILE", "work"), ("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_REGION", "eu-west-1")];
     let signer = build(&settings(None, None, &[]), &work).unwrap().signer.unwrap();
-    let mut call: HttpCall = super::super::post("m", "converse", Vec::new());
+    let mut call: HttpCall = super::super::call::post("m", "converse", Vec::new());
     signer.sign(&mut call, "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse").await.unwrap();
     assert_eq!(call.headers["x-amz-security-token"], "T");
     std::fs::remove_file(path).unwrap();

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{adapter, body_of, chat, completion, embeddings, encode, target};
 use crate::adapter::Share;
-use crate::adapters::gemini::answer::on_one_line;
+use crate::adapters::gemini::candidate::on_one_line;
 use crate::adapters::gemini::request::fold;
 
 #[derive(Deserialize)]

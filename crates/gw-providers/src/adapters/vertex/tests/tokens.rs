@@ -14,7 +14,7 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 use crate::adapter::{HttpCall, Signer};
-use crate::adapters::vertex::source::{GoogleTokenSource, tests as source};
+use crate::adapters::vertex::token_source::{GoogleTokenSource, tests as source};
 use crate::adapters::vertex::tokens::VertexTokens;
 
 fn call() -> HttpCall {

@@ -5,8 +5,9 @@ use std::time::{Duration, SystemTime};
 use aws_credential_types::Credentials;
 use http::HeaderMap;
 
-use super::super::sign::sign_at;
-use super::super::{endpoint, post};
+use super::super::call::post;
+use super::super::endpoint;
+use super::super::sigv4::sign_at;
 use super::json_of;
 use crate::adapter::HttpCall;
 

@@ -6,7 +6,9 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
-use super::answer::{Candidate, CandidatePart, GeminiResponse, Text, call_id, finish, made_id, no_candidate};
+use super::candidate::{
+    Candidate, CandidatePart, GeminiResponse, Text, call_id, finish, made_id, no_candidate,
+};
 use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, USUAL_ORDER};
 use super::errors;
 use super::grounding::GroundingCitations;

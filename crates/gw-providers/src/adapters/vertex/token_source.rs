@@ -21,9 +21,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::metadata;
+use super::metadata_server::{self, MAX_TOKEN_RESPONSE_BYTES};
 use crate::adapter::HttpCall;
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::gemini::path::encoded_path;
 use crate::client::Client;
 use crate::settings::Timeouts;
 
@@ -36,8 +37,8 @@ const REQUESTED_LIFETIME: Duration = Duration::from_secs(3600);
 const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
-/// The largest credentials file, and the largest body of a token response.
-pub(super) const MAX_CREDENTIALS_BYTES: usize = 64 << 10;
+/// The largest credentials file.
+const MAX_CREDENTIALS_BYTES: usize = 64 << 10;
 
 /// The time limits of one token call. The caller limits the whole renewal.
 const TIMEOUTS: Timeouts = Timeouts {
@@ -183,7 +184,7 @@ fn parse(
 impl GoogleTokenSource {
     /// The service account of the machine that the gateway runs on.
     pub(super) fn metadata() -> Self {
-        Self { kind: GoogleTokenSourceKind::Metadata(metadata::ADDRESS), quota_project: None }
+        Self { kind: GoogleTokenSourceKind::Metadata(metadata_server::ADDRESS), quota_project: None }
     }
 
     #[cfg(test)]
@@ -206,7 +207,7 @@ impl GoogleTokenSource {
             GoogleTokenSourceKind::Refresh(login) => {
                 login.endpoint.post(login.form.expose_secret().to_owned()).await?
             }
-            GoogleTokenSourceKind::Metadata(address) => metadata::request_token(*address).await?,
+            GoogleTokenSourceKind::Metadata(address) => metadata_server::request_token(*address).await?,
         };
         if status != 200 {
             return Err(refusal(status, &body));
@@ -283,7 +284,7 @@ impl TokenEndpoint {
         let status = response.status;
         let body = response
             .body
-            .collect(MAX_CREDENTIALS_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
+            .collect(MAX_TOKEN_RESPONSE_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
             .await?;
         Ok((status, body.to_vec()))
     }
@@ -320,7 +321,7 @@ fn form(members: &[(&str, &str)]) -> String {
         out.push_str(name);
         out.push('=');
         // Slashes are not encoded, which a form allows.
-        out.push_str(&super::encoded_path(value));
+        out.push_str(&encoded_path(value));
     }
     out
 }

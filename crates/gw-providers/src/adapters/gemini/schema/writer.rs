@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gw_wire::json::{Kind, Node, Tree, write_str};
 use memchr::memmem;
 
-use super::flat::{FlatSchema, SchemaReader};
+use super::flat_schema::{FlatSchema, SchemaReader};
 use super::{ReferenceBudget, SchemaFormat};
 
 /// The largest schema that is sent. References can make a small schema huge.

@@ -18,7 +18,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::source::MAX_CREDENTIALS_BYTES;
+/// The largest body of a token response.
+pub(super) const MAX_TOKEN_RESPONSE_BYTES: usize = 64 << 10;
 
 /// The address of `metadata.google.internal`.
 pub(super) const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)), 80);
@@ -54,7 +55,7 @@ pub(super) async fn request_token(address: SocketAddr) -> Result<(u16, Vec<u8>),
     if response.headers().get(FLAVOUR) != Some(&GOOGLE) {
         return Err(no_credentials("what answers is not the metadata server"));
     }
-    let body = Limited::new(response.into_body(), MAX_CREDENTIALS_BYTES)
+    let body = Limited::new(response.into_body(), MAX_TOKEN_RESPONSE_BYTES)
         .collect()
         .await
         .map_err(|_| no_credentials("no whole answer"))?;

@@ -4,7 +4,7 @@ use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
 use serde_json::{Value, json};
 
-use super::super::reply::decode;
+use super::super::response::decode;
 use super::{bytes, sent};
 
 #[test]
