@@ -155,7 +155,7 @@ impl Dialect for Anthropic {
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
         let list = value.get("data").and_then(Value::as_array);
-        let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
+        let list = list.ok_or_else(|| failure::invalid("the body has no list of models"))?;
         let mut models = ModelList::default();
         for id in list.iter().filter_map(|model| model.get("id")?.as_str()) {
             models.add(id, None);

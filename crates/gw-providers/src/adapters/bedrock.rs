@@ -57,12 +57,11 @@ fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result
     let base_url = region.as_ref().map(|region| endpoint(region));
     let mut built = Built { base_url, ..Built::new(Box::new(Native(Bedrock))) };
     if settings.base_url.is_none() && built.base_url.is_none() {
-        return Err("region is missing, and neither AWS_REGION nor AWS_DEFAULT_REGION is set".to_owned());
+        return Err("region is required, because neither AWS_REGION nor AWS_DEFAULT_REGION is set".to_owned());
     }
     if settings.api_keys.is_empty() {
         let region = region.ok_or_else(|| {
-            "region is missing: without api_key requests are signed, and a signature is for a region"
-                .to_owned()
+            "region is required: without api_key, requests are signed for a region".to_owned()
         })?;
         let profile = option(settings, "profile")?;
         let source = credentials::AwsCredentialSource::find(environment, profile)?;
@@ -167,7 +166,7 @@ impl Dialect for Bedrock {
     }
 
     fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        Err(invalid("there is no list of models"))
+        Err(invalid("this provider has no list of its models"))
     }
 }
 

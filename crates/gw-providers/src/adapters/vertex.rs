@@ -62,9 +62,11 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let mut own_project = None;
     if settings.api_keys.is_empty() {
         if file.is_none() && !is_googles(settings.base_url.as_deref()) {
-            return Err("credentials_file or api_key is missing: what the environment or the machine gives is sent to \
-                        Google's own addresses only"
-                .to_owned());
+            return Err(
+                "credentials_file or api_key is required: credentials of the environment or the machine are \
+                        sent to Google's own addresses only"
+                    .to_owned(),
+            );
         }
         let source = match file.map(str::to_owned).or(from_environment.filter(|path| !path.is_empty())) {
             Some(file) => {
@@ -77,11 +79,14 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
         };
         signer = Some(Arc::new(VertexTokens::new(source)));
     } else if file.is_some() {
-        return Err("api_key (an access token) stands beside credentials_file: keep one of them".to_owned());
+        return Err(
+            "api_key (an access token) and credentials_file are both set: remove one of them".to_owned()
+        );
     }
     let region = option(settings, "region")?.unwrap_or(GLOBAL);
     let project = option(settings, "project")?.map(str::to_owned).or(own_project);
-    let project = project.ok_or_else(|| "project is missing, and no credentials file names it".to_owned())?;
+    let project =
+        project.ok_or_else(|| "project is required, because no credentials file names it".to_owned())?;
     let location = ProjectLocation::new(&project, region)?;
     let gemini = Native(VertexGemini(location.clone()));
     let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
@@ -100,7 +105,7 @@ fn option<'a>(settings: &'a ProviderSettings, name: &str) -> Result<Option<&'a s
     match settings.options.get(name) {
         None => Ok(None),
         Some(toml::Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-        Some(_) => Err(format!("{name} must be a text that is not empty")),
+        Some(_) => Err(format!("{name} must be a string that is not empty")),
     }
 }
 

@@ -183,22 +183,22 @@ fn media_type<'c>(declared: &'c str, base64: &str) -> &'c str {
 
 /// Translates an image. Some clients also send PDFs as images.
 fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<AnthropicBlockParam<'c>, Failure> {
-    let (source, pdf) = match source {
+    let (source, is_pdf) = match source {
         Source::Url(url) => {
             (AnthropicSource::Url(url), is_pdf_name(url.split(['?', '#']).next().unwrap_or_default()))
         }
         Source::Data { media_type: declared, base64 } => {
             let media_type = media_type(declared, base64);
-            let pdf = media_type == PDF;
-            if !pdf && !IMAGE_TYPES.contains(&media_type) {
+            let is_pdf = media_type == PDF;
+            if !is_pdf && !IMAGE_TYPES.contains(&media_type) {
                 let message = "Invalid 'messages': this provider takes JPEG, PNG, GIF and WebP images only.";
                 return Err(unsupported(message));
             }
-            (AnthropicSource::Base64 { media_type, data: base64 }, pdf)
+            (AnthropicSource::Base64 { media_type, data: base64 }, is_pdf)
         }
         Source::Id(_) => return Err(unsupported("Invalid 'messages': an image needs a URL.")),
     };
-    Ok(if pdf {
+    Ok(if is_pdf {
         AnthropicBlockParam::Document { source, title: None, marker }
     } else {
         AnthropicBlockParam::Image { source, marker }
@@ -235,8 +235,8 @@ fn file<'c>(
             marker,
         });
     }
-    let pdf = media_type == PDF || media_type.is_empty() && name.is_some_and(is_pdf_name);
-    let source = if pdf {
+    let is_pdf = media_type == PDF || media_type.is_empty() && name.is_some_and(is_pdf_name);
+    let source = if is_pdf {
         AnthropicSource::Base64 { media_type: PDF, data: base64 }
     } else {
         AnthropicSource::Text(plain_text(base64)?)
@@ -253,6 +253,6 @@ fn plain_text(base64: &str) -> Result<String, Failure> {
     };
     let bytes = BASE64.decode(&*compact).map_err(|_| refused())?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
-    let odd = text.trim().is_empty() || text.contains('\0');
-    if odd { Err(refused()) } else { Ok(text) }
+    let is_unreadable = text.trim().is_empty() || text.contains('\0');
+    if is_unreadable { Err(refused()) } else { Ok(text) }
 }

@@ -21,8 +21,8 @@ pub(in crate::adapters) fn classify(status: u16, headers: &HeaderMap, body: &[u8
 /// Corrects two errors that the API reports as invalid requests: an empty account, and an input that exceeds the
 /// model's context.
 fn refine(failure: Failure, body: &[u8]) -> Failure {
-    let Ok(said) = serde_json::from_slice::<Value>(body) else { return failure };
-    let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    let Ok(error) = serde_json::from_slice::<Value>(body) else { return failure };
+    let message = error.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
     if message.contains("credit balance is too low") {
         let billing = failure::reported(&json!({"type": "billing_error"}), FailureKind::Billing);
         let Failure { status, retry_after, reason, .. } = failure;

@@ -33,33 +33,36 @@ pub(super) fn messages<'c>(
     turns: &'c [Turn<'c, 'c>],
     is_replayed: bool,
 ) -> Result<Vec<AnthropicMessageParam<'c>>, Failure> {
-    let mut builder =
-        MessagesBuilder { said: Vec::new(), ids: UniqueNames::default(), open: Vec::new().into_iter() };
+    let mut builder = MessagesBuilder {
+        messages: Vec::new(),
+        ids: UniqueNames::default(),
+        open_calls: Vec::new().into_iter(),
+    };
     for turn in turns {
         match turn {
             Turn::User(items) => builder.user(items)?,
             Turn::Assistant(messages) => builder.assistant(messages, is_replayed)?,
         }
     }
-    trim_last(&mut builder.said);
-    if builder.said.first().is_some_and(|first| first.is_assistant) {
+    trim_last(&mut builder.messages);
+    if builder.messages.first().is_some_and(|first| first.is_assistant) {
         let opening = AnthropicBlockParam::Text { text: OPENING_TEXT, marker: None };
-        builder.said.insert(0, AnthropicMessageParam { is_assistant: false, blocks: vec![opening] });
+        builder.messages.insert(0, AnthropicMessageParam { is_assistant: false, blocks: vec![opening] });
     }
-    if builder.said.is_empty() {
+    if builder.messages.is_empty() {
         // Clients may send empty content or only system messages, but the API requires a user message.
-        let nothing = AnthropicBlockParam::Text { text: PLACEHOLDER_TEXT, marker: None };
-        builder.said.push(AnthropicMessageParam { is_assistant: false, blocks: vec![nothing] });
+        let placeholder = AnthropicBlockParam::Text { text: PLACEHOLDER_TEXT, marker: None };
+        builder.messages.push(AnthropicMessageParam { is_assistant: false, blocks: vec![placeholder] });
     }
-    Ok(builder.said)
+    Ok(builder.messages)
 }
 
 /// Appends a user message if the last message is the assistant's, for models that refuse to continue it. Returns
 /// whether it did.
-pub(super) fn append_user_turn(said: &mut Vec<AnthropicMessageParam<'_>>) -> bool {
-    let is_open = said.last().is_some_and(|last| last.is_assistant);
+pub(super) fn append_user_turn(messages: &mut Vec<AnthropicMessageParam<'_>>) -> bool {
+    let is_open = messages.last().is_some_and(|last| last.is_assistant);
     if is_open {
-        said.push(AnthropicMessageParam {
+        messages.push(AnthropicMessageParam {
             is_assistant: false,
             blocks: vec![AnthropicBlockParam::Text { text: CONTINUE_TEXT, marker: None }],
         });
@@ -68,20 +71,20 @@ pub(super) fn append_user_turn(said: &mut Vec<AnthropicMessageParam<'_>>) -> boo
 }
 
 struct MessagesBuilder<'c> {
-    said: Vec<AnthropicMessageParam<'c>>,
+    messages: Vec<AnthropicMessageParam<'c>>,
     /// The ids of all calls. The API refuses duplicates.
     ids: UniqueNames,
     /// The ids of the calls that the next user turn answers, in their order.
-    open: std::vec::IntoIter<String>,
+    open_calls: std::vec::IntoIter<String>,
 }
 
 impl<'c> MessagesBuilder<'c> {
     /// Appends a message. An empty one is left out, which merges its neighbours.
     fn push(&mut self, is_assistant: bool, blocks: Vec<AnthropicBlockParam<'c>>) {
-        match self.said.last_mut() {
+        match self.messages.last_mut() {
             _ if blocks.is_empty() => {}
             Some(last) if last.is_assistant == is_assistant => last.blocks.extend(blocks),
-            _ => self.said.push(AnthropicMessageParam { is_assistant, blocks }),
+            _ => self.messages.push(AnthropicMessageParam { is_assistant, blocks }),
         }
     }
 
@@ -90,7 +93,7 @@ impl<'c> MessagesBuilder<'c> {
         for item in items {
             match item {
                 UserItem::Result { id, message, .. } => {
-                    let id = self.open.next().unwrap_or_else(|| word_id(id).into_owned());
+                    let id = self.open_calls.next().unwrap_or_else(|| word_id(id).into_owned());
                     blocks.push(result(id, *message));
                 }
                 UserItem::Part(part) => blocks.extend(AnthropicBlockParam::of_part(part)?),
@@ -110,9 +113,9 @@ impl<'c> MessagesBuilder<'c> {
         let mut blocks = Vec::new();
         let (mut ids, mut calls) = (Vec::new(), Vec::new());
         for message in messages {
-            let mut spoken = Vec::with_capacity(message.parts.len() + message.tool_calls.len());
+            let mut others = Vec::with_capacity(message.parts.len() + message.tool_calls.len());
             for part in &message.parts {
-                spoken.extend(AnthropicBlockParam::of_part(part)?);
+                others.extend(AnthropicBlockParam::of_part(part)?);
             }
             for call in &message.tool_calls {
                 let id = self.unique(&call.id);
@@ -120,13 +123,13 @@ impl<'c> MessagesBuilder<'c> {
                 let block =
                     AnthropicBlockParam::Call { id, name: &call.name, input: call.arguments_object() };
                 // The results follow the whole turn, so the calls go to its end.
-                if messages.len() == 1 { spoken.push(block) } else { calls.push(block) }
+                if messages.len() == 1 { others.push(block) } else { calls.push(block) }
             }
             let thoughts = if is_replayed { details::read(&message.reasoning_details) } else { Vec::new() };
-            weave(&mut blocks, thoughts, spoken);
+            weave(&mut blocks, thoughts, others);
         }
         blocks.extend(calls);
-        self.open = ids.into_iter();
+        self.open_calls = ids.into_iter();
         self.push(true, blocks);
         Ok(())
     }
@@ -165,7 +168,7 @@ impl<'c> MessagesBuilder<'c> {
         if let Some(marker) = last {
             *marker = marked;
         }
-        self.open = ids.into_iter();
+        self.open_calls = ids.into_iter();
         self.push(true, blocks);
     }
 
@@ -183,12 +186,12 @@ impl<'c> MessagesBuilder<'c> {
 fn weave<'c>(
     blocks: &mut Vec<AnthropicBlockParam<'c>>,
     thoughts: Vec<details::Thought<'c>>,
-    spoken: Vec<AnthropicBlockParam<'c>>,
+    others: Vec<AnthropicBlockParam<'c>>,
 ) {
     let mut position = 0_u32;
     let mut thoughts = thoughts.into_iter().peekable();
-    let mut left = spoken.len();
-    for block in spoken {
+    let mut left = others.len();
+    for block in others {
         left -= 1;
         while let Some(thought) = thoughts.next_if(|thought| thought.index <= position || left == 0) {
             blocks.push(AnthropicBlockParam::Thought(thought));
@@ -210,8 +213,8 @@ fn result<'c>(id: String, message: Option<&'c Message<'_>>) -> AnthropicBlockPar
 }
 
 /// Removes white space at the end of an answer that the model is to continue.
-fn trim_last(said: &mut Vec<AnthropicMessageParam<'_>>) {
-    let Some(last) = said.last_mut().filter(|last| last.is_assistant) else { return };
+fn trim_last(messages: &mut Vec<AnthropicMessageParam<'_>>) {
+    let Some(last) = messages.last_mut().filter(|last| last.is_assistant) else { return };
     if let Some(AnthropicBlockParam::Text { text, .. }) = last.blocks.last_mut() {
         *text = text.trim_end();
     }

@@ -29,7 +29,7 @@ pub(super) struct OpenBlocks {
     /// The count of calls so far, which is the handle of the next one.
     calls: u32,
     /// The bytes of thoughts that are held.
-    held: usize,
+    held_thought_bytes: usize,
     /// The characters of the text so far.
     characters: u64,
     annotations: Annotations,
@@ -43,7 +43,7 @@ enum AnthropicOpenBlock {
     /// Thinking, held for its signature. The text is None once it is too long.
     Thought { text: Option<String>, signature: String },
     /// A tool call: whether argument fragments arrived, and the arguments of its start event.
-    Call { handle: u32, fragments: bool, input: Option<String> },
+    Call { handle: u32, has_fragments: bool, input: Option<String> },
     /// Text: the character that it begins at, and its citations.
     Text { start: u64, cited: Vec<Source<'static>>, cited_bytes: usize },
     /// A block of an unknown type.
@@ -67,7 +67,7 @@ impl OpenBlocks {
     pub(super) fn held_bytes(&self) -> usize {
         let open: usize =
             self.open.iter().map(|(_, open)| size_of::<AnthropicOpenBlock>() + open.held_bytes()).sum();
-        self.held.saturating_add(open) + self.annotations.held_bytes() + self.order.held_bytes()
+        self.held_thought_bytes.saturating_add(open) + self.annotations.held_bytes() + self.order.held_bytes()
     }
 
     /// Whether a tool was called.
@@ -100,8 +100,8 @@ impl OpenBlocks {
                     index,
                     AnthropicOpenBlock::Thought { text: Some(String::new()), signature: String::new() },
                 ));
-                self.think(index, block.thinking.unwrap_or_default().0, sink);
-                self.sign(index, Text::of(&block.signature));
+                self.add_thinking(index, block.thinking.unwrap_or_default().0, sink);
+                self.add_signature(index, Text::of(&block.signature));
                 return Ok(());
             }
             "redacted_thinking" => {
@@ -114,7 +114,7 @@ impl OpenBlocks {
             }
             "text" => {
                 let start = self.characters;
-                self.say(block.text.unwrap_or_default().0, sink);
+                self.add_text(block.text.unwrap_or_default().0, sink);
                 let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(to_static).collect();
                 let cited_bytes = cited.iter().map(bytes_of).sum();
                 AnthropicOpenBlock::Text { start, cited, cited_bytes }
@@ -143,15 +143,15 @@ impl OpenBlocks {
         if let Some(input) = input.filter(|input| input.len() > MAX_HELD_ARGUMENT_BYTES) {
             // Large arguments are passed on at once instead of held.
             sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment: Cow::Borrowed(input) });
-            return AnthropicOpenBlock::Call { handle, fragments: true, input: None };
+            return AnthropicOpenBlock::Call { handle, has_fragments: true, input: None };
         }
-        AnthropicOpenBlock::Call { handle, fragments: false, input: input.map(str::to_owned) }
+        AnthropicOpenBlock::Call { handle, has_fragments: false, input: input.map(str::to_owned) }
     }
 
     /// Handles `content_block_delta`.
     pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: Sink<'_>) {
         match Text::of(&delta.kind) {
-            "text_delta" => self.say(delta.text.unwrap_or_default().0, sink),
+            "text_delta" => self.add_text(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
                 if let (Some(source), Some(AnthropicOpenBlock::Text { cited, cited_bytes, .. })) =
                     (source(delta.citation), self.find(index))
@@ -162,14 +162,14 @@ impl OpenBlocks {
                     cited.push(source);
                 }
             }
-            "thinking_delta" => self.think(index, delta.thinking.unwrap_or_default().0, sink),
-            "signature_delta" => self.sign(index, Text::of(&delta.signature)),
+            "thinking_delta" => self.add_thinking(index, delta.thinking.unwrap_or_default().0, sink),
+            "signature_delta" => self.add_signature(index, Text::of(&delta.signature)),
             "input_json_delta" => {
                 let fragment = delta.partial_json.unwrap_or_default().0;
-                if let Some(AnthropicOpenBlock::Call { handle, fragments, .. }) = self.find(index)
+                if let Some(AnthropicOpenBlock::Call { handle, has_fragments, .. }) = self.find(index)
                     && !fragment.is_empty()
                 {
-                    *fragments = true;
+                    *has_fragments = true;
                     sink(Event::ToolArgs { choice: CHOICE, call: *handle, fragment });
                 }
             }
@@ -177,11 +177,11 @@ impl OpenBlocks {
         }
     }
 
-    fn say(&mut self, words: Cow<'_, str>, sink: Sink<'_>) {
-        if !words.is_empty() {
-            self.characters += characters(&words);
-            self.order.add(order::Block::Text(words.len()));
-            text(words, sink);
+    fn add_text(&mut self, piece: Cow<'_, str>, sink: Sink<'_>) {
+        if !piece.is_empty() {
+            self.characters += characters(&piece);
+            self.order.add(order::Block::Text(piece.len()));
+            text(piece, sink);
         }
     }
 
@@ -190,33 +190,33 @@ impl OpenBlocks {
         self.annotations.tell(CHOICE, sink);
     }
 
-    fn think(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
+    fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
         if piece.is_empty() {
             return;
         }
-        let room = self.held.saturating_add(piece.len()) <= MAX_HELD_THOUGHT_BYTES;
-        let mut held = self.held;
+        let has_room = self.held_thought_bytes.saturating_add(piece.len()) <= MAX_HELD_THOUGHT_BYTES;
+        let mut held_thought_bytes = self.held_thought_bytes;
         if let Some(AnthropicOpenBlock::Thought { text, .. }) = self.find(index) {
             match text {
-                Some(text) if room => {
+                Some(text) if has_room => {
                     text.push_str(&piece);
-                    held += piece.len();
+                    held_thought_bytes += piece.len();
                 }
-                _ => held -= text.take().map_or(0, |text| text.len()),
+                _ => held_thought_bytes -= text.take().map_or(0, |text| text.len()),
             }
         }
-        self.held = held;
+        self.held_thought_bytes = held_thought_bytes;
         sink(Event::Reasoning { choice: CHOICE, text: piece });
     }
 
-    fn sign(&mut self, index: u32, piece: &str) {
+    fn add_signature(&mut self, index: u32, piece: &str) {
         if let Some(AnthropicOpenBlock::Thought { text, signature }) = self.find(index) {
             signature.push_str(piece);
             if signature.len() > MAX_HELD_THOUGHT_BYTES {
                 // An incomplete signature is useless.
                 signature.clear();
                 let dropped = text.take().map_or(0, |text| text.len());
-                self.held -= dropped;
+                self.held_thought_bytes -= dropped;
             }
         }
     }
@@ -226,7 +226,7 @@ impl OpenBlocks {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.remove(at).1 {
             AnthropicOpenBlock::Thought { text, signature } => {
-                self.held -= text.as_ref().map_or(0, String::len);
+                self.held_thought_bytes -= text.as_ref().map_or(0, String::len);
                 if let Some(text) = text.filter(|_| !signature.is_empty()) {
                     self.order.add(order::Block::Detail);
                     let kind =
@@ -234,7 +234,7 @@ impl OpenBlocks {
                     extra(&Thought { index, kind }, sink);
                 }
             }
-            AnthropicOpenBlock::Call { handle, fragments: false, input } => {
+            AnthropicOpenBlock::Call { handle, has_fragments: false, input } => {
                 let fragment = input.map_or(Cow::Borrowed("{}"), Cow::Owned);
                 sink(Event::ToolArgs { choice: CHOICE, call: handle, fragment });
             }

@@ -66,11 +66,11 @@ pub(in crate::adapters) fn write(
     };
     let effort = conversation.reasoning_effort.as_deref();
     let plan = ThinkingPlan::new(rules, effort, circumstances, &mut warnings);
-    let mut said = messages(&turns, plan.is_replayed)?;
-    if plan.forbids_prefill(rules) && messages::append_user_turn(&mut said) {
+    let mut messages = messages(&turns, plan.is_replayed)?;
+    if plan.forbids_prefill(rules) && messages::append_user_turn(&mut messages) {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    append_instruction(&mut said, tooling.request.as_deref());
+    append_instruction(&mut messages, tooling.call_instruction.as_deref());
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
     let mut body = JsonObject::open(&mut out);
@@ -91,7 +91,7 @@ pub(in crate::adapters) fn write(
     sampling(conversation, rules.sampling != Sampling::Fixed && !plan.is_on(), &mut body, &mut warnings);
     stop(conversation, &mut body, &mut warnings);
     user(conversation, &mut body, &mut warnings);
-    body.array("messages", &said, message);
+    body.array("messages", &messages, message);
     body.close();
     Ok(AnthropicBody { body: out, reading: reading(tooling.form), warnings })
 }
@@ -144,27 +144,27 @@ fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
 
 /// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
 /// to request, as caches and signed thoughts require.
-fn append_instruction<'c>(said: &mut [AnthropicMessageParam<'c>], request: Option<&'c str>) {
-    let last = said.last_mut().filter(|last| !last.is_assistant);
-    if let (Some(last), Some(text)) = (last, request) {
+fn append_instruction<'c>(messages: &mut [AnthropicMessageParam<'c>], call_instruction: Option<&'c str>) {
+    let last = messages.last_mut().filter(|last| !last.is_assistant);
+    if let (Some(last), Some(text)) = (last, call_instruction) {
         last.blocks.push(AnthropicBlockParam::Text { text, marker: None });
     }
 }
 
-fn message(out: &mut Vec<u8>, said: &AnthropicMessageParam<'_>) {
+fn message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
     let mut object = JsonObject::open(out);
-    object.text("role", if said.is_assistant { "assistant" } else { "user" });
-    object.array("content", &said.blocks, |out, block| block.write(out));
+    object.text("role", if message.is_assistant { "assistant" } else { "user" });
+    object.array("content", &message.blocks, |out, block| block.write(out));
     object.close();
 }
 
 fn system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
-    let words = match form {
-        AnswerFormat::Words(words) => Some((words.as_str(), None)),
+    let instruction = match form {
+        AnswerFormat::Instruction(instruction) => Some((instruction.as_str(), None)),
         AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
     };
     let mut blocks =
-        conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(words).peekable();
+        conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(instruction).peekable();
     if blocks.peek().is_some() {
         body.array("system", blocks, |out, (text, marker)| {
             AnthropicBlockParam::Text { text, marker }.write(out)
@@ -175,7 +175,7 @@ fn system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut J
 fn output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
     let schema = match form {
         AnswerFormat::Schema(schema) => Some(schema),
-        AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Words(_) => None,
+        AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Instruction(_) => None,
     };
     if plan.effort.is_none() && schema.is_none() {
         return;
@@ -195,12 +195,12 @@ fn output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonOb
 /// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
 fn sampling(
     conversation: &Conversation<'_>,
-    taken: bool,
+    is_taken: bool,
     body: &mut JsonObject<'_>,
     warnings: &mut Warnings,
 ) {
     let (temperature, top_p) = (conversation.temperature, conversation.top_p);
-    if taken {
+    if is_taken {
         let number = |name| conversation.body.get(name).unwrap_or("1");
         match (temperature, top_p) {
             (Some(temperature), _) if temperature > 1.0 => {
@@ -213,10 +213,10 @@ fn sampling(
         }
     }
     let lost = |value: Option<f64>, sent: bool| !sent && value.is_some_and(|value| value != 1.0);
-    if lost(temperature, taken) {
+    if lost(temperature, is_taken) {
         warnings.push(Cow::Borrowed("parameter_dropped:temperature"));
     }
-    if lost(top_p, taken && temperature.is_none()) {
+    if lost(top_p, is_taken && temperature.is_none()) {
         warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
     }
 }
@@ -256,6 +256,6 @@ fn reading(form: AnswerFormat<'_>) -> Reading {
     match form {
         AnswerFormat::Free | AnswerFormat::Schema(_) => Reading::default(),
         AnswerFormat::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
-        AnswerFormat::Words(_) => Reading { fenced: true, ..Reading::default() },
+        AnswerFormat::Instruction(_) => Reading { fenced: true, ..Reading::default() },
     }
 }

@@ -32,15 +32,15 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
     choice.refusal = StopDetails::explanation(message.stop_details);
     let (mut thoughts, mut order) = (Vec::new(), Order::default());
-    let (mut cited, count) = (AnthropicCitations::default(), content.len());
+    let (mut citations, count) = (AnthropicCitations::default(), content.len());
     for (index, block) in (0_u32..).zip(content) {
-        cited.block(&block);
-        take(block, index, &mut choice, &mut thoughts, &mut order);
+        citations.add(&block);
+        add_block(block, index, &mut choice, &mut thoughts, &mut order);
     }
     let thoughts = if thoughts.is_empty() { None } else { details::member(&thoughts) };
     let member = joined(thoughts, order.entry(&[details::USUAL_ORDER], count)).map(Cow::Owned);
     choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
-    cited.annotations.put(&mut choice);
+    citations.annotations.put(&mut choice);
     Ok(ChatReply {
         model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
         fingerprint: None,
@@ -58,7 +58,7 @@ struct AnthropicCitations {
 }
 
 impl AnthropicCitations {
-    fn block(&mut self, block: &AnthropicBlock<'_>) {
+    fn add(&mut self, block: &AnthropicBlock<'_>) {
         let start = self.characters;
         match Text::of(&block.kind) {
             "text" => {
@@ -77,7 +77,7 @@ impl AnthropicCitations {
     }
 }
 
-fn take<'a>(
+fn add_block<'a>(
     block: AnthropicBlock<'a>,
     index: u32,
     choice: &mut ChatChoice<'a>,
@@ -121,10 +121,10 @@ fn take<'a>(
 }
 
 /// Appends a piece. The usual single piece stays borrowed.
-fn join<'a>(whole: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
+fn join<'a>(joined: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
     let Some(piece) = piece.map(|piece| piece.0).filter(|piece| !piece.is_empty()) else { return };
-    match whole {
-        Some(whole) => whole.to_mut().push_str(&piece),
-        None => *whole = Some(piece),
+    match joined {
+        Some(joined) => joined.to_mut().push_str(&piece),
+        None => *joined = Some(piece),
     }
 }

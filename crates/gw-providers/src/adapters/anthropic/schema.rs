@@ -86,13 +86,13 @@ impl Rewriter {
         let [kind, properties, more, description] =
             schema.pick(["type", "properties", "additionalProperties", "description"]);
         if is_object(kind, properties) {
-            let closed = more.map(|more| more.text() == "false");
+            let is_closed = more.map(|more| more.text() == "false");
             let properties = properties.is_some_and(|some| some.members().next().is_some());
             // Closing an object that allows any members would change its meaning.
-            if closed == Some(false) || !properties && closed.is_none() {
+            if is_closed == Some(false) || !properties && is_closed.is_none() {
                 return None;
             }
-            self.is_changed |= closed.is_none();
+            self.is_changed |= is_closed.is_none();
             object.raw("additionalProperties", "false");
         }
         self.is_changed |= !limits.is_empty();
@@ -150,11 +150,11 @@ impl Rewriter {
     }
 
     fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut JsonObject<'_>) -> Option<()> {
-        let mut whole = Some(());
+        let mut complete = Some(());
         object.array(name, schemas.elements(), |out, schema| {
-            whole = whole.and_then(|()| self.schema(schema, out));
+            complete = complete.and_then(|()| self.schema(schema, out));
         });
-        whole
+        complete
     }
 }
 

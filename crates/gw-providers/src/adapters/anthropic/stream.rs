@@ -70,7 +70,7 @@ impl StreamDecoder for AnthropicStream {
             hold(document, chunk, EVENT_CAP);
             if document.len() > EVENT_CAP {
                 document.clear();
-                state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
+                state.fail(invalid("the body is a document larger than 16 MiB instead of a stream"), sink);
             }
             return;
         }
@@ -129,8 +129,8 @@ impl AnthropicStreamState {
         match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
             Ok(message_event) => self.handle(message_event, event.name, data, sink),
             Err(_) if event.name == b"error" => {
-                let words = String::from_utf8_lossy(data).into_owned();
-                self.fail(reported(&Value::String(words), FailureKind::StreamBroken), sink);
+                let message = String::from_utf8_lossy(data).into_owned();
+                self.fail(reported(&Value::String(message), FailureKind::StreamBroken), sink);
             }
             // The answer was complete before this event.
             Err(_) if is_last && self.is_finished => {}

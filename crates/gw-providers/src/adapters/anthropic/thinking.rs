@@ -70,12 +70,12 @@ impl ThinkingPlan {
     /// Translates a client's `reasoning_effort`.
     pub(in crate::adapters) fn new(
         rules: ModelRules,
-        asked: Option<&str>,
+        requested: Option<&str>,
         at: ThinkingContext,
         warnings: &mut Warnings,
     ) -> Self {
-        let effort = asked.and_then(Effort::read);
-        if asked.is_some() && effort.is_none() {
+        let effort = requested.and_then(Effort::read);
+        if requested.is_some() && effort.is_none() {
             warnings.push(DROPPED);
         }
         match effort {
@@ -117,9 +117,9 @@ impl ThinkingPlan {
             return Self::within_budget(rules, effort, at, warnings);
         };
         // Without thinking, models take only the lower efforts.
-        let disabled =
+        let is_disabled =
             at.is_tool_forced && rules.thinks == Thinks::Usually && rules.thinking_off == Off::Disabled;
-        let most = rules.effort_most_when_off.filter(|_| disabled).unwrap_or(Effort::Max);
+        let most = rules.effort_most_when_off.filter(|_| is_disabled).unwrap_or(Effort::Max);
         let sent = fitting.min(most);
         if sent != effort {
             warnings.push(CLAMPED);
@@ -127,7 +127,7 @@ impl ThinkingPlan {
         let adaptive = AnthropicThinking::Adaptive { is_summarized: rules.hides_thoughts };
         let thinking = match at.is_tool_forced {
             false => Some(adaptive),
-            true => disabled.then_some(AnthropicThinking::Disabled),
+            true => is_disabled.then_some(AnthropicThinking::Disabled),
         };
         let is_replayed = !at.is_tool_forced || rules.thinks == Thinks::Always;
         Self { thinking, effort: Some(sent.as_str()), is_replayed }
@@ -140,8 +140,8 @@ impl ThinkingPlan {
         at: ThinkingContext,
         warnings: &mut Warnings,
     ) -> Self {
-        let room = at.max_tokens > MIN_BUDGET_TOKENS;
-        if rules.thinks != Thinks::Budget || at.is_tool_forced || at.has_unsigned_calls || !room {
+        let has_room = at.max_tokens > MIN_BUDGET_TOKENS;
+        if rules.thinks != Thinks::Budget || at.is_tool_forced || at.has_unsigned_calls || !has_room {
             warnings.push(DROPPED);
             return Self::default();
         }

@@ -42,7 +42,7 @@ pub(super) enum AnswerFormat<'c> {
     /// The input of this tool is the answer.
     Tool { name: String, description: Option<Cow<'c, str>>, schema: &'c str },
     /// A system block describes the format.
-    Words(String),
+    Instruction(String),
 }
 
 /// The members of a request that concern tools and the answer's format.
@@ -60,7 +60,7 @@ pub(super) struct Tooling<'c> {
     /// The format of the answer.
     pub(super) form: AnswerFormat<'c>,
     /// An instruction to call a tool, for models that cannot be forced to.
-    pub(super) request: Option<String>,
+    pub(super) call_instruction: Option<String>,
 }
 
 impl<'c> Tooling<'c> {
@@ -85,17 +85,17 @@ impl<'c> Tooling<'c> {
         let mut is_single = conversation.parallel_tool_calls == Some(false);
         if let AnswerFormat::Tool { name, .. } = &form {
             // Beside other callable tools the model chooses between them; a lone tool is forced by name.
-            let alone = conversation.tools.is_empty() || choice == Some(AnthropicToolChoice::Never);
-            choice = Some(if alone {
+            let is_alone = conversation.tools.is_empty() || choice == Some(AnthropicToolChoice::Never);
+            choice = Some(if is_alone {
                 AnthropicToolChoice::Named(Cow::Owned(name.clone()))
             } else {
                 AnthropicToolChoice::Any
             });
-            is_single |= alone;
+            is_single |= is_alone;
         }
-        let mut request = None;
+        let mut call_instruction = None;
         if is_forced && rules.forced_tools == ForcedTools::Refused {
-            request = Some(match &choice {
+            call_instruction = Some(match &choice {
                 Some(AnthropicToolChoice::Named(name)) => format!("Call the tool `{name}` now."),
                 _ => "Call at least one of the tools now.".to_owned(),
             });
@@ -103,7 +103,7 @@ impl<'c> Tooling<'c> {
             warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
         }
         let strict = strict(&conversation.tools, rules, warnings);
-        Self { tools: &conversation.tools, former, strict, choice, is_single, form, request }
+        Self { tools: &conversation.tools, former, strict, choice, is_single, form, call_instruction }
     }
 
     /// Whether a tool must be called.
@@ -117,7 +117,7 @@ impl<'c> Tooling<'c> {
             AnswerFormat::Tool { name, description, schema } => {
                 Some(ToolDeclaration::Answer { name, description: description.as_deref(), schema })
             }
-            AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Words(_) => None,
+            AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Instruction(_) => None,
         };
         let strict = self.strict.iter().copied().chain(std::iter::repeat(false));
         let offered =
@@ -232,9 +232,9 @@ fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static,
         tool.strict == Some(true) && is_native && tool.parameters.is_some_and(schema::is_enforceable)
     };
     let strict: Vec<bool> = tools.iter().map(is_enforceable).collect();
-    let possible = strict.iter().filter(|is_strict| **is_strict).count();
-    let too_many = possible > MAX_STRICT_TOOLS;
-    if too_many || possible < wanted {
+    let enforceable = strict.iter().filter(|is_strict| **is_strict).count();
+    let too_many = enforceable > MAX_STRICT_TOOLS;
+    if too_many || enforceable < wanted {
         warnings.push(Cow::Borrowed("parameter_dropped:strict"));
     }
     if too_many { Vec::new() } else { strict }
@@ -251,7 +251,7 @@ fn form<'c>(
         Format::Text => return AnswerFormat::Free,
         _ if is_forced => return AnswerFormat::Free,
         Format::Json | Format::Schema { schema: None, .. } => {
-            return AnswerFormat::Words(format!("Answer with one valid JSON object {ONLY_JSON}"));
+            return AnswerFormat::Instruction(format!("Answer with one valid JSON object {ONLY_JSON}"));
         }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
@@ -274,7 +274,7 @@ fn form<'c>(
     // Nothing enforces the format.
     warnings.push(Cow::Borrowed("parameter_clamped:response_format"));
     let purpose = description.as_deref().map(|purpose| format!(" It is for: {purpose}")).unwrap_or_default();
-    AnswerFormat::Words(format!(
+    AnswerFormat::Instruction(format!(
         "Answer with one valid JSON value {ONLY_JSON} It must be valid against this JSON Schema:\n{}{purpose}",
         schema.text()
     ))

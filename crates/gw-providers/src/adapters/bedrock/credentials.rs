@@ -40,8 +40,8 @@ impl AwsEnvironment {
     }
 
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let known = VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
-        Self(known.filter(|(_, value)| !value.trim().is_empty()).collect())
+        let set = VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
+        Self(set.filter(|(_, value)| !value.trim().is_empty()).collect())
     }
 
     /// Returns a variable that is set and not blank.
@@ -83,7 +83,7 @@ impl AwsCredentialSource {
         let path = path.or_else(|| Some(Path::new(&home()?).join(".aws").join("credentials")));
         let none = || {
             format!(
-                "there are no credentials: set api_key (a Bedrock API key), AWS_ACCESS_KEY_ID and \
+                "no credentials were found: set api_key (a Bedrock API key), AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY, or a profile `{profile}` in the shared credentials file"
             )
         };
@@ -95,7 +95,7 @@ impl AwsCredentialSource {
 
     /// Returns the current credentials and reads the file again when they are old.
     pub(super) async fn credentials(&self) -> Credentials {
-        let Self::File { path, profile, read } = self else { return self.known() };
+        let Self::File { path, profile, read } = self else { return self.last_used() };
         let (known, at) = read.lock().clone();
         if at.elapsed() < MAX_FILE_AGE {
             return known;
@@ -109,7 +109,7 @@ impl AwsCredentialSource {
     }
 
     /// Returns the credentials that were used last.
-    pub(super) fn known(&self) -> Credentials {
+    pub(super) fn last_used(&self) -> Credentials {
         match self {
             Self::Environment(credentials) => credentials.clone(),
             Self::File { read, .. } => read.lock().0.clone(),

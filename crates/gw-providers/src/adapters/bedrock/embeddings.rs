@@ -37,7 +37,7 @@ pub(super) fn encode(
         cohere(texts, input_type.as_deref(), request.dimensions, is("embed-v4"))?
     } else {
         return Err(unsupported(
-            "Invalid 'model': of this provider's models only those of Titan and Cohere can embed here.",
+            "Invalid 'model': of this provider's models, only those of Titan and Cohere make embeddings.",
         ));
     };
     Ok(post(target.upstream_model, "invoke", body))
@@ -88,12 +88,12 @@ fn cohere(
 
 fn too_many(most: usize) -> Failure {
     unsupported(format!(
-        "Invalid 'input': this model takes {most} at a time. Set 'embedding_batch' of its provider to {most}."
+        "Invalid 'input': this model takes {most} per call. Set 'embedding_batch' of its provider to {most}."
     ))
 }
 
 fn no_dimensions() -> Failure {
-    unsupported("Invalid 'dimensions': this model has one length of vectors only.")
+    unsupported("Invalid 'dimensions': this model's vectors have a fixed length.")
 }
 
 /// The response. Titan's has `embedding`; Cohere's has `embeddings`, a list or lists by type.

@@ -51,10 +51,10 @@ impl FrameBuffer {
         };
         let length = length as usize;
         if length > MAX_FRAME_BYTES {
-            return Err("a frame of the stream is larger than 16 MiB, or there are none");
+            return Err("a frame of the stream is larger than 16 MiB, or the body is not an event stream");
         }
         if length < MIN_FRAME_BYTES {
-            return Err("a frame of the stream is shorter than its own head");
+            return Err("a frame of the stream is shorter than its header");
         }
         if self.buffer.len() < length {
             return Ok(None);

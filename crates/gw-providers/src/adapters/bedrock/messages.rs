@@ -43,7 +43,7 @@ pub(super) fn messages<'t>(
     for turn in turns {
         let (role, content) = match turn {
             Turn::User(items) => (BedrockRole::User, writer.user(items)?),
-            Turn::Assistant(said) => (BedrockRole::Assistant, writer.assistant(said)?),
+            Turn::Assistant(messages) => (BedrockRole::Assistant, writer.assistant(messages)?),
         };
         if content.is_empty() {
             continue;
@@ -145,15 +145,15 @@ impl BedrockMessageWriter {
         Ok(content)
     }
 
-    fn assistant<'t>(&mut self, said: &'t [&Message<'_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
+    fn assistant<'t>(&mut self, messages: &'t [&Message<'_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
         let mut content = Vec::new();
-        if let [message] = said
+        if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
             self.arranged(message, pieces, &mut content);
             return Ok(content);
         }
-        for message in said {
+        for message in messages {
             if self.rules.signs {
                 content.extend(
                     reasoning::history(&message.reasoning_details).map(BedrockBlock::ReasoningContent),

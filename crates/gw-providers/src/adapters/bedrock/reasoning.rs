@@ -51,30 +51,31 @@ pub(super) fn thinking(
     is_call_forced: bool,
     warnings: &mut Warnings,
 ) -> BedrockThinking {
-    let asked = conversation.reasoning_effort.as_deref();
+    let requested = conversation.reasoning_effort.as_deref();
     if rules.vendor() == "claude" {
-        let most = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
+        let max_tokens = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
         let at = ThinkingContext {
-            max_tokens: most.unwrap_or(DEFAULT_MAX_TOKENS),
+            max_tokens: max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
             is_tool_forced: is_call_forced,
             has_unsigned_calls: has_unsigned_calls(turns),
         };
-        return of_claude(ThinkingPlan::new(rules, asked, at, warnings), rules);
+        return of_claude(ThinkingPlan::new(rules, requested, at, warnings), rules);
     }
-    let Some(word) = asked else { return BedrockThinking::default() };
-    let wanted = Effort::read(word);
-    let sent = wanted.filter(|wanted| *wanted != Effort::None).and_then(|wanted| rules.effort(wanted));
+    let Some(word) = requested else { return BedrockThinking::default() };
+    let requested_effort = Effort::read(word);
+    let sent =
+        requested_effort.filter(|effort| *effort != Effort::None).and_then(|effort| rules.effort(effort));
     let is_silent = matches!(rules.thinks, Thinks::Never | Thinks::WhenAsked);
     let Some(sent) = sent else {
-        if !(wanted == Some(Effort::None) && is_silent) {
+        if !(requested_effort == Some(Effort::None) && is_silent) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
         return BedrockThinking::default();
     };
-    if wanted != Some(sent) {
+    if requested_effort != Some(sent) {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    let unbound = rules.unbound_at == Some(sent);
+    let is_unbound = rules.unbound_at == Some(sent);
     let level = sent.as_str();
     let fields = match rules.effort_field {
         EffortField::ReasoningConfig => {
@@ -84,8 +85,8 @@ pub(super) fn thinking(
     };
     BedrockThinking {
         fields: Some(fields),
-        is_sampling_refused: unbound,
-        is_limit_refused: unbound,
+        is_sampling_refused: is_unbound,
+        is_limit_refused: is_unbound,
         ends_with_user: false,
     }
 }
@@ -108,14 +109,14 @@ fn of_claude(plan: ThinkingPlan, rules: ModelRules) -> BedrockThinking {
 /// token budget.
 fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     let last = turns.iter().rev().find_map(|turn| match turn {
-        Turn::Assistant(said) => Some(said),
+        Turn::Assistant(messages) => Some(messages),
         Turn::User(_) => None,
     });
-    let answered = matches!(turns.last(), Some(Turn::User(items)) if items.iter().any(is_result));
-    last.is_some_and(|said| {
-        answered
-            && said.iter().any(|message| !message.tool_calls.is_empty())
-            && said.iter().all(|message| history(&message.reasoning_details).next().is_none())
+    let is_answered = matches!(turns.last(), Some(Turn::User(items)) if items.iter().any(is_result));
+    last.is_some_and(|messages| {
+        is_answered
+            && messages.iter().any(|message| !message.tool_calls.is_empty())
+            && messages.iter().all(|message| history(&message.reasoning_details).next().is_none())
     })
 }
 
@@ -130,7 +131,7 @@ pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = BedrockR
 
 /// Reads one entry with signed reasoning; None for any other entry.
 pub(super) fn signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
-    let [format, kind, words, signature, data] =
+    let [format, kind, text, signature, data] =
         detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
     if format.is_some_and(|format| format != FORMAT) {
         return None;
@@ -138,7 +139,7 @@ pub(super) fn signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
     match &*kind? {
         "reasoning.text" => {
             let signature = signature.filter(|signature| !signature.is_empty())?;
-            let text = words.unwrap_or_default();
+            let text = text.unwrap_or_default();
             Some(BedrockReasoning::ReasoningText { text, signature: Some(signature) })
         }
         "reasoning.encrypted" => data.map(BedrockReasoning::RedactedContent),

@@ -26,20 +26,22 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if plan.is_weakened {
         warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
     }
-    if plan.request.is_some() {
+    if plan.call_instruction.is_some() {
         warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
     }
     let thinking =
         reasoning::thinking(conversation, &turns, rules, target, plan.is_call_forced(), &mut warnings);
     let inference = inference(conversation, rules, max_tokens, &thinking, &mut warnings);
     let mut system = messages::system(conversation.system(), rules);
-    system.extend(plan.words.as_deref().map(|words| BedrockBlock::Text(Cow::Borrowed(words))));
+    system.extend(
+        plan.instructions.as_deref().map(|instructions| BedrockBlock::Text(Cow::Borrowed(instructions))),
+    );
     let ends_with_user = thinking.ends_with_user || rules.prefill == Prefill::Refused;
     let (mut messages, is_added) = messages::messages(&turns, rules, ends_with_user)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    messages::append_instruction(&mut messages, plan.request.as_deref());
+    messages::append_instruction(&mut messages, plan.call_instruction.as_deref());
     let request = ConverseRequest {
         messages,
         system,
@@ -50,7 +52,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     };
     let body = to_json(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
-    let fenced = plan.words.is_some();
+    let fenced = plan.instructions.is_some();
     let reading = Reading { json_tool: plan.json_tool, fenced, ..Reading::default() };
     Ok(Encoded { call: post(target.upstream_model, operation, body), reading, warnings })
 }
@@ -69,30 +71,31 @@ fn inference<'c>(
         top_p: conversation.top_p,
         stop_sequences: Vec::new(),
     };
-    let hottest = rules.temperature_most;
-    if inference.temperature.is_some_and(|temperature| temperature > hottest) {
-        inference.temperature = Some(hottest);
+    let max_temperature = rules.temperature_most;
+    if inference.temperature.is_some_and(|temperature| temperature > max_temperature) {
+        inference.temperature = Some(max_temperature);
         warn("parameter_clamped:temperature");
     }
-    let [least, most] = rules.top_p;
-    if inference.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)) {
+    let [min, max] = rules.top_p;
+    if inference.top_p.is_some_and(|top_p| !(min..=max).contains(&top_p)) {
         // 1 is the default, so the member can be left out.
         let is_default = inference.top_p == Some(1.0);
-        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(least, most)).filter(|_| !is_default);
+        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(min, max)).filter(|_| !is_default);
         if !is_default {
             warn("parameter_clamped:top_p");
         }
     }
-    let fixed = thinking.is_sampling_refused || rules.sampling == Sampling::Fixed;
+    let is_fixed = thinking.is_sampling_refused || rules.sampling == Sampling::Fixed;
     // These models take only the default value of both members.
-    if fixed && inference.temperature.take().is_some_and(|temperature| temperature < hottest) {
+    if is_fixed && inference.temperature.take().is_some_and(|temperature| temperature < max_temperature) {
         warn("parameter_dropped:temperature");
     }
-    if fixed && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
+    if is_fixed && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
         warn("parameter_dropped:top_p");
     }
-    let one = rules.sampling == Sampling::One;
-    if one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
+    let takes_one = rules.sampling == Sampling::One;
+    if takes_one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0)
+    {
         warn("parameter_dropped:top_p");
     }
     if thinking.is_limit_refused && inference.max_tokens.take().is_some() {
@@ -120,8 +123,8 @@ fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
     warn(counts(conversation.frequency_penalty), "parameter_dropped:frequency_penalty");
     warn(counts(conversation.presence_penalty), "parameter_dropped:presence_penalty");
     warn(conversation.logprobs.is_some(), "parameter_dropped:logprobs");
-    let serial = conversation.parallel_tool_calls == Some(false) && !conversation.legacy_functions;
-    warn(serial, "parameter_dropped:parallel_tool_calls");
+    let is_serial = conversation.parallel_tool_calls == Some(false) && !conversation.legacy_functions;
+    warn(is_serial, "parameter_dropped:parallel_tool_calls");
     warn(conversation.tools.iter().any(|tool| tool.strict == Some(true)), "parameter_dropped:strict");
     warnings
 }

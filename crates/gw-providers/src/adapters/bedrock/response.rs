@@ -130,7 +130,7 @@ struct BedrockCitations {
 
 impl BedrockCitations {
     /// Appends text to the answer.
-    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
+    fn add_text<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
         self.characters += characters(&text);
         order.add(order::Block::Text(text.len()));
         append(&mut choice.content, text);
@@ -146,12 +146,12 @@ fn block<'a>(
 ) {
     order.close();
     if let Some(text) = filled(content.text) {
-        sources.say(choice, order, text);
+        sources.add_text(choice, order, text);
     }
     if let Some(cited) = content.citations_content {
         let start = sources.characters;
-        for text in cited.content.unwrap_or_default().into_iter().filter_map(|said| filled(said.text)) {
-            sources.say(choice, order, text);
+        for text in cited.content.unwrap_or_default().into_iter().filter_map(|part| filled(part.text)) {
+            sources.add_text(choice, order, text);
         }
         if let Some(citations) = cited.citations {
             citations::cite(citations, start, sources.characters, &mut sources.annotations);
@@ -173,12 +173,12 @@ fn block<'a>(
             custom: false,
         });
     }
-    if let Some(thought) = content.reasoning_content {
+    if let Some(reasoning) = content.reasoning_content {
         let mut block = reasoning::ReasoningBlock {
-            redacted: filled(thought.redacted_content).unwrap_or_default(),
+            redacted: filled(reasoning.redacted_content).unwrap_or_default(),
             ..reasoning::ReasoningBlock::default()
         };
-        if let Some(text) = thought.reasoning_text {
+        if let Some(text) = reasoning.reasoning_text {
             block.text = filled(text.text).unwrap_or_default();
             block.signature = filled(text.signature).unwrap_or_default();
         }
@@ -198,10 +198,10 @@ pub(super) fn is_server_tool(kind: Option<&Text<'_>>) -> bool {
 }
 
 /// Appends a piece. The first piece is not copied.
-fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
-    match whole {
-        None => *whole = Some(piece),
-        Some(whole) => whole.to_mut().push_str(&piece),
+fn append<'a>(joined: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
+    match joined {
+        None => *joined = Some(piece),
+        Some(joined) => joined.to_mut().push_str(&piece),
     }
 }
 

@@ -48,7 +48,7 @@ impl Signer for SigV4 {
     }
 
     fn secrets(&self) -> Vec<String> {
-        let credentials = self.source.known();
+        let credentials = self.source.last_used();
         let token = credentials.session_token().map(str::to_owned);
         let keys = [credentials.access_key_id().to_owned(), credentials.secret_access_key().to_owned()];
         keys.into_iter().chain(token).collect()

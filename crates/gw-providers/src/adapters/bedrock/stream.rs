@@ -43,7 +43,7 @@ struct BedrockStreamState {
     /// began.
     open: BTreeMap<(u32, usize), BedrockOpenBlock>,
     /// The count of blocks that have begun.
-    opened: usize,
+    begun_blocks: usize,
     calls: u32,
     details: usize,
     /// The characters of the text so far, the block of its last piece, and the character at which that block begins.
@@ -188,12 +188,12 @@ impl StreamDecoder for BedrockStream {
         if self.state.is_finished {
             return;
         }
-        let words = if self.frames.is_empty() {
+        let message = if self.frames.is_empty() {
             "The upstream's stream ended without saying why."
         } else {
             "The upstream's stream ended in the middle of an event."
         };
-        self.state.fail(broken(words), sink);
+        self.state.fail(broken(message), sink);
     }
 
     fn held_bytes(&self) -> usize {
@@ -316,7 +316,7 @@ impl BedrockStreamState {
 
     fn call(&mut self, index: u32, call: ToolStart<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.calls as usize >= MOST_TOOL_CALLS || self.open.len() >= MOST_TOOL_CALLS {
-            return Err(invalid("too many tool calls"));
+            return Err(invalid("the stream has too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
             self.begin(index, BedrockOpenBlock::Foreign);
@@ -360,7 +360,7 @@ impl BedrockStreamState {
                 }
                 Some(BedrockOpenBlock::Foreign) => {}
                 Some(BedrockOpenBlock::Reasoning(_) | BedrockOpenBlock::Image(_)) | None => {
-                    return Err(invalid("arguments of a tool call that has not begun"));
+                    return Err(invalid("the stream has arguments of a tool call that has not begun"));
                 }
             }
         }
@@ -380,28 +380,28 @@ impl BedrockStreamState {
     fn thought(&mut self, index: u32, thought: ReasoningDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.find(index).is_none() {
             if self.open.len() >= MOST_TOOL_CALLS {
-                return Err(invalid("too many blocks of reasoning at once"));
+                return Err(invalid("the stream has too many open blocks of reasoning"));
             }
             self.begin(index, BedrockOpenBlock::Reasoning(reasoning::ReasoningBlock::default()));
         }
         let text = filled(thought.text);
-        let mut kept = self.reasoning_bytes;
+        let mut held = self.reasoning_bytes;
         if let Some(BedrockOpenBlock::Reasoning(block)) = self.find(index) {
             let signature = filled(thought.signature).unwrap_or_default();
             let redacted = filled(thought.redacted_content).unwrap_or_default();
-            let words = text.as_deref().unwrap_or_default();
+            let piece = text.as_deref().unwrap_or_default();
             let before = block.held_bytes();
-            if kept + words.len() + signature.len() + redacted.len() > MAX_HELD_REASONING_BYTES {
+            if held + piece.len() + signature.len() + redacted.len() > MAX_HELD_REASONING_BYTES {
                 *block = reasoning::ReasoningBlock { is_cut: true, ..reasoning::ReasoningBlock::default() };
             }
             if !block.is_cut {
-                block.text.to_mut().push_str(words);
+                block.text.to_mut().push_str(piece);
                 block.signature.to_mut().push_str(&signature);
                 block.redacted.to_mut().push_str(&redacted);
             }
-            kept = kept.saturating_sub(before).saturating_add(block.held_bytes());
+            held = held.saturating_sub(before).saturating_add(block.held_bytes());
         }
-        self.reasoning_bytes = kept;
+        self.reasoning_bytes = held;
         if let Some(text) = text {
             sink(Event::Reasoning { choice: 0, text });
         }
@@ -412,19 +412,19 @@ impl BedrockStreamState {
     fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::PartialImage, Failure> {
         if !matches!(self.find(index), Some(BedrockOpenBlock::Image(_))) {
             if self.open.len() >= MOST_TOOL_CALLS {
-                return Err(invalid("too many images at once"));
+                return Err(invalid("the stream has too many open images"));
             }
             self.begin(index, BedrockOpenBlock::Image(images::PartialImage::new(format)));
         }
         match self.find(index) {
             Some(BedrockOpenBlock::Image(image)) => Ok(image),
-            _ => Err(invalid("an image that has not begun")),
+            _ => Err(invalid("the stream has a piece of an image that has not begun")),
         }
     }
 
     fn begin(&mut self, index: u32, open: BedrockOpenBlock) {
-        self.open.insert((index, self.opened), open);
-        self.opened += 1;
+        self.open.insert((index, self.begun_blocks), open);
+        self.begun_blocks += 1;
     }
 
     fn find(&mut self, index: u32) -> Option<&mut BedrockOpenBlock> {

@@ -23,10 +23,10 @@ const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
 const REFUSED_BY_NOVA: [&str; 4] = ["$schema", "title", "description", "additionalProperties"];
 
 const JSON_TOOL: &str = "json_response";
-const JSON_TOOL_WORDS: &str = "Gives the answer to the user. Its input is the whole answer.";
-const JSON_WORDS: &str =
+const JSON_TOOL_DESCRIPTION: &str = "Gives the answer to the user. Its input is the whole answer.";
+const JSON_INSTRUCTION: &str =
     "Answer with a single JSON object and nothing else: no words around it and no code fence.";
-const SCHEMA_WORDS: &str = "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
+const SCHEMA_INSTRUCTION: &str = "Answer with JSON and nothing else: no words around it and no code fence. It must be valid against this JSON Schema:";
 
 /// The tools of a request, and the way in which it asks for the answer's format.
 #[derive(Debug, Default)]
@@ -35,13 +35,13 @@ pub(super) struct ToolPlan<'c> {
     /// The tool whose input is the answer.
     pub(super) json_tool: Option<String>,
     /// Instructions for the system prompt. The answer may then be inside a code fence.
-    pub(super) words: Option<String>,
+    pub(super) instructions: Option<String>,
     /// The schema is only described in the system prompt; nothing enforces it.
     pub(super) is_weakened: bool,
     /// The `outputConfig` that holds the answer to a schema.
     pub(super) output: Option<OutputConfig<'c>>,
     /// An instruction to call a tool, for models that cannot be forced to.
-    pub(super) request: Option<String>,
+    pub(super) call_instruction: Option<String>,
 }
 
 impl ToolPlan<'_> {
@@ -64,20 +64,20 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
         ToolChoice::Required if can_force => Some(BedrockToolChoice::Any {}),
         ToolChoice::Named(name) if can_force => Some(named(Cow::Borrowed(name), &mut tools, rules)),
         ToolChoice::Required => {
-            plan.request = Some("Call at least one of the tools now.".to_owned());
+            plan.call_instruction = Some("Call at least one of the tools now.".to_owned());
             Some(BedrockToolChoice::Auto {})
         }
         ToolChoice::Named(name) => {
-            plan.request = Some(format!("Call the tool `{name}` now."));
+            plan.call_instruction = Some(format!("Call the tool `{name}` now."));
             Some(BedrockToolChoice::Auto {})
         }
     };
-    let calls = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    let is_call_required = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     match &conversation.format {
         Format::Text => {}
-        Format::Json => plan.words = Some(JSON_WORDS.to_owned()),
+        Format::Json => plan.instructions = Some(JSON_INSTRUCTION.to_owned()),
         // The model must call a tool of the client, so there is no text to format.
-        Format::Schema { .. } if calls => {}
+        Format::Schema { .. } if is_call_required => {}
         Format::Schema { schema, description, name, .. } => {
             let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(translate);
             if let Some(schema) = native {
@@ -88,9 +88,9 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
                     tools.clear();
                 }
                 let name = free_name(&tools);
-                let alone = tools.is_empty();
+                let is_alone = tools.is_empty();
                 tools.push(json_tool(name.clone(), description.as_deref(), *schema, rules));
-                choice = Some(if alone {
+                choice = Some(if is_alone {
                     named(Cow::Owned(name.clone()), &mut tools, rules)
                 } else {
                     BedrockToolChoice::Any {}
@@ -98,7 +98,7 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
                 plan.json_tool = Some(name);
             } else {
                 let schema = schema.map_or(ANY_PARAMETERS, View::text);
-                plan.words = Some(format!("{SCHEMA_WORDS}\n{schema}"));
+                plan.instructions = Some(format!("{SCHEMA_INSTRUCTION}\n{schema}"));
                 plan.is_weakened = true;
             }
         }
@@ -111,8 +111,8 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
 /// blocks without a `toolConfig`. Tools that may not be called are left out unless the history needs them.
 fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<ToolEntry<'c>> {
     let mut tools = Vec::new();
-    let called = || conversation.messages.iter().flat_map(|message| &message.tool_calls);
-    let is_called = called().next().is_some();
+    let calls = || conversation.messages.iter().flat_map(|message| &message.tool_calls);
+    let is_called = calls().next().is_some();
     if conversation.tool_choice != ToolChoice::Never || is_called {
         for tool in &conversation.tools {
             tools.push(ToolEntry::ToolSpec(spec(tool, rules)));
@@ -122,7 +122,7 @@ fn declared<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) -> Vec<To
     }
     if tools.is_empty() {
         let mut known = HashSet::new();
-        let names = called().map(|call| &*call.name).filter(|name| known.insert(*name));
+        let names = calls().map(|call| &*call.name).filter(|name| known.insert(*name));
         tools.extend(names.map(|name| {
             ToolEntry::ToolSpec(ToolSpec {
                 name: Cow::Borrowed(name),
@@ -153,8 +153,8 @@ fn json_tool<'c>(
     rules: ModelRules,
 ) -> ToolEntry<'c> {
     let description = match filled(description) {
-        Some(words) => Cow::Owned(format!("{JSON_TOOL_WORDS} {words}")),
-        None => Cow::Borrowed(JSON_TOOL_WORDS),
+        Some(purpose) => Cow::Owned(format!("{JSON_TOOL_DESCRIPTION} {purpose}")),
+        None => Cow::Borrowed(JSON_TOOL_DESCRIPTION),
     };
     let input_schema = ToolInputSchema { json: parameters(schema, rules) };
     ToolEntry::ToolSpec(ToolSpec { name: Cow::Owned(name), description: Some(description), input_schema })
@@ -191,8 +191,8 @@ fn is_of_object(schema: View<'_>) -> bool {
 /// for the first Nova models, one with descriptive keywords at the top ("Troubleshooting tool calls").
 fn parameters(schema: Option<View<'_>>, rules: ModelRules) -> BedrockJson<'_> {
     let Some(schema) = schema else { return raw_json(NO_PARAMETERS) };
-    let plain = rules.schema_dialect == SchemaDialect::Bare;
-    let is_refused = |name: &str| plain && REFUSED_BY_NOVA.contains(&name);
+    let is_bare = rules.schema_dialect == SchemaDialect::Bare;
+    let is_refused = |name: &str| is_bare && REFUSED_BY_NOVA.contains(&name);
     let is_typed = member(schema, "type").is_some();
     let has_refused = schema.members().any(|(name, _)| name.string().is_some_and(|name| is_refused(&name)));
     if is_typed && !has_refused {

@@ -131,15 +131,15 @@ impl ContentsWriter {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
         }
         // The signature of a text goes into a part of its own behind the text, as the model streams it.
-        let mut of_images = HashMap::new();
+        let mut image_signatures = HashMap::new();
         for (image, data) in message.reasoning_details.iter().filter_map(|detail| signature(*detail)) {
             match image {
-                Some(place) => drop(of_images.insert(place, data)),
+                Some(place) => drop(image_signatures.insert(place, data)),
                 None => parts.push(GeminiPart { thought_signature: Some(data), ..GeminiPart::text("") }),
             }
         }
         for (place, image) in message.images.iter().enumerate().filter(|(_, image)| is_given_back(image)) {
-            let thought_signature = of_images.remove(&place);
+            let thought_signature = image_signatures.remove(&place);
             parts.push(GeminiPart { thought_signature, ..media::image(image, self.flavour)? });
         }
         for (position, call) in message.tool_calls.iter().enumerate() {
@@ -223,7 +223,7 @@ impl ContentsWriter {
     /// Translates a part; None if it is empty.
     fn piece<'a>(&self, piece: Cow<'a, Part<'a>>) -> Result<Option<GeminiPart<'a>>, Failure> {
         let content = match piece {
-            Cow::Borrowed(piece) => return self.said(&piece.content),
+            Cow::Borrowed(piece) => return self.content_part(&piece.content),
             Cow::Owned(piece) => piece.content,
         };
         // Turns borrow all parts today. An owned part could only be text that the gateway adds.
@@ -233,7 +233,7 @@ impl ContentsWriter {
         })
     }
 
-    fn said<'a>(&self, content: &'a Content<'_>) -> Result<Option<GeminiPart<'a>>, Failure> {
+    fn content_part<'a>(&self, content: &'a Content<'_>) -> Result<Option<GeminiPart<'a>>, Failure> {
         match content {
             Content::Text(text) | Content::Refusal(text) => {
                 Ok((!text.is_empty()).then(|| GeminiPart::text(Cow::Borrowed(&**text))))

@@ -80,7 +80,7 @@ impl GroundingCitations {
     }
 
     /// Appends text of the answer.
-    pub(super) fn say(&mut self, text: &str) {
+    pub(super) fn add_text(&mut self, text: &str) {
         self.text.add(text);
     }
 
@@ -91,9 +91,10 @@ impl GroundingCitations {
             if self.chunks.len() >= MOST {
                 break;
             }
-            let place = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
-            let own = |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
-            let (address, title) = (own(place.uri), own(place.title));
+            let source = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
+            let to_short_owned =
+                |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
+            let (address, title) = (to_short_owned(source.uri), to_short_owned(source.title));
             self.chunk_bytes += address.len() + title.len() + 2 * size_of::<String>();
             self.chunks.push((address, title));
         }

@@ -51,10 +51,10 @@ pub(in crate::adapters) fn body(
     let mut budget = ReferenceBudget::default();
     tools(conversation, rules, &mut budget, &mut request, &mut warnings)?;
     request.generation_config = config(conversation, rules, target, &mut warnings);
-    if let Some(most) = conversation.logprobs {
+    if let Some(top) = conversation.logprobs {
         if has_logprobs(rules, flavour) {
             request.generation_config.response_logprobs = Some(true);
-            request.generation_config.logprobs = (most > 0).then_some(most);
+            request.generation_config.logprobs = (top > 0).then_some(top);
         } else {
             warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
         }
@@ -126,12 +126,12 @@ fn declaration<'a>(
     };
     let kind = kind(rules);
     let Some(parameters) = tool.parameters else { return Ok(declaration) };
-    let written = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
-    let Some(written) = written else { return Ok(declaration) };
-    *is_simplified |= written.is_simplified;
+    let translated = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
+    let Some(translated) = translated else { return Ok(declaration) };
+    *is_simplified |= translated.is_simplified;
     match kind {
-        SchemaFormat::Json => declaration.parameters_json_schema = Some(written.schema),
-        SchemaFormat::OpenApi => declaration.parameters = Some(written.schema),
+        SchemaFormat::Json => declaration.parameters_json_schema = Some(translated.schema),
+        SchemaFormat::OpenApi => declaration.parameters = Some(translated.schema),
     }
     Ok(declaration)
 }
@@ -164,14 +164,14 @@ fn config<'a>(
     target: &Target<'_>,
     warnings: &mut Warnings,
 ) -> GenerationConfig<'a> {
-    let asked = target.max_tokens(conversation.max_tokens);
-    if asked > Some(MAX_OUTPUT_TOKENS) {
+    let requested = target.max_tokens(conversation.max_tokens);
+    if requested > Some(MAX_OUTPUT_TOKENS) {
         warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
     }
-    let mut penalty = |name: &'static str, asked: Option<f64>| {
-        let asked = asked.filter(|asked| *asked != 0.0)?;
+    let mut penalty = |name: &'static str, requested: Option<f64>| {
+        let requested = requested.filter(|requested| *requested != 0.0)?;
         if rules.takes_penalties() {
-            return Some(asked);
+            return Some(requested);
         }
         warnings.push(Cow::Owned(format!("parameter_dropped:{name}")));
         None
@@ -181,7 +181,7 @@ fn config<'a>(
     let stops = conversation.stop.iter().filter(|stop| !stop.is_empty());
     GenerationConfig {
         candidate_count: (conversation.n > 1).then_some(conversation.n),
-        max_output_tokens: asked.map(|asked| asked.min(MAX_OUTPUT_TOKENS)),
+        max_output_tokens: requested.map(|requested| requested.min(MAX_OUTPUT_TOKENS)),
         temperature: conversation.temperature,
         top_p: conversation.top_p,
         stop_sequences: stops.map(|stop| Cow::Borrowed(&**stop)).collect(),
@@ -195,7 +195,7 @@ fn config<'a>(
 
 /// Shortens a seed to the API's 32 bits. A seed that fits stays as it is; the halves of a longer one are combined by
 /// exclusive or, so that different seeds usually stay different.
-#[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+#[expect(clippy::cast_possible_truncation, reason = "only the lower half is wanted")]
 pub(super) fn fold(seed: i64) -> i32 {
     i32::try_from(seed).unwrap_or((seed ^ (seed >> 32)) as i32)
 }
@@ -224,14 +224,14 @@ fn thinking_config(
 }
 
 /// Adds a system instruction: behind the others, or before the user's text for models without a system instruction.
-fn add_instruction<'a>(words: GeminiPart<'a>, rules: ModelRules, request: &mut GeminiRequest<'a>) {
+fn add_instruction<'a>(instruction: GeminiPart<'a>, rules: ModelRules, request: &mut GeminiRequest<'a>) {
     let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
     match first {
-        Some(first) => first.parts.insert(0, words),
+        Some(first) => first.parts.insert(0, instruction),
         None => {
             let system =
                 request.system_instruction.get_or_insert(GeminiContent { role: None, parts: Vec::new() });
-            system.parts.push(words);
+            system.parts.push(instruction);
         }
     }
 }
@@ -263,8 +263,8 @@ fn format<'a>(
             if schema.is_some() {
                 warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
             }
-            let words = schema.map_or_else(|| GeminiPart::text(JSON_INSTRUCTION), GeminiPart::text);
-            add_instruction(words, rules, request);
+            let instruction = schema.map_or_else(|| GeminiPart::text(JSON_INSTRUCTION), GeminiPart::text);
+            add_instruction(instruction, rules, request);
             reading.fenced = true;
             return Ok(reading);
         }
@@ -273,13 +273,13 @@ fn format<'a>(
     config.response_mime_type = Some("application/json");
     if let Some(wanted) = wanted {
         let kind = kind(rules);
-        let written = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
-        if written.is_simplified {
+        let translated = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
+        if translated.is_simplified {
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));
         }
         match kind {
-            SchemaFormat::Json => config.response_json_schema = Some(written.schema),
-            SchemaFormat::OpenApi => config.response_schema = Some(written.schema),
+            SchemaFormat::Json => config.response_json_schema = Some(translated.schema),
+            SchemaFormat::OpenApi => config.response_schema = Some(translated.schema),
         }
     }
     Ok(reading)

@@ -75,7 +75,7 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     }
     if let Some(grounding) = candidate.grounding_metadata {
         let mut sources = GroundingCitations::default();
-        sources.say(choice.content.as_deref().unwrap_or_default());
+        sources.add_text(choice.content.as_deref().unwrap_or_default());
         sources.add(grounding);
         sources.annotations().put(&mut choice);
     }

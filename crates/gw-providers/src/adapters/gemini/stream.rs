@@ -310,7 +310,7 @@ impl StreamChoice {
                 sink(Event::Reasoning { choice, text });
             }
         } else if !text.is_empty() || logprobs.is_some() {
-            self.sources.say(&text);
+            self.sources.add_text(&text);
             sink(Event::Text { choice, text, logprobs });
         }
         let place = image.is_some().then_some(self.images);

@@ -32,30 +32,32 @@ impl UsageMetadata {
             is_odd |= count.is_some_and(|count| count.is_odd);
             count.map(|count| count.value)
         };
-        let asked = read(self.prompt_token_count);
+        let prompt_tokens = read(self.prompt_token_count);
         let tools = read(self.tool_use_prompt_token_count).unwrap_or(0);
-        let answered = read(self.candidates_token_count);
+        let answer_tokens = read(self.candidates_token_count);
         let thoughts = read(self.thoughts_token_count);
         let cached = read(self.cached_content_token_count);
         let total = read(self.total_token_count);
-        if asked.is_none() && answered.is_none() && total.is_none() {
+        if prompt_tokens.is_none() && answer_tokens.is_none() && total.is_none() {
             return None;
         }
-        let prompt = match (asked, total) {
-            (Some(asked), _) => asked + tools,
-            (None, Some(total)) => total.saturating_sub(answered.unwrap_or(0) + thoughts.unwrap_or(0)),
+        let prompt = match (prompt_tokens, total) {
+            (Some(prompt_tokens), _) => prompt_tokens + tools,
+            (None, Some(total)) => total.saturating_sub(answer_tokens.unwrap_or(0) + thoughts.unwrap_or(0)),
             (None, None) => {
                 is_odd = true;
                 0
             }
         };
         let thought = thoughts.unwrap_or(0);
-        let completion = match answered {
+        let completion = match answer_tokens {
             // Some models include the thoughts in the candidates' tokens; the total shows whether they do.
-            Some(answered) if thought > 0 && thought <= answered && total == Some(prompt + answered) => {
-                answered
+            Some(answer_tokens)
+                if thought > 0 && thought <= answer_tokens && total == Some(prompt + answer_tokens) =>
+            {
+                answer_tokens
             }
-            Some(answered) => answered + thought,
+            Some(answer_tokens) => answer_tokens + thought,
             None if thought > 0 => thought,
             None => total.map_or(0, |total| total.saturating_sub(prompt)),
         };

@@ -40,7 +40,7 @@ const CONNECTION_LIFETIME: Duration = Duration::from_secs(15);
 pub(super) async fn request_token(address: SocketAddr) -> Result<(u16, Vec<u8>), Failure> {
     let socket = timeout(CONNECT_TIMEOUT, TcpStream::connect(address))
         .await
-        .map_err(|_| no_credentials("no connection in time"))?;
+        .map_err(|_| no_credentials("connecting timed out"))?;
     let socket = socket.map_err(|error| no_credentials(error.kind()))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(socket)).await.map_err(|_| no_credentials("no HTTP"))?;
@@ -50,15 +50,15 @@ pub(super) async fn request_token(address: SocketAddr) -> Result<(u16, Vec<u8>),
     *request.uri_mut() = http::Uri::from_static(PATH);
     request.headers_mut().insert(HOST, HeaderValue::from_static("metadata.google.internal"));
     request.headers_mut().insert(FLAVOUR, GOOGLE);
-    let response = sender.send_request(request).await.map_err(|_| no_credentials("no answer"))?;
+    let response = sender.send_request(request).await.map_err(|_| no_credentials("no response"))?;
     let status = response.status().as_u16();
     if response.headers().get(FLAVOUR) != Some(&GOOGLE) {
-        return Err(no_credentials("what answers is not the metadata server"));
+        return Err(no_credentials("the response does not come from the metadata server"));
     }
     let body = Limited::new(response.into_body(), MAX_TOKEN_RESPONSE_BYTES)
         .collect()
         .await
-        .map_err(|_| no_credentials("no whole answer"))?;
+        .map_err(|_| no_credentials("the response is incomplete"))?;
     Ok((status, body.to_bytes().to_vec()))
 }
 

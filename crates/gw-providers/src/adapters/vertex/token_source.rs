@@ -131,14 +131,14 @@ pub(super) fn read(
     allow_private_network: bool,
     ca_file: Option<&Path>,
 ) -> Result<LoadedCredentials, String> {
-    let fault = |what: &str| format!("the credentials file {} {what}", path.display());
+    let fault = |fault: &str| format!("the credentials file {} {fault}", path.display());
     let size =
         std::fs::metadata(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?.len();
     if size > MAX_CREDENTIALS_BYTES as u64 {
-        return Err(fault("is too large to be one"));
+        return Err(fault("is larger than 64 KiB"));
     }
     let text = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?;
-    parse(&text, allow_private_network, ca_file).map_err(|what| fault(&what))
+    parse(&text, allow_private_network, ca_file).map_err(|problem| fault(&problem))
 }
 
 fn parse(
@@ -156,7 +156,7 @@ fn parse(
             let pem = file.private_key.ok_or_else(|| missing("private_key"))?;
             let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes());
             let key = der.ok().and_then(|der| RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
-            let key = key.ok_or_else(|| "holds a private_key that is no RSA key in PKCS #8".to_owned())?;
+            let key = key.ok_or_else(|| "has a private_key that is not an RSA key in PKCS #8".to_owned())?;
             let email = file.client_email.ok_or_else(|| missing("client_email"))?;
             GoogleTokenSourceKind::ServiceAccount(Box::new(ServiceAccount {
                 endpoint,
@@ -215,7 +215,7 @@ impl GoogleTokenSource {
         let answer: GoogleTokenResponse =
             serde_json::from_slice(&body).map_err(|fault| invalid_json(&fault))?;
         let token = answer.access_token.filter(|token| !token.is_empty());
-        let token = token.ok_or_else(|| invalid("the token endpoint gave no access_token"))?;
+        let token = token.ok_or_else(|| invalid("the token endpoint's response has no access_token"))?;
         let lifetime = answer.expires_in.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
         let lifetime = lifetime.map_or(DEFAULT_LIFETIME, |seconds| {
             Duration::from_secs_f64(seconds.min(MAX_LIFETIME.as_secs_f64()))
@@ -249,7 +249,7 @@ impl ServiceAccount {
                 FailureKind::Auth,
                 "The gateway's credentials for the upstream provider cannot be used.",
             )
-            .with_detail("the service account's key does not sign")
+            .with_detail("signing with the service account's key failed")
         })?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(&signature, &mut token);
@@ -260,7 +260,7 @@ impl ServiceAccount {
 impl TokenEndpoint {
     /// Accepts an address only with TLS or on this machine, because credentials are sent to it.
     fn new(address: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
-        let fault = || "has a token_uri that is no address".to_owned();
+        let fault = || "has a token_uri that is not a URL".to_owned();
         let uri: Uri = address.parse().map_err(|_| fault())?;
         let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(fault)?;
         let is_here = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
@@ -293,7 +293,7 @@ impl TokenEndpoint {
 /// The failure for a refusal of the token endpoint: `{"error": "invalid_grant", "error_description": …}`. Only the
 /// short name is kept, for the log.
 fn refusal(status: u16, body: &[u8]) -> Failure {
-    let (kind, words) = match status {
+    let (kind, message) = match status {
         408 | 504 => (FailureKind::Timeout, "The upstream provider timed out."),
         429 => (FailureKind::RateLimited, "The upstream provider is limiting the rate of requests."),
         503 => (FailureKind::Overloaded, "The upstream provider is overloaded."),
@@ -308,7 +308,7 @@ fn refusal(status: u16, body: &[u8]) -> Failure {
         .and_then(|refusal| refusal.error)
         .filter(is_plain);
     let name = name.as_deref().unwrap_or("no reason given");
-    Failure::new(kind, words).with_detail(format_args!("token endpoint: {status} {name}"))
+    Failure::new(kind, message).with_detail(format_args!("token endpoint: {status} {name}"))
 }
 
 /// Encodes names and values as a form.

@@ -103,7 +103,7 @@ impl VertexTokens {
                 Ok(token)
             }
             Err(failure) => {
-                tracing::warn!(kind = ?failure.kind, detail = failure.detail, "no access token for Vertex AI");
+                tracing::warn!(kind = ?failure.kind, detail = failure.detail, "fetching an access token for Vertex AI failed");
                 state.failed = Some((Instant::now(), failure.clone()));
                 Err(failure)
             }
@@ -114,7 +114,7 @@ impl VertexTokens {
 impl VertexToken {
     fn new(fetched: FetchedGoogleToken, requested_at: Instant) -> Result<Self, Failure> {
         let mut header = HeaderValue::from_str(&format!("Bearer {}", fetched.token.expose_secret()))
-            .map_err(|_| invalid("an access token that cannot be sent"))?;
+            .map_err(|_| invalid("the access token has characters that no header can hold"))?;
         header.set_sensitive(true);
         Ok(Self { bare: fetched.token, header, expires: requested_at + fetched.lifetime })
     }
@@ -122,7 +122,7 @@ impl VertexToken {
 
 fn timed_out() -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream provider timed out.")
-        .with_detail("no access token in time")
+        .with_detail("fetching an access token timed out")
 }
 
 impl Signer for VertexTokens {

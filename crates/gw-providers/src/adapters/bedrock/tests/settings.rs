@@ -46,7 +46,7 @@ fn a_key_needs_a_place_and_no_signature() {
     let built = build(&settings(Some("ABSK"), Some("http://127.0.0.1:1"), &[]), &[]).unwrap();
     assert!(built.base_url.is_none() && built.signer.is_none());
     let fault = build(&settings(Some("ABSK"), None, &[]), &[]).unwrap_err();
-    assert!(fault.starts_with("region is missing"), "{fault}");
+    assert!(fault.starts_with("region is required"), "{fault}");
     let built = build(&settings(Some("ABSK"), None, &[]), &[("AWS_REGION", "cn-north-1")]).unwrap();
     assert_eq!(built.base_url.as_deref(), Some("https://bedrock-runtime.cn-north-1.amazonaws.com.cn"));
     assert!(build(&settings(Some("ABSK"), None, &[("region", "evil.example/")]), &[]).is_err());
@@ -63,7 +63,7 @@ fn without_a_key_requests_are_signed() {
         build(&settings(None, None, &[("region", "eu-west-1")]), &[("HOME", "/nowhere")]).unwrap_err();
     assert!(fault.contains("AWS_ACCESS_KEY_ID"), "{fault}");
     let fault = build(&settings(None, Some("http://127.0.0.1:1"), &[]), &KEYS).unwrap_err();
-    assert!(fault.starts_with("region is missing"), "{fault}");
+    assert!(fault.starts_with("region is required"), "{fault}");
 }
 
 #[tokio::test]

@@ -209,7 +209,7 @@ fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
         (json!([]), "not a JSON object"),
         (json!({"type": "external_account", "private_key": secret}), "not of type"),
         (json!({"type": "service_account", "client_email": "a"}), "no private_key"),
-        (json!({"type": "service_account", "private_key": secret, "client_email": "a"}), "no RSA key"),
+        (json!({"type": "service_account", "private_key": secret, "client_email": "a"}), "not an RSA key"),
         (json!({"type": "authorized_user", "client_id": "a", "refresh_token": secret}), "no client_secret"),
         (json!({"type": "authorized_user", "token_uri": "http://example.org/token"}), "not https"),
         (json!({"type": "authorized_user", "token_uri": secret}), "no address"),
