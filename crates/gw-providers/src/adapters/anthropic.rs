@@ -121,10 +121,10 @@ impl Dialect for Anthropic {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let written = request::write(conversation, target, MessagesHost::Anthropic)?;
-        let mut call = call(conversation, "/v1/messages".to_owned(), written.body);
+        let encoded = request::encode(conversation, target, MessagesHost::Anthropic)?;
+        let mut call = call(conversation, "/v1/messages".to_owned(), encoded.body);
         call.headers.insert(VERSION.0, VERSION.1);
-        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

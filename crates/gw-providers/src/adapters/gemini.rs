@@ -1,5 +1,5 @@
 //! Google's `generateContent` API as AI Studio serves it: <https://ai.google.dev/api/generate-content>. Vertex AI takes
-//! equal bodies at other addresses, see `vertex`.
+//! the same bodies at other addresses, see `vertex`.
 //!
 //! The adapter sends no safety settings, so the provider's defaults apply.
 
@@ -80,8 +80,8 @@ pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
 }
 
 /// Returns the method of a model that a chat calls.
-pub(super) fn method(stream: bool) -> &'static str {
-    if stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
+pub(super) fn method(is_stream: bool) -> &'static str {
+    if is_stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
 }
 
 /// Returns the resource name: `models/…`, or the name itself if it already is a resource name (`tunedModels/…`).
@@ -119,7 +119,7 @@ impl Dialect for Gemini {
     }
 
     fn takes_back(&self, image: &Source<'_>) -> bool {
-        media::is_given_back(image)
+        media::can_be_sent_back(image)
     }
 
     fn takes_tool_name(&self, name: &str) -> bool {
@@ -139,7 +139,7 @@ impl Dialect for Gemini {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = request::body(conversation, target, Flavour::AiStudio)?;
+        let body = request::encode(conversation, target, Flavour::AiStudio)?;
         let resource = encoded_path(&resource(target.upstream_model));
         let path = format!("/v1beta/{resource}:{}", method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
@@ -160,7 +160,7 @@ impl Dialect for Gemini {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         let resource = resource(target.upstream_model);
-        let body = embeddings::body(texts, &resource, request.dimensions)?;
+        let body = embeddings::encode(texts, &resource, request.dimensions)?;
         Ok(post(format!("/v1beta/{}:batchEmbedContents", encoded_path(&resource)), body))
     }
 

@@ -38,7 +38,7 @@ pub(super) enum ThoughtKind<'a> {
 }
 
 /// Returns the value of the member.
-pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
+pub(super) fn to_member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
     let mut out = Vec::new();
     out.push(b'[');
     for (position, thought) in thoughts.iter().enumerate() {
@@ -76,12 +76,12 @@ fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
 }
 
 /// Reads the thoughts that a client sent back, without unsigned ones and those of other providers.
-pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
-    details.iter().filter_map(|detail| thought(*detail)).collect()
+pub(super) fn read_thoughts<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
+    details.iter().filter_map(|detail| read_thought(*detail)).collect()
 }
 
 /// Reads one thought.
-pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
+pub(super) fn read_thought(detail: View<'_>) -> Option<Thought<'_>> {
     let [format, kind, words, signature, data, index] =
         detail.pick(["format", "type", "text", "signature", "data", "index"]);
     if text(format).is_some_and(|format| format != FORMAT) {
@@ -102,7 +102,7 @@ pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
 mod tests {
     use gw_wire::json::View;
 
-    use super::{Thought, ThoughtKind, member, read};
+    use super::{Thought, ThoughtKind, read_thoughts, to_member};
 
     #[test]
     fn thoughts_come_back_as_they_went() {
@@ -114,9 +114,9 @@ mod tests {
             Thought { index: 1, kind: ThoughtKind::Redacted { data: "Em8=".into() } },
             Thought { index: 3, kind: ThoughtKind::Signed { text: "".into(), signature: "x".into() } },
         ];
-        let written = member(&thoughts).unwrap();
+        let written = to_member(&thoughts).unwrap();
         let views: Vec<_> = View::new(written.get()).elements().collect();
-        assert_eq!(read(&views), thoughts);
+        assert_eq!(read_thoughts(&views), thoughts);
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             "5",
             "{}",
         ] {
-            assert!(read(&[View::new(other)]).is_empty(), "{other}");
+            assert!(read_thoughts(&[View::new(other)]).is_empty(), "{other}");
         }
     }
 }

@@ -107,7 +107,7 @@ impl<'c> MessagesBuilder<'c> {
         if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
-            self.arranged(message, pieces, is_replayed);
+            self.assistant_in_order(message, pieces, is_replayed);
             return Ok(());
         }
         let mut blocks = Vec::new();
@@ -125,7 +125,8 @@ impl<'c> MessagesBuilder<'c> {
                 // The results follow the whole turn, so the calls go to its end.
                 if messages.len() == 1 { others.push(block) } else { calls.push(block) }
             }
-            let thoughts = if is_replayed { details::read(&message.reasoning_details) } else { Vec::new() };
+            let thoughts =
+                if is_replayed { details::read_thoughts(&message.reasoning_details) } else { Vec::new() };
             weave(&mut blocks, thoughts, others);
         }
         blocks.extend(calls);
@@ -135,7 +136,12 @@ impl<'c> MessagesBuilder<'c> {
     }
 
     /// Writes an assistant message in its recorded order. The API refuses blank text and a thought at the end.
-    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, is_replayed: bool) {
+    fn assistant_in_order(
+        &mut self,
+        message: &'c Message<'c>,
+        pieces: Vec<Piece<'c, 'c>>,
+        is_replayed: bool,
+    ) {
         let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
         for piece in pieces {
             match piece {
@@ -143,7 +149,7 @@ impl<'c> MessagesBuilder<'c> {
                     blocks.push(AnthropicBlockParam::Text { text, marker: None });
                 }
                 Piece::Detail(entry) if is_replayed => {
-                    blocks.extend(details::thought(entry).map(AnthropicBlockParam::Thought));
+                    blocks.extend(details::read_thought(entry).map(AnthropicBlockParam::Thought));
                 }
                 Piece::Call(call) => {
                     let id = self.unique(&call.id);
@@ -231,7 +237,7 @@ pub(super) fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
         }
         first = messages.first();
     }
-    first.is_some_and(|message| details::read(&message.reasoning_details).is_empty())
+    first.is_some_and(|message| details::read_thoughts(&message.reasoning_details).is_empty())
 }
 
 /// Returns the names of all called functions, each once, in their order.

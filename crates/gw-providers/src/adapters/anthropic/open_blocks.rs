@@ -6,7 +6,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 
 use super::details::{self, Thought, ThoughtKind};
-use super::stream::{CHOICE, Sink, text};
+use super::stream::{CHOICE, Sink, emit_text};
 use super::wire::{AnthropicBlock, AnthropicDelta, Text, source, sources};
 use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
 use crate::adapters::failure::invalid;
@@ -108,7 +108,7 @@ impl OpenBlocks {
                 let data = block.data.unwrap_or_default().0;
                 if !data.is_empty() {
                     self.order.add(order::Block::Detail);
-                    extra(&Thought { index, kind: ThoughtKind::Redacted { data } }, sink);
+                    emit_thought(&Thought { index, kind: ThoughtKind::Redacted { data } }, sink);
                 }
                 AnthropicOpenBlock::Other
             }
@@ -181,7 +181,7 @@ impl OpenBlocks {
         if !piece.is_empty() {
             self.characters += characters(&piece);
             self.order.add(order::Block::Text(piece.len()));
-            text(piece, sink);
+            emit_text(piece, sink);
         }
     }
 
@@ -231,7 +231,7 @@ impl OpenBlocks {
                     self.order.add(order::Block::Detail);
                     let kind =
                         ThoughtKind::Signed { text: Cow::Owned(text), signature: Cow::Owned(signature) };
-                    extra(&Thought { index, kind }, sink);
+                    emit_thought(&Thought { index, kind }, sink);
                 }
             }
             AnthropicOpenBlock::Call { handle, has_fragments: false, input } => {
@@ -274,8 +274,8 @@ fn bytes_of(source: &Source<'_>) -> usize {
 }
 
 /// Emits a complete thought.
-fn extra(thought: &Thought<'_>, sink: Sink<'_>) {
-    if let Some(value) = details::member(std::slice::from_ref(thought)) {
+fn emit_thought(thought: &Thought<'_>, sink: Sink<'_>) {
+    if let Some(value) = details::to_member(std::slice::from_ref(thought)) {
         sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
     }
 }

@@ -47,7 +47,7 @@ pub(in crate::adapters) struct AnthropicBody {
 }
 
 /// Encodes the body.
-pub(in crate::adapters) fn write(
+pub(in crate::adapters) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     host: MessagesHost,
@@ -82,16 +82,21 @@ pub(in crate::adapters) fn write(
     if conversation.stream {
         body.raw("stream", "true");
     }
-    system(conversation, &tooling.form, &mut body);
+    write_system(conversation, &tooling.form, &mut body);
     tooling.write(&mut body);
     if let Some(thinking) = plan.thinking {
         thinking.write(body.member("thinking"));
     }
-    output_config(&plan, &tooling.form, &mut body);
-    sampling(conversation, rules.sampling != Sampling::Fixed && !plan.is_on(), &mut body, &mut warnings);
-    stop(conversation, &mut body, &mut warnings);
-    user(conversation, &mut body, &mut warnings);
-    body.array("messages", &messages, message);
+    write_output_config(&plan, &tooling.form, &mut body);
+    write_sampling(
+        conversation,
+        rules.sampling != Sampling::Fixed && !plan.is_on(),
+        &mut body,
+        &mut warnings,
+    );
+    write_stop_sequences(conversation, &mut body, &mut warnings);
+    write_user(conversation, &mut body, &mut warnings);
+    body.array("messages", &messages, write_message);
     body.close();
     Ok(AnthropicBody { body: out, reading: reading(tooling.form), warnings })
 }
@@ -151,14 +156,14 @@ fn append_instruction<'c>(messages: &mut [AnthropicMessageParam<'c>], call_instr
     }
 }
 
-fn message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
+fn write_message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
     let mut object = JsonObject::open(out);
     object.text("role", if message.is_assistant { "assistant" } else { "user" });
     object.array("content", &message.blocks, |out, block| block.write(out));
     object.close();
 }
 
-fn system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+fn write_system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
     let instruction = match form {
         AnswerFormat::Instruction(instruction) => Some((instruction.as_str(), None)),
         AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
@@ -172,7 +177,7 @@ fn system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut J
     }
 }
 
-fn output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+fn write_output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
     let schema = match form {
         AnswerFormat::Schema(schema) => Some(schema),
         AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Instruction(_) => None,
@@ -193,7 +198,7 @@ fn output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonOb
 }
 
 /// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
-fn sampling(
+fn write_sampling(
     conversation: &Conversation<'_>,
     is_taken: bool,
     body: &mut JsonObject<'_>,
@@ -212,17 +217,17 @@ fn sampling(
             (None, None) => {}
         }
     }
-    let lost = |value: Option<f64>, sent: bool| !sent && value.is_some_and(|value| value != 1.0);
-    if lost(temperature, is_taken) {
+    let is_lost = |value: Option<f64>, is_sent: bool| !is_sent && value.is_some_and(|value| value != 1.0);
+    if is_lost(temperature, is_taken) {
         warnings.push(Cow::Borrowed("parameter_dropped:temperature"));
     }
-    if lost(top_p, is_taken && temperature.is_none()) {
+    if is_lost(top_p, is_taken && temperature.is_none()) {
         warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
     }
 }
 
 /// Writes the stop sequences. The API refuses blank ones.
-fn stop(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
+fn write_stop_sequences(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
     if !kept.is_empty() {
         body.array("stop_sequences", kept, |out, stop| gw_wire::json::write_str(out, stop));
@@ -233,7 +238,7 @@ fn stop(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &m
 }
 
 /// Writes `user` as `metadata.user_id`. The API refuses values that look like an e-mail address or a telephone number.
-fn user(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
+fn write_user(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
     if user.chars().count() > MAX_USER_ID_CHARS || is_personal(user) {
         warnings.push(Cow::Borrowed("parameter_dropped:user"));

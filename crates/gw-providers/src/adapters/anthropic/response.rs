@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::details::{self, Thought, ThoughtKind};
 use super::usage::AnthropicUsage;
-use super::wire::{AnthropicBlock, AnthropicMessage, FAILED, StopDetails, Text, finish, sources};
+use super::wire::{AnthropicBlock, AnthropicMessage, FAILED, StopDetails, Text, finish_reason, sources};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
@@ -29,7 +29,8 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     if let Some(usage) = message.usage {
         counts.take(usage);
     }
-    let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
+    let mut choice =
+        ChatChoice { finish: finish_reason(Text::of(&message.stop_reason)), ..ChatChoice::default() };
     choice.refusal = StopDetails::explanation(message.stop_details);
     let (mut thoughts, mut order) = (Vec::new(), Order::default());
     let (mut citations, count) = (AnthropicCitations::default(), content.len());
@@ -37,7 +38,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         citations.add(&block);
         add_block(block, index, &mut choice, &mut thoughts, &mut order);
     }
-    let thoughts = if thoughts.is_empty() { None } else { details::member(&thoughts) };
+    let thoughts = if thoughts.is_empty() { None } else { details::to_member(&thoughts) };
     let member = joined(thoughts, order.entry(&[details::USUAL_ORDER], count)).map(Cow::Owned);
     choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
     citations.annotations.put(&mut choice);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::open_blocks::OpenBlocks;
 use super::response;
 use super::usage::AnthropicUsage;
-use super::wire::{self, FAILED, StopDetails, Text, finish};
+use super::wire::{self, FAILED, StopDetails, Text, finish_reason};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
@@ -201,7 +201,7 @@ impl AnthropicStreamState {
                 sink(Event::Refusal { choice: CHOICE, text });
             }
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
-            sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });
+            sink(Event::Finish { choice: CHOICE, reason: finish_reason(&reason.0).unwrap_or(made) });
         }
         if message_event.usage.is_some()
             && let Some(usage) = self.counts.usage()
@@ -256,7 +256,7 @@ impl OpenBlocks {
 }
 
 /// Emits a piece of text.
-pub(super) fn text(text: Cow<'_, str>, sink: Sink<'_>) {
+pub(super) fn emit_text(text: Cow<'_, str>, sink: Sink<'_>) {
     if !text.is_empty() {
         sink(Event::Text { choice: CHOICE, text, logprobs: None });
     }

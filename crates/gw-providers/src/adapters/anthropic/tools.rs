@@ -81,7 +81,7 @@ impl<'c> Tooling<'c> {
             ToolChoice::Named(name) => Some(AnthropicToolChoice::Named(name.clone())),
         };
         let is_forced = matches!(choice, Some(AnthropicToolChoice::Any | AnthropicToolChoice::Named(_)));
-        let form = form(conversation, rules, is_forced, warnings);
+        let form = answer_format(conversation, rules, is_forced, warnings);
         let mut is_single = conversation.parallel_tool_calls == Some(false);
         if let AnswerFormat::Tool { name, .. } = &form {
             // Beside other callable tools the model chooses between them; a lone tool is forced by name.
@@ -102,7 +102,7 @@ impl<'c> Tooling<'c> {
             choice = Some(AnthropicToolChoice::Auto);
             warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
         }
-        let strict = strict(&conversation.tools, rules, warnings);
+        let strict = strict_tools(&conversation.tools, rules, warnings);
         Self { tools: &conversation.tools, former, strict, choice, is_single, form, call_instruction }
     }
 
@@ -151,7 +151,7 @@ enum ToolDeclaration<'t> {
 impl ToolDeclaration<'_> {
     fn write(self, out: &mut Vec<u8>) {
         match self {
-            Self::Offered(tool, strict) => offered(tool, strict, out),
+            Self::Offered(tool, strict) => write_offered(tool, strict, out),
             Self::Former(name) => declare(out, name, None, ANY_PARAMETERS).close(),
             Self::Answer { name, description, schema } => {
                 let description = description.unwrap_or("Gives the answer. Call it to answer.");
@@ -161,10 +161,10 @@ impl ToolDeclaration<'_> {
     }
 }
 
-fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
+fn write_offered(tool: &Tool<'_>, is_strict: bool, out: &mut Vec<u8>) {
     let schema = tool.parameters.map_or(Cow::Borrowed(NO_PARAMETERS), input_schema);
     let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
-    if strict {
+    if is_strict {
         object.raw("strict", "true");
     }
     if let Some(marker) = tool.cache_control {
@@ -222,7 +222,7 @@ impl AnthropicToolChoice<'_> {
 }
 
 /// Decides which tools are declared strict. A warning tells of tools for which this is impossible.
-fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
+fn strict_tools(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
     let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
     if wanted == 0 {
         return Vec::new();
@@ -241,7 +241,7 @@ fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static,
 }
 
 /// Decides how to ask for the answer's format. `forced`: the answer is a call of a client's tool and has no format.
-fn form<'c>(
+fn answer_format<'c>(
     conversation: &'c Conversation<'c>,
     rules: ModelRules,
     is_forced: bool,

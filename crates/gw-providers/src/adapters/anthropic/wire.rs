@@ -42,7 +42,7 @@ object! {
 
 object! {
     /// A citation: a web page, a search result or a document of the request ("Citations" and "Web search tool" at
-    /// platform.claude.com, November 2026). The results of a web search have equal members.
+    /// platform.claude.com, November 2026). The results of a web search have the same members.
     AnthropicCitation {
         url: Text<'a>,
         title: Text<'a>,
@@ -142,7 +142,7 @@ impl<'a> StopDetails<'a> {
 pub(super) const FAILED: &str = "error";
 
 /// Returns the finish reason; None for an unknown word ("Handling stop reasons" at platform.claude.com).
-pub(super) fn finish(stop_reason: &str) -> Option<Finish> {
+pub(super) fn finish_reason(stop_reason: &str) -> Option<Finish> {
     Some(match stop_reason {
         "end_turn" | "stop_sequence" | "pause_turn" => Finish::Stop,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,

@@ -104,10 +104,10 @@ impl PartialImage {
                 text.push_str(piece);
                 return Ok(());
             }
-            self.bytes = ImageBytes::Decoded(decoded(text)?);
+            self.bytes = ImageBytes::Decoded(decode_base64(text)?);
         }
         if let ImageBytes::Decoded(bytes) = &mut self.bytes {
-            bytes.extend_from_slice(&decoded(piece)?);
+            bytes.extend_from_slice(&decode_base64(piece)?);
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl PartialImage {
     }
 }
 
-fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
+fn decode_base64(base64: &str) -> Result<Vec<u8>, Failure> {
     STANDARD.decode(base64).map_err(|_| invalid("an image is not base64"))
 }
 

@@ -35,7 +35,7 @@ const MAX_DOCUMENT_NAME_CHARS: usize = 200;
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
     rules: ModelRules,
-    ends_with_user: bool,
+    must_end_with_user: bool,
 ) -> Result<(Vec<BedrockMessage<'t>>, bool), Failure> {
     let mut is_added = false;
     let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default() };
@@ -54,7 +54,7 @@ pub(super) fn messages<'t>(
             Some(_) => messages.push(BedrockMessage { role, content }),
             None => {
                 if role == BedrockRole::Assistant {
-                    messages.push(said_by_user(PLACEHOLDER_TEXT));
+                    messages.push(user_message(PLACEHOLDER_TEXT));
                     is_added = true;
                 }
                 messages.push(BedrockMessage { role, content });
@@ -62,7 +62,7 @@ pub(super) fn messages<'t>(
         }
     }
     if messages.is_empty() {
-        messages.push(said_by_user(PLACEHOLDER_TEXT));
+        messages.push(user_message(PLACEHOLDER_TEXT));
         is_added = true;
     }
     if let Some(BedrockMessage { role: BedrockRole::Assistant, content }) = messages.last_mut()
@@ -71,14 +71,14 @@ pub(super) fn messages<'t>(
         // Converse refuses an assistant message to continue from if it ends in white space.
         *text = Cow::Owned(text.trim_end().to_owned());
     }
-    if ends_with_user && messages.last().is_some_and(|last| last.role == BedrockRole::Assistant) {
-        messages.push(said_by_user(CONTINUE_TEXT));
+    if must_end_with_user && messages.last().is_some_and(|last| last.role == BedrockRole::Assistant) {
+        messages.push(user_message(CONTINUE_TEXT));
         is_added = true;
     }
     Ok((messages, is_added))
 }
 
-fn said_by_user(text: &'static str) -> BedrockMessage<'static> {
+fn user_message(text: &'static str) -> BedrockMessage<'static> {
     BedrockMessage { role: BedrockRole::User, content: vec![BedrockBlock::Text(Cow::Borrowed(text))] }
 }
 
@@ -150,13 +150,13 @@ impl BedrockMessageWriter {
         if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
-            self.arranged(message, pieces, &mut content);
+            self.assistant_in_order(message, pieces, &mut content);
             return Ok(content);
         }
         for message in messages {
             if self.rules.signs {
                 content.extend(
-                    reasoning::history(&message.reasoning_details).map(BedrockBlock::ReasoningContent),
+                    reasoning::signed_history(&message.reasoning_details).map(BedrockBlock::ReasoningContent),
                 );
             }
             for part in &message.parts {
@@ -172,7 +172,7 @@ impl BedrockMessageWriter {
     }
 
     /// Writes an assistant message in its recorded order, without blank text and without reasoning at its end.
-    fn arranged<'t>(
+    fn assistant_in_order<'t>(
         &self,
         message: &Message<'_>,
         pieces: Vec<Piece<'t, 't>>,
@@ -187,7 +187,7 @@ impl BedrockMessageWriter {
                     self.mark(marker.filter(|_| last == Some(at)), content);
                 }
                 Piece::Detail(entry) if self.rules.signs => {
-                    content.extend(reasoning::signed(entry).map(BedrockBlock::ReasoningContent));
+                    content.extend(reasoning::read_signed(entry).map(BedrockBlock::ReasoningContent));
                 }
                 Piece::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),
                 _ => {}

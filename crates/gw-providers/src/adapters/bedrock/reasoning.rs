@@ -37,7 +37,7 @@ pub(super) struct BedrockThinking {
     /// The model refuses a token limit.
     pub(super) is_limit_refused: bool,
     /// The conversation must end with a user message.
-    pub(super) ends_with_user: bool,
+    pub(super) must_end_with_user: bool,
 }
 
 type Warnings = Vec<Cow<'static, str>>;
@@ -87,7 +87,7 @@ pub(super) fn thinking(
         fields: Some(fields),
         is_sampling_refused: is_unbound,
         is_limit_refused: is_unbound,
-        ends_with_user: false,
+        must_end_with_user: false,
     }
 }
 
@@ -101,7 +101,7 @@ fn of_claude(plan: ThinkingPlan, rules: ModelRules) -> BedrockThinking {
         fields: (!fields.is_empty()).then_some(Value::Object(fields)),
         is_sampling_refused: plan.is_on(),
         is_limit_refused: false,
-        ends_with_user: plan.forbids_prefill(rules),
+        must_end_with_user: plan.forbids_prefill(rules),
     }
 }
 
@@ -116,7 +116,7 @@ fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     last.is_some_and(|messages| {
         is_answered
             && messages.iter().any(|message| !message.tool_calls.is_empty())
-            && messages.iter().all(|message| history(&message.reasoning_details).next().is_none())
+            && messages.iter().all(|message| signed_history(&message.reasoning_details).next().is_none())
     })
 }
 
@@ -125,12 +125,12 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
 }
 
 /// Returns the signed reasoning that a client sent back, in its order.
-pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = BedrockReasoning<'a>> {
-    details.iter().filter_map(|detail| signed(*detail))
+pub(super) fn signed_history<'a>(details: &[View<'a>]) -> impl Iterator<Item = BedrockReasoning<'a>> {
+    details.iter().filter_map(|detail| read_signed(*detail))
 }
 
 /// Reads one entry with signed reasoning; None for any other entry.
-pub(super) fn signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
+pub(super) fn read_signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
     let [format, kind, text, signature, data] =
         detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
     if format.is_some_and(|format| format != FORMAT) {

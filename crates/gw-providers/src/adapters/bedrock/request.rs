@@ -36,8 +36,8 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     system.extend(
         plan.instructions.as_deref().map(|instructions| BedrockBlock::Text(Cow::Borrowed(instructions))),
     );
-    let ends_with_user = thinking.ends_with_user || rules.prefill == Prefill::Refused;
-    let (mut messages, is_added) = messages::messages(&turns, rules, ends_with_user)?;
+    let must_end_with_user = thinking.must_end_with_user || rules.prefill == Prefill::Refused;
+    let (mut messages, is_added) = messages::messages(&turns, rules, must_end_with_user)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }

@@ -109,7 +109,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     }
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = match answer.stop_reason {
-        Some(reason) => finish(&reason.0, has_calls)?,
+        Some(reason) => finish_reason(&reason.0, has_calls)?,
         None => None,
     };
     Ok(ChatReply {
@@ -210,7 +210,7 @@ fn append<'a>(joined: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
 ///
 /// # Errors
 /// The model stopped without a usable answer.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
+pub(super) fn finish_reason(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
     Ok(Some(match reason {
         "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
         // Some models report `end_turn` after tool calls, and clients rely on the reason.

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::frames::FrameBuffer;
-use super::response::{finish, is_server_tool};
+use super::response::{finish_reason, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::{Annotations, characters};
@@ -477,7 +477,8 @@ impl BedrockStreamState {
         self.annotations.tell(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
-        let reason = reason.map_or(Ok(None), |reason| finish(&reason.0, has_calls))?.unwrap_or(otherwise);
+        let reason =
+            reason.map_or(Ok(None), |reason| finish_reason(&reason.0, has_calls))?.unwrap_or(otherwise);
         sink(Event::Finish { choice: 0, reason });
         Ok(())
     }

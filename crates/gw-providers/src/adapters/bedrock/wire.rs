@@ -93,8 +93,8 @@ pub(super) struct BedrockCachePoint {
 
 impl BedrockCachePoint {
     /// Creates a cache point with a lifetime of one hour or the default lifetime.
-    pub(super) fn new(hour: bool) -> Self {
-        Self { kind: "default", ttl: hour.then_some("1h") }
+    pub(super) fn new(is_hour: bool) -> Self {
+        Self { kind: "default", ttl: is_hour.then_some("1h") }
     }
 }
 

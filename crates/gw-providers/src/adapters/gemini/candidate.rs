@@ -37,7 +37,7 @@ impl GeminiResponse<'_> {
     }
 
     /// Whether the document is a response, possibly one without an answer.
-    pub(super) fn is_answer(&self) -> bool {
+    pub(super) fn is_response(&self) -> bool {
         self.candidates.is_some()
             || self.prompt_feedback.is_some()
             || self.usage_metadata.is_some()
@@ -114,7 +114,7 @@ pub(super) struct CandidateBlob<'a> {
     pub(super) data: Option<Text<'a>>,
 }
 
-/// `FunctionCall`. Google never splits one over several events.
+/// `FunctionCall`, always complete.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct CandidateFunctionCall<'a> {
@@ -187,7 +187,7 @@ pub(super) struct LogprobsToken<'a> {
 ///
 /// # Errors
 /// The model stopped without a usable answer.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
+pub(super) fn finish_reason(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
     Ok(match reason {
         "MALFORMED_FUNCTION_CALL"
         | "MALFORMED_RESPONSE"
@@ -228,7 +228,7 @@ pub(super) fn call_id<'a>(
 
 /// Makes a unique id for a call. It is derived from the response's id if there is one, so streamed and complete
 /// responses give equal ids.
-pub(super) fn made_id(response: &str, choice: u32, call: u32) -> String {
+pub(super) fn make_call_id(response: &str, choice: u32, call: u32) -> String {
     use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
     let number = if response.is_empty() {
         RandomState::new().hash_one((choice, call))

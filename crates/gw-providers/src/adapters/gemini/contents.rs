@@ -12,7 +12,7 @@ use gw_wire::json::View;
 use serde_json::value::RawValue;
 
 use super::flavour::Flavour;
-use super::media::{self, is_given_back};
+use super::media::{self, can_be_sent_back};
 use super::wire::{FunctionResponse, FunctionResult, GeminiContent, GeminiFunctionCall, GeminiPart};
 use crate::adapters::replay::order::{self, arrange};
 use crate::model_rules::{ModelRules, System};
@@ -46,11 +46,11 @@ pub(super) fn contents<'a>(
     flavour: Flavour,
 ) -> Result<(Option<GeminiContent<'a>>, Vec<GeminiContent<'a>>), Failure> {
     let system: Vec<GeminiPart<'a>> = conversation.system().map(|(text, _)| GeminiPart::text(text)).collect();
-    let pairs_by_id = flavour == Flavour::AiStudio && rules.signs;
-    let writer = ContentsWriter { flavour, signs: rules.signs, pairs_by_id };
+    let has_ids = flavour == Flavour::AiStudio && rules.signs;
+    let writer = ContentsWriter { flavour, needs_signatures: rules.signs, has_ids };
     let mut contents = Vec::new();
-    for message_turn in turns(conversation) {
-        writer.turn(message_turn, &mut contents)?;
+    for turn in conversation.turns() {
+        writer.turn(turn, &mut contents)?;
     }
     if contents.is_empty() {
         let parts = if system.is_empty() { vec![GeminiPart::text(PLACEHOLDER_TEXT)] } else { system };
@@ -69,16 +69,12 @@ pub(super) fn contents<'a>(
     Ok((None, contents))
 }
 
-fn turns<'m>(conversation: &'m Conversation<'_>) -> Vec<Turn<'m, 'm>> {
-    conversation.turns()
-}
-
 struct ContentsWriter {
     flavour: Flavour,
     /// The first call of a step needs a signature, if necessary the placeholder.
-    signs: bool,
+    needs_signatures: bool,
     /// Calls and responses carry ids.
-    pairs_by_id: bool,
+    has_ids: bool,
 }
 
 impl ContentsWriter {
@@ -125,7 +121,7 @@ impl ContentsWriter {
         parts: &mut Vec<GeminiPart<'a>>,
     ) -> Result<(), Failure> {
         if let Some(pieces) = arrange(message) {
-            return self.arranged(pieces, parts);
+            return self.assistant_in_order(pieces, parts);
         }
         for piece in &message.parts {
             parts.extend(self.piece(Cow::Borrowed(piece))?);
@@ -138,7 +134,7 @@ impl ContentsWriter {
                 None => parts.push(GeminiPart { thought_signature: Some(data), ..GeminiPart::text("") }),
             }
         }
-        for (place, image) in message.images.iter().enumerate().filter(|(_, image)| is_given_back(image)) {
+        for (place, image) in message.images.iter().enumerate().filter(|(_, image)| can_be_sent_back(image)) {
             let thought_signature = image_signatures.remove(&place);
             parts.push(GeminiPart { thought_signature, ..media::image(image, self.flavour)? });
         }
@@ -150,7 +146,7 @@ impl ContentsWriter {
 
     /// Writes an assistant message in its recorded order: Google wants every part of a response back unchanged (thought
     /// signatures).
-    fn arranged<'a>(
+    fn assistant_in_order<'a>(
         &self,
         pieces: Vec<order::Piece<'a, 'a>>,
         parts: &mut Vec<GeminiPart<'a>>,
@@ -167,7 +163,7 @@ impl ContentsWriter {
                         part.thought_signature = Some(signed);
                     }
                 }
-                order::Piece::Image(image) if is_given_back(image) => {
+                order::Piece::Image(image) if can_be_sent_back(image) => {
                     parts.push(media::image(image, self.flavour)?);
                 }
                 // A recorded call has its own signature, or it had none.
@@ -186,7 +182,7 @@ impl ContentsWriter {
     fn call<'a>(&self, call: &'a Called<'_>, is_first: bool) -> GeminiPart<'a> {
         let (_, signature) = split_thought(&call.id);
         // Only the first of several parallel calls is signed.
-        let made = (self.signs && is_first).then_some(PLACEHOLDER_SIGNATURE);
+        let made = (self.needs_signatures && is_first).then_some(PLACEHOLDER_SIGNATURE);
         let function_call = GeminiFunctionCall {
             id: self.id(&call.id),
             name: Cow::Borrowed(&*call.name),
@@ -217,7 +213,7 @@ impl ContentsWriter {
     /// model does not know them.
     fn id<'a>(&self, id: &'a str) -> Option<Cow<'a, str>> {
         let id = split_thought(id).0;
-        (self.pairs_by_id && !id.is_empty() && !id.starts_with("call_")).then_some(Cow::Borrowed(id))
+        (self.has_ids && !id.is_empty() && !id.starts_with("call_")).then_some(Cow::Borrowed(id))
     }
 
     /// Translates a part; None if it is empty.

@@ -64,7 +64,7 @@ struct GeminiEmbedding<'a> {
 }
 
 /// Returns the body that embeds these texts. `resource` is `models/…`.
-pub(super) fn body(
+pub(super) fn encode(
     texts: &[Cow<'_, str>],
     resource: &str,
     dimensions: Option<u32>,

@@ -66,7 +66,7 @@ fn refine(mut failure: Failure, status: u16, value: &Value) -> Failure {
     if kind == failure.kind {
         return failure;
     }
-    let mut refined = Failure::new(kind, own_words(kind));
+    let mut refined = Failure::new(kind, message_of(kind));
     refined.status = failure.status;
     refined.retry_after = failure.retry_after;
     refined.reason = failure.reason;
@@ -74,7 +74,7 @@ fn refine(mut failure: Failure, status: u16, value: &Value) -> Failure {
     refined
 }
 
-fn own_words(kind: FailureKind) -> &'static str {
+fn message_of(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Auth => "The upstream provider refused the gateway's credentials.",
         FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",

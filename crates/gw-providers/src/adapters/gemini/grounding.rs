@@ -127,7 +127,7 @@ impl GroundingCitations {
     }
 
     /// Emits the citations.
-    pub(super) fn tell(&self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn emit(&self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
         self.annotations().tell(choice, sink);
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Gemi
 const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
 /// Whether an image of an earlier answer can be sent back: it must come as bytes, in a format that the provider reads.
-pub(in crate::adapters) fn is_given_back(source: &Source<'_>) -> bool {
+pub(in crate::adapters) fn can_be_sent_back(source: &Source<'_>) -> bool {
     matches!(source, Source::Data { media_type, base64 } if IMAGE_TYPES.contains(&&**media_type) && !base64.is_empty())
 }
 

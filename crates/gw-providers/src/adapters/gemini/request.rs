@@ -36,7 +36,7 @@ pub(in crate::adapters) struct GeminiBody {
 }
 
 /// Encodes the body.
-pub(in crate::adapters) fn body(
+pub(in crate::adapters) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     flavour: Flavour,
@@ -126,7 +126,8 @@ fn declaration<'a>(
     };
     let kind = kind(rules);
     let Some(parameters) = tool.parameters else { return Ok(declaration) };
-    let translated = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
+    let translated =
+        schema::translate_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
     let Some(translated) = translated else { return Ok(declaration) };
     *is_simplified |= translated.is_simplified;
     match kind {
@@ -273,7 +274,7 @@ fn format<'a>(
     config.response_mime_type = Some("application/json");
     if let Some(wanted) = wanted {
         let kind = kind(rules);
-        let translated = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
+        let translated = schema::translate(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
         if translated.is_simplified {
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));
         }

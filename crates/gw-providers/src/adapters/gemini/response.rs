@@ -7,7 +7,7 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
 use super::candidate::{
-    Candidate, CandidatePart, GeminiResponse, Text, call_id, finish, made_id, no_candidate,
+    Candidate, CandidatePart, GeminiResponse, Text, call_id, finish_reason, make_call_id, no_candidate,
 };
 use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, USUAL_ORDER};
 use super::errors;
@@ -34,7 +34,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
         return Err(errors::reported(&error, FailureKind::Server));
     }
-    if !answer.is_answer() {
+    if !answer.is_response() {
         return Err(invalid("the body has no candidates"));
     }
     let is_blocked = answer.is_blocked();
@@ -81,7 +81,7 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
     }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();
-    choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls)).transpose()?;
+    choice.finish = candidate.finish_reason.map(|reason| finish_reason(&reason.0, has_calls)).transpose()?;
     // A call without a finish reason ended the choice.
     if choice.finish.is_none() && has_calls {
         choice.finish = Some(Finish::ToolCalls);
@@ -111,7 +111,7 @@ fn add<'a>(
 ) {
     if let Some(mut call) = part.function_call {
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
-        let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
+        let id = call_id(&mut call, part.thought_signature, || make_call_id(response, choice.index, count));
         let arguments = call.arguments();
         // A call without a name is ignored.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {

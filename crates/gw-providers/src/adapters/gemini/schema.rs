@@ -94,18 +94,18 @@ impl ReferenceBudget {
 pub(super) struct SchemaTooLarge;
 
 /// Translates a schema.
-pub(super) fn write(
+pub(super) fn translate(
     schema: View<'_>,
     kind: SchemaFormat,
     budget: &mut ReferenceBudget,
 ) -> Result<TranslatedSchema, SchemaTooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
-    written(&tree, kind, budget).ok_or(SchemaTooLarge)
+    translate_tree(&tree, kind, budget).ok_or(SchemaTooLarge)
 }
 
 /// Translates the parameters of a function; None if they have no properties.
-pub(super) fn write_parameters(
+pub(super) fn translate_parameters(
     schema: View<'_>,
     kind: SchemaFormat,
     budget: &mut ReferenceBudget,
@@ -115,10 +115,14 @@ pub(super) fn write_parameters(
     if !has_properties(&tree, kind, budget) && !budget.is_exhausted() {
         return Ok(None);
     }
-    written(&tree, kind, budget).ok_or(SchemaTooLarge).map(Some)
+    translate_tree(&tree, kind, budget).ok_or(SchemaTooLarge).map(Some)
 }
 
-fn written(tree: &Tree<'_>, kind: SchemaFormat, budget: &mut ReferenceBudget) -> Option<TranslatedSchema> {
+fn translate_tree(
+    tree: &Tree<'_>,
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Option<TranslatedSchema> {
     let mut writer = SchemaWriter::new(tree, kind, budget);
     writer.schema(tree.root(), 0)?;
     let (text, is_simplified) = writer.finish()?;

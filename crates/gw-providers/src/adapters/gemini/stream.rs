@@ -13,7 +13,9 @@ use gw_wire::sse::SseDecoder;
 use memchr::memchr;
 use serde_json::Value;
 
-use super::candidate::{Candidate, CandidatePart, GeminiResponse, call_id, finish, made_id, no_candidate};
+use super::candidate::{
+    Candidate, CandidatePart, GeminiResponse, call_id, finish_reason, make_call_id, no_candidate,
+};
 use super::contents::USUAL_ORDER;
 use super::grounding::GroundingCitations;
 use super::object_splitter::ObjectSplitter;
@@ -104,7 +106,7 @@ impl StreamDecoder for GeminiStream {
         match body {
             GeminiStreamBody::Unknown => {}
             GeminiStreamBody::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
-            GeminiStreamBody::Objects(splitter) if splitter.is_inside() => state.cut(sink),
+            GeminiStreamBody::Objects(splitter) if splitter.is_inside() => state.fail_cut_off(sink),
             GeminiStreamBody::Objects(_) => {}
         }
         if !state.has_begun {
@@ -148,7 +150,7 @@ impl GeminiStreamState {
         }
     }
 
-    fn cut(&mut self, sink: Sink<'_>) {
+    fn fail_cut_off(&mut self, sink: Sink<'_>) {
         self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
     }
 
@@ -161,32 +163,32 @@ impl GeminiStreamState {
         self.has_begun = true;
         let Ok(text) = std::str::from_utf8(data) else {
             return match is_last {
-                true => self.cut(sink),
+                true => self.fail_cut_off(sink),
                 false => self.fail(invalid("an event of the stream is not UTF-8"), sink),
             };
         };
         match serde_json::from_str::<GeminiResponse<'_>>(text) {
-            Ok(answer) if answer.error.is_none() => self.answer(answer, sink),
+            Ok(answer) if answer.error.is_none() => self.response(answer, sink),
             Ok(_) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
                 self.fail(errors::reported(&error, FailureKind::StreamBroken), sink);
             }
-            Err(fault) => self.odd_event(text, is_last, &fault, sink),
+            Err(fault) => self.unreadable_event(text, is_last, &fault, sink),
         }
     }
 
     /// Handles an event that is an array with an error in it, or no response at all.
     #[cold]
-    fn odd_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
+    fn unreadable_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         match errors::in_list(&value) {
             Some(error) => self.fail(errors::reported(error, FailureKind::StreamBroken), sink),
-            None if is_last && fault.is_eof() => self.cut(sink),
+            None if is_last && fault.is_eof() => self.fail_cut_off(sink),
             None => self.fail(invalid_json(fault), sink),
         }
     }
 
-    fn answer(&mut self, mut answer: GeminiResponse<'_>, sink: Sink<'_>) {
+    fn response(&mut self, mut answer: GeminiResponse<'_>, sink: Sink<'_>) {
         self.is_blocked |= answer.is_blocked();
         if let Some(response) = answer.response_id.take().filter(|_| self.response.is_empty()) {
             self.response = response.0.into_owned();
@@ -233,9 +235,9 @@ impl GeminiStreamState {
             if let Some(value) = choice.order.entry(&[USUAL_ORDER], choice.signatures as usize) {
                 sink(Event::Extra { choice: choice.index, name: response::DETAILS, value: &value });
             }
-            choice.sources.tell(choice.index, sink);
+            choice.sources.emit(choice.index, sink);
             if let Some(reason) = &choice.reason {
-                match finish(reason, choice.calls > 0) {
+                match finish_reason(reason, choice.calls > 0) {
                     Ok(reason) => sink(Event::Finish { choice: choice.index, reason }),
                     Err(failure) => return sink(Event::Error(failure)),
                 }
@@ -284,7 +286,7 @@ impl StreamChoice {
         let choice = self.index;
         if let Some(mut call) = part.function_call {
             let handle = self.calls;
-            let id = call_id(&mut call, part.thought_signature, || made_id(response, choice, handle));
+            let id = call_id(&mut call, part.thought_signature, || make_call_id(response, choice, handle));
             let arguments = call.arguments();
             // A call without a name is ignored.
             let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };

@@ -71,12 +71,12 @@ impl Dialect for VertexClaude {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let mut written = request::write(conversation, target, MessagesHost::Vertex)?;
-        written.reading.is_claude = true;
+        let mut encoded = request::encode(conversation, target, MessagesHost::Vertex)?;
+        encoded.reading.is_claude = true;
         let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
-        let call = anthropic::call(conversation, path, written.body);
-        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+        let call = anthropic::call(conversation, path, encoded.body);
+        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

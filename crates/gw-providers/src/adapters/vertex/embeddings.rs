@@ -78,7 +78,7 @@ struct EmbeddingStatistics {
 }
 
 /// Returns the name of the method and its body.
-pub(super) fn body(
+pub(super) fn encode(
     texts: &[Cow<'_, str>],
     upstream_model: &str,
     output_dimensionality: Option<u32>,

@@ -41,7 +41,7 @@ impl Dialect for VertexGemini {
     }
 
     fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
-        media::is_given_back(image)
+        media::can_be_sent_back(image)
     }
 
     fn takes_tool_name(&self, name: &str) -> bool {
@@ -64,7 +64,7 @@ impl Dialect for VertexGemini {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = request::body(conversation, target, Flavour::Vertex)?;
+        let body = request::encode(conversation, target, Flavour::Vertex)?;
         let path = self.0.path(PUBLISHER, target.upstream_model, method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
     }
@@ -83,7 +83,7 @@ impl Dialect for VertexGemini {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let (method, body) = embeddings::body(texts, target.upstream_model, request.dimensions)?;
+        let (method, body) = embeddings::encode(texts, target.upstream_model, request.dimensions)?;
         Ok(post(self.0.path(PUBLISHER, target.upstream_model, method), body))
     }
 

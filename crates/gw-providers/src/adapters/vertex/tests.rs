@@ -75,7 +75,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
     let fault = |options: &[(&str, &str)], keys: &[&str], environment: Option<&str>| {
         build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err()
     };
-    assert!(fault(&[], &["ya29.token"], None).contains("project is missing"));
+    assert!(fault(&[], &["ya29.token"], None).contains("project is required"));
     assert!(fault(&[("project", "a/b")], &["ya29.token"], None).contains("made of letters"));
     assert!(
         fault(&[("project", "p"), ("region", "evil.example/#")], &["ya29.token"], None)
@@ -83,7 +83,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
     );
     assert!(fault(&[("project", "")], &["ya29.token"], None).contains("not empty"));
     assert!(
-        fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("keep one")
+        fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("remove one")
     );
     assert!(
         fault(&[("project", "p"), ("credentials_file", "/nowhere/x")], &[], None).contains("cannot be read")

@@ -61,7 +61,7 @@ impl VertexTokens {
         state.token.as_ref().filter(|token| token.expires > Instant::now() + left).cloned()
     }
 
-    fn failed_just_now(&self) -> Option<Failure> {
+    fn recent_failure(&self) -> Option<Failure> {
         let state = self.state.lock();
         state.failed.as_ref().filter(|(at, _)| at.elapsed() < RETRY_PAUSE).map(|(_, failure)| failure.clone())
     }
@@ -75,7 +75,7 @@ impl VertexTokens {
             if let Some(renewed) = self.usable(RENEW_BEFORE_EXPIRY) {
                 return Ok(renewed);
             }
-            if self.failed_just_now().is_some() {
+            if self.recent_failure().is_some() {
                 return Ok(old);
             }
             return Ok(self.renew(MAX_EARLY_RENEWAL).await.unwrap_or(old));
@@ -84,7 +84,7 @@ impl VertexTokens {
         if let Some(renewed) = self.usable(STOP_BEFORE_EXPIRY) {
             return Ok(renewed);
         }
-        match self.failed_just_now() {
+        match self.recent_failure() {
             Some(failure) => Err(failure),
             None => self.renew(MAX_RENEWAL).await,
         }

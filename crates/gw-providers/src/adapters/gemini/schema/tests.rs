@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::{ReferenceBudget, SchemaFormat, TranslatedSchema};
 
 fn write(schema: View<'_>, kind: SchemaFormat) -> Option<TranslatedSchema> {
-    super::write(schema, kind, &mut ReferenceBudget::default()).ok()
+    super::translate(schema, kind, &mut ReferenceBudget::default()).ok()
 }
 
 /// A schema that is too large counts as one with properties.
 fn has_properties(schema: View<'_>, kind: SchemaFormat) -> bool {
-    super::write_parameters(schema, kind, &mut ReferenceBudget::default())
+    super::translate_parameters(schema, kind, &mut ReferenceBudget::default())
         .map_or(true, |written| written.is_some())
 }
 
@@ -85,14 +85,14 @@ fn all_schemas_of_a_request_share_one_budget() {
         .replace(r##""a":{"$ref":"#/$defs/x"}"##, r##""a":{"$ref":"#/$defs/x"},"b":{"$ref":"#/$defs/x"}"##);
     for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
         let mut budget = ReferenceBudget::default();
-        assert!(super::write(View::new(&many), kind, &mut budget).is_ok());
+        assert!(super::translate(View::new(&many), kind, &mut budget).is_ok());
         for _ in 0..128 {
-            assert!(super::write(View::new(&text), kind, &mut budget).is_err());
+            assert!(super::translate(View::new(&text), kind, &mut budget).is_err());
             assert_eq!(budget.left, 0);
         }
         // The budget that a schema adds suffices for a few references only.
-        assert!(super::write(View::new(few), kind, &mut budget).is_ok());
-        assert!(super::write(View::new(&many), kind, &mut budget).is_err());
+        assert!(super::translate(View::new(few), kind, &mut budget).is_ok());
+        assert!(super::translate(View::new(&many), kind, &mut budget).is_err());
     }
 }
 
@@ -122,7 +122,7 @@ fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
         let text = multiplying(name, &definition);
         for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
             let mut budget = ReferenceBudget::default();
-            assert!(super::write(View::new(&text), kind, &mut budget).is_err(), "{definition:.40}");
+            assert!(super::translate(View::new(&text), kind, &mut budget).is_err(), "{definition:.40}");
             assert_eq!(budget.left, 0, "{definition:.40}");
         }
     }
@@ -130,12 +130,12 @@ fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
     let plain = format!(r#"{{"type":"object","properties":{{"a":{{"enum":[{}]}}}}}}"#, list("1"));
     let mut budget = ReferenceBudget { left: 1 };
     let most = super::MAX_COUNTED_BYTES.min(plain.len()) * super::BUDGET_PER_BYTE;
-    assert!(super::write(View::new(&plain), SchemaFormat::Json, &mut budget).is_ok());
+    assert!(super::translate(View::new(&plain), SchemaFormat::Json, &mut budget).is_ok());
     assert_eq!(budget.left, 1 + most);
     // One reference costs itself, its target and the member inside the target.
     let one = r##"{"a":{"$ref":"#/$defs/x"},"items":{"$ref":"#/$defs/x"},"$defs":{"x":{"type":"string"}}}"##;
     let mut budget = ReferenceBudget::default();
-    assert!(super::write(View::new(one), SchemaFormat::OpenApi, &mut budget).is_ok());
+    assert!(super::translate(View::new(one), SchemaFormat::OpenApi, &mut budget).is_ok());
     let spent = super::BASE_BUDGET + one.len() * super::BUDGET_PER_BYTE - budget.left;
     let (reference, target) = (r##""#/$defs/x""##, r#"{"type":"string"}"#);
     assert_eq!(spent, super::REFERENCE_COST + 4 * reference.len() + 2 * super::VALUE_COST + target.len());

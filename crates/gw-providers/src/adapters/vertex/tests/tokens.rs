@@ -212,7 +212,7 @@ fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
         (json!({"type": "service_account", "private_key": secret, "client_email": "a"}), "not an RSA key"),
         (json!({"type": "authorized_user", "client_id": "a", "refresh_token": secret}), "no client_secret"),
         (json!({"type": "authorized_user", "token_uri": "http://example.org/token"}), "not https"),
-        (json!({"type": "authorized_user", "token_uri": secret}), "no address"),
+        (json!({"type": "authorized_user", "token_uri": secret}), "not a URL"),
     ] {
         let fault = source::of(&file).map(|_| ()).unwrap_err();
         assert!(fault.contains(words) && !fault.contains(secret), "{fault}");
