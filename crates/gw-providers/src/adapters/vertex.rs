@@ -61,12 +61,10 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let mut signer: Option<Arc<dyn Signer>> = None;
     let mut own_project = None;
     if settings.api_keys.is_empty() {
-        if file.is_none() && !is_googles(settings.base_url.as_deref()) {
-            return Err(
-                "credentials_file or api_key is required: credentials of the environment or the machine are \
-                        sent to Google's own addresses only"
-                    .to_owned(),
-            );
+        if file.is_none() && !is_google_address(settings.base_url.as_deref()) {
+            let fault = "credentials_file or api_key is required: credentials of the environment or the machine are \
+                         sent to Google's own addresses only";
+            return Err(fault.to_owned());
         }
         let source = match file.map(str::to_owned).or(from_environment.filter(|path| !path.is_empty())) {
             Some(file) => {
@@ -95,7 +93,7 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
 
 /// Whether calls go to Google. Credentials from the environment or the machine must not go anywhere else: somebody who
 /// may add a provider could otherwise have them sent to an address of their own.
-fn is_googles(base_url: Option<&str>) -> bool {
+fn is_google_address(base_url: Option<&str>) -> bool {
     let Some(base_url) = base_url else { return true };
     let Ok(uri) = base_url.parse::<http::Uri>() else { return false };
     uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| host.ends_with(".googleapis.com"))
