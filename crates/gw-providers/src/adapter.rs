@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::event::Event;
@@ -235,6 +236,25 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`.
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
+}
+
+/// A dialect configured for one provider.
+#[derive(Debug)]
+pub struct Built {
+    /// The dialect.
+    pub adapter: Box<dyn Adapter>,
+    /// Credentials that need more than a key in a header; None uses the keys of the settings, see [`Adapter::scheme`].
+    pub signer: Option<Arc<dyn Signer>>,
+    /// The address when the settings have no `base_url` and a region or a project decides.
+    pub base_url: Option<String>,
+}
+
+impl Built {
+    /// A dialect with plain keys and a fixed address.
+    #[must_use]
+    pub fn new(adapter: Box<dyn Adapter>) -> Self {
+        Self { adapter, signer: None, base_url: None }
+    }
 }
 
 /// A model on a provider's own list.

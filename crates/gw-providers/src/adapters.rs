@@ -5,7 +5,6 @@ pub mod anthropic;
 pub(crate) mod azure;
 pub mod bedrock;
 mod bounded;
-pub(crate) mod built;
 pub(crate) mod cohere;
 mod counts;
 mod definitions;

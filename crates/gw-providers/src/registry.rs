@@ -1,9 +1,9 @@
 //! Which dialect belongs to which API: one line each.
 
+pub use crate::adapter::Built;
 use crate::adapters::anthropic;
 use crate::adapters::azure;
 use crate::adapters::bedrock;
-pub use crate::adapters::built::Built;
 use crate::adapters::cohere;
 use crate::adapters::gemini;
 use crate::adapters::mistral;

@@ -31,8 +31,7 @@ use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::built::Built;
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings};
 

@@ -35,8 +35,7 @@ use self::credentials::AwsEnvironment;
 use self::sigv4::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::built::Built;
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::settings::{Api, ProviderSettings};
 
 /// The Converse dialect.

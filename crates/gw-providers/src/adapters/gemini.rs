@@ -36,8 +36,7 @@ use self::path::encoded_path;
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::built::Built;
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings};
 

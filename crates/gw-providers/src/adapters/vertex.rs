@@ -29,10 +29,9 @@ use self::tokens::VertexTokens;
 use super::failure::invalid;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
-    Target,
+    Adapter, Built, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer,
+    StreamDecoder, Target,
 };
-use crate::adapters::built::Built;
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings};
 

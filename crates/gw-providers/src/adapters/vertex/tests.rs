@@ -12,8 +12,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::build_with;
-use crate::adapter::{HttpCall, Reading, Share, Target};
-use crate::adapters::built::Built;
+use crate::adapter::{Built, HttpCall, Reading, Share, Target};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {

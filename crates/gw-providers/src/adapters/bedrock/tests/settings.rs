@@ -7,8 +7,7 @@ use secrecy::SecretString;
 
 use super::super::build_in;
 use super::super::credentials::AwsEnvironment;
-use crate::adapter::{HttpCall, Scheme};
-use crate::adapters::built::Built;
+use crate::adapter::{Built, HttpCall, Scheme};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)]) -> ProviderSettings {
