@@ -59,13 +59,13 @@ pub(in crate::adapters) fn encode(
         target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(DEFAULT_MAX_TOKENS);
     let turns = conversation.turns();
     let tooling = Tooling::new(conversation, rules, &mut warnings);
-    let circumstances = ThinkingContext {
+    let context = ThinkingContext {
         max_tokens,
         is_tool_forced: tooling.is_call_forced(),
         has_unsigned_calls: has_unsigned_calls(&turns),
     };
     let effort = conversation.reasoning_effort.as_deref();
-    let plan = ThinkingPlan::new(rules, effort, circumstances, &mut warnings);
+    let plan = ThinkingPlan::new(rules, effort, context, &mut warnings);
     let mut messages = messages(&turns, plan.is_replayed)?;
     if plan.forbids_prefill(rules) && messages::append_user_turn(&mut messages) {
         warnings.push(Cow::Borrowed("message_added:user"));
@@ -82,12 +82,12 @@ pub(in crate::adapters) fn encode(
     if conversation.stream {
         body.raw("stream", "true");
     }
-    write_system(conversation, &tooling.form, &mut body);
+    write_system(conversation, &tooling.format, &mut body);
     tooling.write(&mut body);
     if let Some(thinking) = plan.thinking {
         thinking.write(body.member("thinking"));
     }
-    write_output_config(&plan, &tooling.form, &mut body);
+    write_output_config(&plan, &tooling.format, &mut body);
     write_sampling(
         conversation,
         rules.sampling != Sampling::Fixed && !plan.is_on(),
@@ -98,7 +98,7 @@ pub(in crate::adapters) fn encode(
     write_user(conversation, &mut body, &mut warnings);
     body.array("messages", &messages, write_message);
     body.close();
-    Ok(AnthropicBody { body: out, reading: reading(tooling.form), warnings })
+    Ok(AnthropicBody { body: out, reading: reading(tooling.format), warnings })
 }
 
 impl MessagesHost {
@@ -163,8 +163,8 @@ fn write_message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
     object.close();
 }
 
-fn write_system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
-    let instruction = match form {
+fn write_system(conversation: &Conversation<'_>, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+    let instruction = match format {
         AnswerFormat::Instruction(instruction) => Some((instruction.as_str(), None)),
         AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
     };
@@ -177,8 +177,8 @@ fn write_system(conversation: &Conversation<'_>, form: &AnswerFormat<'_>, body: 
     }
 }
 
-fn write_output_config(plan: &ThinkingPlan, form: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
-    let schema = match form {
+fn write_output_config(plan: &ThinkingPlan, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+    let schema = match format {
         AnswerFormat::Schema(schema) => Some(schema),
         AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Instruction(_) => None,
     };
@@ -257,8 +257,8 @@ fn is_personal(user: &str) -> bool {
     address || telephone
 }
 
-fn reading(form: AnswerFormat<'_>) -> Reading {
-    match form {
+fn reading(format: AnswerFormat<'_>) -> Reading {
+    match format {
         AnswerFormat::Free | AnswerFormat::Schema(_) => Reading::default(),
         AnswerFormat::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
         AnswerFormat::Instruction(_) => Reading { fenced: true, ..Reading::default() },

@@ -58,7 +58,7 @@ pub(super) struct Tooling<'c> {
     pub(super) choice: Option<AnthropicToolChoice<'c>>,
     is_single: bool,
     /// The format of the answer.
-    pub(super) form: AnswerFormat<'c>,
+    pub(super) format: AnswerFormat<'c>,
     /// An instruction to call a tool, for models that cannot be forced to.
     pub(super) call_instruction: Option<String>,
 }
@@ -81,9 +81,9 @@ impl<'c> Tooling<'c> {
             ToolChoice::Named(name) => Some(AnthropicToolChoice::Named(name.clone())),
         };
         let is_forced = matches!(choice, Some(AnthropicToolChoice::Any | AnthropicToolChoice::Named(_)));
-        let form = answer_format(conversation, rules, is_forced, warnings);
+        let format = answer_format(conversation, rules, is_forced, warnings);
         let mut is_single = conversation.parallel_tool_calls == Some(false);
-        if let AnswerFormat::Tool { name, .. } = &form {
+        if let AnswerFormat::Tool { name, .. } = &format {
             // Beside other callable tools the model chooses between them; a lone tool is forced by name.
             let is_alone = conversation.tools.is_empty() || choice == Some(AnthropicToolChoice::Never);
             choice = Some(if is_alone {
@@ -103,7 +103,7 @@ impl<'c> Tooling<'c> {
             warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
         }
         let strict = strict_tools(&conversation.tools, rules, warnings);
-        Self { tools: &conversation.tools, former, strict, choice, is_single, form, call_instruction }
+        Self { tools: &conversation.tools, former, strict, choice, is_single, format, call_instruction }
     }
 
     /// Whether a tool must be called.
@@ -113,7 +113,7 @@ impl<'c> Tooling<'c> {
 
     /// Writes `tools` and `tool_choice`.
     pub(super) fn write(&self, body: &mut JsonObject<'_>) {
-        let answer = match &self.form {
+        let answer = match &self.format {
             AnswerFormat::Tool { name, description, schema } => {
                 Some(ToolDeclaration::Answer { name, description: description.as_deref(), schema })
             }
@@ -122,7 +122,7 @@ impl<'c> Tooling<'c> {
         let strict = self.strict.iter().copied().chain(std::iter::repeat(false));
         let offered =
             self.tools.iter().zip(strict).map(|(tool, strict)| ToolDeclaration::Offered(tool, strict));
-        let former = self.former.iter().copied().map(ToolDeclaration::Former);
+        let former = self.formater.iter().copied().map(ToolDeclaration::Former);
         let mut all = offered.chain(former).chain(answer).peekable();
         if all.peek().is_none() {
             return;
@@ -240,7 +240,7 @@ fn strict_tools(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'s
     if too_many { Vec::new() } else { strict }
 }
 
-/// Decides how to ask for the answer's format. `forced`: the answer is a call of a client's tool and has no format.
+/// Decides how to ask for the answer's format. `is_forced`: the answer is a call of a client's tool and has no format.
 fn answer_format<'c>(
     conversation: &'c Conversation<'c>,
     rules: ModelRules,

@@ -66,7 +66,7 @@ impl AnthropicUsage {
     }
 }
 
-/// Reads a believable count. Null means absent; any other value that is not a count sets `odd`.
+/// Reads a believable count. Null means absent; any other value that is not a count sets `is_odd`.
 fn count(value: &Value, is_odd: &mut bool) -> Option<u64> {
     if value.is_null() {
         return None;

@@ -31,7 +31,7 @@ const MISSING_RESULT_TEXT: &str = "(no result)";
 const MAX_DOCUMENT_NAME_CHARS: usize = 200;
 
 /// Returns the messages, and whether a user message was added because a conversation must begin with one, or must end
-/// with one (`closed`). Content that Converse cannot take is a 400.
+/// with one (`must_end_with_user`). Content that Converse cannot take is a 400.
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
     rules: ModelRules,

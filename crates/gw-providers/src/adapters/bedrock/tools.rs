@@ -83,7 +83,7 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
             if let Some(schema) = native {
                 plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
             } else if can_force && schema.is_none_or(is_of_object) {
-                // A tool that may not be called must not be called in place of the answer's tool.
+                // Tools that may not be called are removed, so that the model cannot call one instead of the answer's tool.
                 if conversation.tools.is_empty() || conversation.tool_choice == ToolChoice::Never {
                     tools.clear();
                 }

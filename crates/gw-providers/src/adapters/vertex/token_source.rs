@@ -33,8 +33,9 @@ const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 
 /// The lifetime that is requested for a token.
 const REQUESTED_LIFETIME: Duration = Duration::from_secs(3600);
-/// The longest lifetime that is believed, and the one that is assumed when a response names none.
+/// The longest lifetime that is believed.
 const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// The lifetime that is assumed when a response names none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 /// The largest credentials file.
@@ -63,7 +64,7 @@ pub(super) struct GoogleTokenSource {
 
 enum GoogleTokenSourceKind {
     ServiceAccount(Box<ServiceAccount>),
-    Refresh(Box<UserLogin>),
+    UserLogin(Box<UserLogin>),
     Metadata(SocketAddr),
 }
 
@@ -173,7 +174,7 @@ fn parse(
                 ("client_secret", &file.client_secret.ok_or_else(|| missing("client_secret"))?),
                 ("refresh_token", &file.refresh_token.ok_or_else(|| missing("refresh_token"))?),
             ]);
-            GoogleTokenSourceKind::Refresh(Box::new(UserLogin { endpoint, form: form.into() }))
+            GoogleTokenSourceKind::UserLogin(Box::new(UserLogin { endpoint, form: form.into() }))
         }
         _ => return Err("is not of type service_account or authorized_user".to_owned()),
     };
@@ -204,7 +205,7 @@ impl GoogleTokenSource {
                 let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
                 account.endpoint.post(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
             }
-            GoogleTokenSourceKind::Refresh(login) => {
+            GoogleTokenSourceKind::UserLogin(login) => {
                 login.endpoint.post(login.form.expose_secret().to_owned()).await?
             }
             GoogleTokenSourceKind::Metadata(address) => metadata_server::request_token(*address).await?,
@@ -330,7 +331,7 @@ impl fmt::Debug for GoogleTokenSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             GoogleTokenSourceKind::ServiceAccount(_) => "a service account",
-            GoogleTokenSourceKind::Refresh(_) => "a refresh token",
+            GoogleTokenSourceKind::UserLogin(_) => "a refresh token",
             GoogleTokenSourceKind::Metadata(_) => "the metadata server",
         })
     }
