@@ -122,7 +122,7 @@ impl<'c> Tooling<'c> {
         let strict = self.strict.iter().copied().chain(std::iter::repeat(false));
         let offered =
             self.tools.iter().zip(strict).map(|(tool, strict)| ToolDeclaration::Offered(tool, strict));
-        let former = self.formater.iter().copied().map(ToolDeclaration::Former);
+        let former = self.former.iter().copied().map(ToolDeclaration::Former);
         let mut all = offered.chain(former).chain(answer).peekable();
         if all.peek().is_none() {
             return;

@@ -31,16 +31,16 @@ impl ProjectLocation {
     /// Returns the path of a model's method. `upstream_model` is the bare name of one of the publisher's models, or a
     /// resource name.
     pub(super) fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {
-        let Self(place) = self;
+        let Self(prefix) = self;
         let name = upstream_model.strip_prefix(publisher).and_then(|name| name.strip_prefix('/'));
         let name = name.unwrap_or(upstream_model);
         let model = encoded_path(name);
         if name.starts_with("projects/") {
             format!("/v1/{model}:{method}")
         } else if name.starts_with("publishers/") || name.starts_with("endpoints/") {
-            format!("{place}/{model}:{method}")
+            format!("{prefix}/{model}:{method}")
         } else {
-            format!("{place}/publishers/{publisher}/models/{model}:{method}")
+            format!("{prefix}/publishers/{publisher}/models/{model}:{method}")
         }
     }
 }
