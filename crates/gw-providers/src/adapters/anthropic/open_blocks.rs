@@ -6,7 +6,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 
 use super::details::{self, Thought, ThoughtKind};
-use super::stream::{CHOICE, Sink, emit_text};
+use super::stream::{AnthropicSink, CHOICE, emit_text};
 use super::wire::{AnthropicBlock, AnthropicDelta, Text, source, sources};
 use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
 use crate::adapters::failure::invalid;
@@ -85,7 +85,7 @@ impl OpenBlocks {
         &mut self,
         index: u32,
         block: AnthropicBlock<'_>,
-        sink: Sink<'_>,
+        sink: AnthropicSink<'_>,
     ) -> Result<(), Failure> {
         self.stop(index, sink);
         self.order.close();
@@ -131,7 +131,7 @@ impl OpenBlocks {
         Ok(())
     }
 
-    fn call(&mut self, block: AnthropicBlock<'_>, sink: Sink<'_>) -> AnthropicOpenBlock {
+    fn call(&mut self, block: AnthropicBlock<'_>, sink: AnthropicSink<'_>) -> AnthropicOpenBlock {
         let handle = self.calls;
         self.calls = self.calls.saturating_add(1);
         self.order.add(order::Block::Call);
@@ -149,7 +149,7 @@ impl OpenBlocks {
     }
 
     /// Handles `content_block_delta`.
-    pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: Sink<'_>) {
+    pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: AnthropicSink<'_>) {
         match Text::of(&delta.kind) {
             "text_delta" => self.add_text(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
@@ -177,7 +177,7 @@ impl OpenBlocks {
         }
     }
 
-    fn add_text(&mut self, piece: Cow<'_, str>, sink: Sink<'_>) {
+    fn add_text(&mut self, piece: Cow<'_, str>, sink: AnthropicSink<'_>) {
         if !piece.is_empty() {
             self.characters += characters(&piece);
             self.order.add(order::Block::Text(piece.len()));
@@ -186,11 +186,11 @@ impl OpenBlocks {
     }
 
     /// Emits all citations of the text, before the answer ends.
-    pub(super) fn emit_citations(&mut self, sink: Sink<'_>) {
+    pub(super) fn emit_citations(&mut self, sink: AnthropicSink<'_>) {
         self.annotations.tell(CHOICE, sink);
     }
 
-    fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
+    fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: AnthropicSink<'_>) {
         if piece.is_empty() {
             return;
         }
@@ -222,7 +222,7 @@ impl OpenBlocks {
     }
 
     /// Handles `content_block_stop`.
-    pub(super) fn stop(&mut self, index: u32, sink: Sink<'_>) {
+    pub(super) fn stop(&mut self, index: u32, sink: AnthropicSink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.remove(at).1 {
             AnthropicOpenBlock::Thought { text, signature } => {
@@ -246,7 +246,7 @@ impl OpenBlocks {
     }
 
     /// Emits the order of the answer's blocks if it is not the usual one.
-    pub(super) fn emit_order(&self, sink: Sink<'_>) {
+    pub(super) fn emit_order(&self, sink: AnthropicSink<'_>) {
         if let Some(value) = self.order.entry(&[details::USUAL_ORDER], self.next as usize) {
             sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
         }
@@ -274,7 +274,7 @@ fn bytes_of(source: &Source<'_>) -> usize {
 }
 
 /// Emits a complete thought.
-fn emit_thought(thought: &Thought<'_>, sink: Sink<'_>) {
+fn emit_thought(thought: &Thought<'_>, sink: AnthropicSink<'_>) {
     if let Some(value) = details::to_member(std::slice::from_ref(thought)) {
         sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
     }

@@ -17,7 +17,7 @@ use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
 /// The receiver of decoded events.
-pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+pub(super) type AnthropicSink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// The index of the only choice.
 pub(super) const CHOICE: u32 = 0;
@@ -54,7 +54,7 @@ struct AnthropicStreamState {
 }
 
 impl StreamDecoder for AnthropicStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+    fn feed(&mut self, chunk: &[u8], sink: AnthropicSink<'_>) {
         if self.state.is_over {
             return;
         }
@@ -79,7 +79,7 @@ impl StreamDecoder for AnthropicStream {
         }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: AnthropicSink<'_>) {
         let Self { sse, state, body } = self;
         match body {
             AnthropicStreamBody::Document(document) if !state.is_over => state.document(document, sink),
@@ -112,7 +112,7 @@ impl StreamDecoder for AnthropicStream {
 }
 
 impl AnthropicStreamState {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: AnthropicSink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.has_begun = true;
             sink(Event::Error(failure));
@@ -120,7 +120,7 @@ impl AnthropicStreamState {
     }
 
     /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, is_last: bool, sink: Sink<'_>) {
+    fn event(&mut self, event: SseEvent<'_>, is_last: bool, sink: AnthropicSink<'_>) {
         let data = event.data.trim_ascii();
         if self.is_over || data.is_empty() {
             return;
@@ -141,7 +141,13 @@ impl AnthropicStreamState {
         }
     }
 
-    fn handle(&mut self, message_event: wire::AnthropicEvent<'_>, name: &[u8], data: &[u8], sink: Sink<'_>) {
+    fn handle(
+        &mut self,
+        message_event: wire::AnthropicEvent<'_>,
+        name: &[u8],
+        data: &[u8],
+        sink: AnthropicSink<'_>,
+    ) {
         let index = message_event.index.unwrap_or_default();
         match Text::of(&message_event.kind) {
             "message_start" => self.start(message_event.message.unwrap_or_default(), sink),
@@ -169,7 +175,7 @@ impl AnthropicStreamState {
         }
     }
 
-    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: Sink<'_>) {
+    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: AnthropicSink<'_>) {
         if let Some(model) = message.model.map(|model| model.0).filter(|model| !model.is_empty()) {
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
@@ -182,7 +188,7 @@ impl AnthropicStreamState {
         }
     }
 
-    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: Sink<'_>) {
+    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: AnthropicSink<'_>) {
         if let Some(usage) = message_event.usage {
             self.counts.take(usage);
         }
@@ -211,7 +217,7 @@ impl AnthropicStreamState {
     }
 
     /// Emits the events of a complete response that arrived instead of a stream.
-    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
+    fn document(&mut self, document: &[u8], sink: AnthropicSink<'_>) {
         let reply = match response::decode(document) {
             Ok(reply) => reply,
             Err(failure) => return self.fail(failure, sink),
@@ -248,7 +254,7 @@ impl AnthropicStreamState {
 
 impl OpenBlocks {
     /// Closes the blocks that are still open when the answer ends.
-    fn close(&mut self, sink: Sink<'_>) {
+    fn close(&mut self, sink: AnthropicSink<'_>) {
         while let Some(index) = self.first_open() {
             self.stop(index, sink);
         }
@@ -256,7 +262,7 @@ impl OpenBlocks {
 }
 
 /// Emits a piece of text.
-pub(super) fn emit_text(text: Cow<'_, str>, sink: Sink<'_>) {
+pub(super) fn emit_text(text: Cow<'_, str>, sink: AnthropicSink<'_>) {
     if !text.is_empty() {
         sink(Event::Text { choice: CHOICE, text, logprobs: None });
     }
