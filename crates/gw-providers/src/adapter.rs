@@ -74,7 +74,7 @@ pub struct Reading {
 /// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called
 /// several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct ChoiceRange {
     /// Choices per prompt.
     pub n: u32,
     /// Prompts of a text completion; `0..1` of a chat.
@@ -176,7 +176,12 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// An `Unsupported` failure when the request cannot be said in this dialect.
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure>;
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure>;
 
     /// A text completion as the provider wants it.
     ///
@@ -185,7 +190,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure>;
 

@@ -28,10 +28,10 @@ use tokio::time::Instant;
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
 
-pub use self::body::{Chunk, UpstreamBody};
-use self::dial::{Dialler, Link};
+pub use self::body::{BodyChunk, UpstreamBody};
+use self::dial::{Dialled, Dialler};
 pub(crate) use self::failures::head_timeout;
-use self::http1::{Http1, Lost};
+use self::http1::{Http1, SendError};
 use self::http2::Http2;
 use self::origin::Origin;
 use self::pool::Pool;
@@ -84,33 +84,37 @@ impl Client {
     pub async fn send(&self, call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
         let mut request = self.request(call)?;
         match self.send_on_open(request, clocks).await? {
-            Sent::Response(response) => return Ok(response),
-            Sent::Nothing(unsent) => request = unsent,
+            SendAttempt::Response(response) => return Ok(response),
+            SendAttempt::Nothing(unsent) => request = unsent,
         }
         let link = self.dialler.dial(clocks.connect).await?;
         let outcome = match link {
-            Link::Http1(connection) => self.over_http1(connection, request, clocks).await,
-            Link::Http2(connection) => {
+            Dialled::Http1(connection) => self.over_http1(connection, request, clocks).await,
+            Dialled::Http2(connection) => {
                 self.pool.share(&connection);
                 self.over_http2(connection, request, clocks).await
             }
         };
-        outcome.map_err(Lost::into_failure)?
+        outcome.map_err(SendError::into_failure)?
     }
 
     /// Tries a connection that is open already. One that turns out to be closed before anything was written leaves
     /// the request to a fresh connection.
-    async fn send_on_open(&self, request: Request<Full<Bytes>>, clocks: &Timeouts) -> Result<Sent, Failure> {
+    async fn send_on_open(
+        &self,
+        request: Request<Full<Bytes>>,
+        clocks: &Timeouts,
+    ) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
             self.over_http2(shared, request, clocks).await
         } else if let Some(idle) = self.pool.take() {
             self.over_http1(idle, request, clocks).await
         } else {
-            return Ok(Sent::Nothing(request));
+            return Ok(SendAttempt::Nothing(request));
         };
         match outcome {
-            Ok(response) => Ok(Sent::Response(response?)),
-            Err(Lost { unsent: Some(request), .. }) => Ok(Sent::Nothing(request)),
+            Ok(response) => Ok(SendAttempt::Response(response?)),
+            Err(SendError { unsent: Some(request), .. }) => Ok(SendAttempt::Nothing(request)),
             Err(lost) => Err(lost.into_failure()),
         }
     }
@@ -136,7 +140,7 @@ impl Client {
         connection: Box<Http1>,
         request: Request<Full<Bytes>>,
         clocks: &Timeouts,
-    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+    ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let (connection, response) =
             connection.exchange(request, Instant::now() + clocks.first_token).await?;
         Ok(read_head(response, |incoming| UpstreamBody::http1(connection, incoming, &self.pool)))
@@ -147,13 +151,13 @@ impl Client {
         connection: Http2,
         mut request: Request<Full<Bytes>>,
         clocks: &Timeouts,
-    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+    ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let path = request.uri().clone();
         match self.dialler.origin.absolute(&path) {
             Ok(uri) => *request.uri_mut() = uri,
             Err(error) => {
                 let failure = failures::unreachable(format_args!("path: {error}"));
-                return Err(Lost { unsent: Some(request), failure });
+                return Err(SendError { unsent: Some(request), failure });
             }
         }
         let host = request.headers_mut().remove(HOST);
@@ -170,7 +174,7 @@ impl Client {
 }
 
 /// What came of trying an open connection.
-enum Sent {
+enum SendAttempt {
     Response(UpstreamResponse),
     Nothing(Request<Full<Bytes>>),
 }

@@ -14,22 +14,22 @@ mod openai;
 use gw_wire::request::{Detail, Medium, image_size};
 use gw_wire::usage::IMAGE_TOKENS;
 
-use self::openai::OpenAi;
+use self::openai::OpenAiImages;
 
 /// Tokens of the text of a densely printed page.
-const PAGE_TEXT: u64 = 1_500;
+const PAGE_TEXT_TOKENS: u64 = 1_500;
 
 /// The least that a page is taken for where its text and its picture are billed: the upper end of what Anthropic names.
-const PAGE: u64 = 3_000;
+const MIN_PAGE_TOKENS: u64 = 3_000;
 
 /// A page of A4 as a picture of 200 dots per inch.
-const SHEET: (u32, u32) = (1_654, 2_339);
+const PAGE_PIXELS: (u32, u32) = (1_654, 2_339);
 
 /// A picture of whatever size, where nobody tells.
-const ANY_IMAGE: u64 = 2_000;
+const UNKNOWN_IMAGE_TOKENS: u64 = 2_000;
 
 /// A second of film: a frame and its sound. Gemini bills 258 and 32, Gemini 3 at its closest 280 and 32.
-const FILM: u64 = 332;
+const VIDEO_TOKENS_PER_SECOND: u64 = 332;
 
 /// What a model bills for media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct MediaSizes(Rule);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rule {
-    OpenAi(OpenAi),
+    OpenAi(OpenAiImages),
     /// A patch of 28 pixels is a token.
     Claude {
         /// From 4.7 on pictures are seen more closely.
@@ -64,7 +64,7 @@ impl MediaSizes {
 
     /// What OpenAI's dialect usually serves.
     pub(crate) fn openai() -> Self {
-        Self(Rule::OpenAi(OpenAi::USUAL))
+        Self(Rule::OpenAi(OpenAiImages::USUAL))
     }
 
     /// What Anthropic's dialect usually serves.
@@ -95,7 +95,7 @@ impl MediaSizes {
         } else if MISTRALS.into_iter().any(has) {
             Rule::Mistral { is_pixtral: has("pixtral") }
         } else {
-            Rule::OpenAi(OpenAi::named(&name)?)
+            Rule::OpenAi(OpenAiImages::named(&name)?)
         }))
     }
 
@@ -106,7 +106,9 @@ impl MediaSizes {
             Medium::Image { width, height, detail } => self.image(width, height, detail),
             Medium::Pages(pages) => u64::from(pages).saturating_mul(self.page()),
             Medium::Audio { milliseconds } => milliseconds.saturating_mul(self.second()).div_ceil(1000),
-            Medium::Video { milliseconds } => milliseconds.saturating_mul(FILM).div_ceil(1000),
+            Medium::Video { milliseconds } => {
+                milliseconds.saturating_mul(VIDEO_TOKENS_PER_SECOND).div_ceil(1000)
+            }
         }
     }
 
@@ -126,8 +128,8 @@ impl MediaSizes {
             // "Media resolution": 1,120 unless the request says otherwise.
             Rule::Gemini { is_third: true } => 1_120,
             Rule::Gemini { is_third: false } => {
-                let tiles = if is_known { gemini_tiles(size) } else { GEMINI_TILES };
-                tiles * GEMINI_TILE
+                let tiles = if is_known { gemini_tiles(size) } else { MAX_GEMINI_TILES };
+                tiles * GEMINI_TILE_TOKENS
             }
             // A token for each patch and one for the end of each row.
             Rule::Mistral { is_pixtral } => {
@@ -135,23 +137,23 @@ impl MediaSizes {
                 let (columns, rows) = grid(fitted(size, edge), patch);
                 if is_known { (columns + 1).saturating_mul(rows).min(most) } else { most }
             }
-            Rule::Any | Rule::OpenAi(_) => ANY_IMAGE,
+            Rule::Any | Rule::OpenAi(_) => UNKNOWN_IMAGE_TOKENS,
         }
     }
 
     /// A page of a PDF.
     fn page(self) -> u64 {
-        let (width, height) = SHEET;
+        let (width, height) = PAGE_PIXELS;
         match self.0 {
             // Text and picture of each page.
             Rule::OpenAi(_) | Rule::Claude { .. } => {
-                PAGE.max(PAGE_TEXT + self.image(width, height, Detail::High))
+                MIN_PAGE_TOKENS.max(PAGE_TEXT_TOKENS + self.image(width, height, Detail::High))
             }
             // "Media resolution": 560, and the text of the page is not billed.
             Rule::Gemini { is_third: true } => 560,
-            Rule::Gemini { is_third: false } => GEMINI_TILE,
+            Rule::Gemini { is_third: false } => GEMINI_TILE_TOKENS,
             Rule::Mistral { .. } => 3_080,
-            Rule::Any => PAGE,
+            Rule::Any => MIN_PAGE_TOKENS,
         }
     }
 
@@ -183,8 +185,8 @@ pub(crate) fn made_image(base64: &str) -> u64 {
 }
 
 /// Tokens of a tile of Gemini's, and the most tiles of a picture.
-const GEMINI_TILE: u64 = 258;
-const GEMINI_TILES: u64 = 16;
+const GEMINI_TILE_TOKENS: u64 = 258;
+const MAX_GEMINI_TILES: u64 = 16;
 
 /// "Image understanding": a tile when both sides are at most 384; else the tiles' edge is two thirds of the shorter side,
 /// between 256 and 768. Large pictures are brought to 3072 pixels before.
@@ -195,7 +197,7 @@ fn gemini_tiles(size: (u64, u64)) -> u64 {
     }
     let edge = (width.min(height) * 2 / 3).clamp(256, 768);
     let (columns, rows) = grid((width, height), edge);
-    columns.saturating_mul(rows).min(GEMINI_TILES)
+    columns.saturating_mul(rows).min(MAX_GEMINI_TILES)
 }
 
 /// The size scaled down until no side is longer than `edge`. Never smaller than a pixel.

@@ -21,8 +21,8 @@ use std::sync::LazyLock;
 
 pub use self::effort::{Effort, Efforts};
 pub use self::row::{
-    CachePoints, EffortBesideTools, EffortField, ForcedTools, LimitName, Logprobs, Off, Prefill, Row,
-    Sampling, Schema, SchemaDialect, System, Thinks,
+    CachePoints, EffortBesideTools, EffortField, ForcedTools, LimitName, LogprobsRule, Off, Prefill, Row,
+    Sampling, SchemaDialect, SchemaRule, System, Thinks,
 };
 pub use self::table::Table;
 use crate::settings::Api;

@@ -72,7 +72,7 @@ const PLAIN: Quirks = Quirks {
 const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, ..PLAIN };
 
 /// Inputs of an embeddings call to a provider that nobody knows: what the most careful servers take.
-const CAREFUL_BATCH: usize = 32;
+const DEFAULT_BATCH: usize = 32;
 
 /// The preset of this name.
 #[must_use]
@@ -109,7 +109,7 @@ pub fn embedding_batch(settings: &ProviderSettings) -> usize {
         // `batchEmbedContents` takes a hundred; on Vertex the Gemini models take one.
         Api::Gemini => 100,
         Api::Vertex => 1,
-        _ => of(settings).map_or(CAREFUL_BATCH, |preset| preset.embedding_batch),
+        _ => of(settings).map_or(DEFAULT_BATCH, |preset| preset.embedding_batch),
     }
 }
 

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
 pub use self::credentials::KeyState;
-use self::credentials::{Credentials, NoKey};
+use self::credentials::{Credentials, NoUsableKey};
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
@@ -39,7 +39,7 @@ const RESERVED: [&str; 10] = [
 ];
 
 /// What [`Provider::censor`] looks for.
-const SHORTEST_SECRET: usize = 8;
+const MIN_SECRET_BYTES: usize = 8;
 
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
@@ -222,7 +222,7 @@ impl Provider {
         let known = self.credentials.bare().chain(headers).map(str::to_owned);
         for secret in known.chain(signed) {
             // Shorter ones (`none`, a team's name) are words, not secrets.
-            if secret.len() >= SHORTEST_SECRET && text.contains(&secret) {
+            if secret.len() >= MIN_SECRET_BYTES && text.contains(&secret) {
                 *text = text.replace(&secret, "[redacted]");
             }
         }
@@ -299,7 +299,7 @@ fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Heade
     hasher.finish()
 }
 
-fn no_key(NoKey(back): &NoKey) -> Failure {
+fn no_key(NoUsableKey(back): &NoUsableKey) -> Failure {
     let mut failure = Failure::new(FailureKind::NoKey, "Every key of the provider is set aside.");
     failure.retry_after = Some((*back).max(Duration::from_secs(1)));
     failure

@@ -12,12 +12,12 @@ use serde_json::{Map, Value, json};
 const MEMBER: &str = "annotations";
 
 /// Sources of one answer that are told; and the bytes of a text of theirs.
-pub(super) const MOST: usize = 128;
-const LONGEST: usize = 1024;
+pub(super) const MAX_SOURCES: usize = 128;
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// One source of a piece of the answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Source<'a> {
+pub(super) struct CitedSource<'a> {
     /// Empty where the source has no address: a document of the request, a numbered reference.
     pub(super) url: Cow<'a, str>,
     pub(super) title: Cow<'a, str>,
@@ -27,7 +27,7 @@ pub(super) struct Source<'a> {
     pub(super) id: Option<Cow<'a, str>>,
 }
 
-impl Source<'_> {
+impl CitedSource<'_> {
     /// All that it says.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let texts = [Some(&self.url), Some(&self.title), self.quoted.as_ref(), self.id.as_ref()];
@@ -52,9 +52,9 @@ impl Annotations {
     }
 
     /// Adds the source of these characters of the answer's text. The same one is not told twice.
-    pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
+    pub(super) fn add(&mut self, source: &CitedSource<'_>, start: u64, end: u64) {
         let text_bytes = source.texts().map(|text| short(text).len()).sum::<usize>();
-        if text_bytes == 0 || self.entries.len() >= MOST {
+        if text_bytes == 0 || self.entries.len() >= MAX_SOURCES {
             return;
         }
         let mut citation = Map::new();
@@ -94,7 +94,7 @@ impl Annotations {
 
 /// The begin of a text, which is nearly always all of it.
 pub(super) fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default()
+    text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default()
 }
 
 /// Characters, as clients count them.
@@ -103,11 +103,11 @@ pub(super) fn characters(text: &str) -> u64 {
 }
 
 /// Runs of characters of one width that are remembered; a text with more is not located any more.
-const MOST_RUNS: usize = 4096;
+const MAX_RUNS: usize = 4096;
 
 /// Tells which character of a text stands at a byte, without keeping the text: for a dialect that counts bytes.
 #[derive(Debug, Default)]
-pub(super) struct Characters {
+pub(super) struct CharacterCounter {
     /// Where each run begins, in bytes and in characters, and how wide its characters are.
     runs: Vec<(u64, u64, u64)>,
     bytes: u64,
@@ -115,7 +115,7 @@ pub(super) struct Characters {
     is_too_long: bool,
 }
 
-impl Characters {
+impl CharacterCounter {
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<(u64, u64, u64)>()
@@ -142,7 +142,7 @@ impl Characters {
 
     fn run(&mut self, width: u64) {
         if self.runs.last().is_none_or(|(.., last)| *last != width) {
-            self.is_too_long |= self.runs.len() >= MOST_RUNS;
+            self.is_too_long |= self.runs.len() >= MAX_RUNS;
             if !self.is_too_long {
                 self.runs.push((self.bytes, self.characters, width));
             }
@@ -169,12 +169,12 @@ impl Characters {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Annotations, Characters, MOST, Source};
+    use super::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES};
 
     proptest! {
         #[test]
         fn bytes_become_characters_however_the_text_came(pieces in prop::collection::vec("[a-c é☀🦀]{0,6}", 0..12)) {
-            let mut characters = Characters::default();
+            let mut characters = CharacterCounter::default();
             pieces.iter().for_each(|piece| characters.add(piece));
             let text = pieces.concat();
             for (count, (byte, _)) in text.char_indices().enumerate() {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn sources_are_told_once_and_not_without_end() {
         let mut annotations = Annotations::default();
-        let source = Source { url: "https://a.example".into(), ..Source::default() };
+        let source = CitedSource { url: "https://a.example".into(), ..CitedSource::default() };
         for _ in 0..3 {
             annotations.add(&source, 0, 4);
         }
@@ -196,6 +196,6 @@ mod tests {
             r#"[{"type":"url_citation","url_citation":{"end_index":4,"start_index":0,"title":"","url":"https://a.example"}}]"#
         );
         (0..10_000).for_each(|at| annotations.add(&source, at, at));
-        assert_eq!(annotations.entries.len(), MOST);
+        assert_eq!(annotations.entries.len(), MAX_SOURCES);
     }
 }

@@ -26,11 +26,11 @@ use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
-use self::options::{Credentials, Options};
+use self::options::{AzureAuth, AzureOptions};
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
-    Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
@@ -56,7 +56,7 @@ pub(crate) struct Azure {
 /// # Errors
 /// What is wrong with its options, without any secret.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
-    let Options { version, deployments, credentials } = Options::read(settings)?;
+    let AzureOptions { version, deployments, credentials } = AzureOptions::read(settings)?;
     let classic = version.as_deref().is_some_and(options::is_dated);
     let base = settings.base_url.as_deref().ok_or("base_url is missing: it is the resource's endpoint")?;
     let prefix = prefix(base, classic)?;
@@ -65,9 +65,9 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
     let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
     let (scheme, signer) = match credentials {
-        Credentials::Key => (Scheme::Header("api-key"), None),
-        Credentials::Bearer => (Scheme::Bearer, None),
-        Credentials::Client(client) => {
+        AzureAuth::Key => (Scheme::Header("api-key"), None),
+        AzureAuth::Bearer => (Scheme::Bearer, None),
+        AzureAuth::Application(client) => {
             let signer = entra::Entra::new(&client, settings.allow_private_network)?;
             (Scheme::Bearer, Some(Arc::new(signer) as Arc<dyn Signer>))
         }
@@ -128,12 +128,12 @@ impl Azure {
         }
     }
 
-    fn options<'a>(&'a self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+    fn options<'a>(&'a self, target: &Target<'a>, range: &ChoiceRange, choices: u32) -> EncodeOptions<'a> {
         EncodeOptions {
             upstream_model: self.deployment(target),
             max_tokens_name: limit_name(target.rules(Api::Azure)),
             send_model: !self.classic,
-            ..self.inner.options(target, share, choices)
+            ..self.inner.options(target, range, choices)
         }
     }
 }
@@ -151,20 +151,25 @@ impl Adapter for Azure {
         self.inner.media_sizes(upstream_model, id)
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        let options = self.options(target, share, request.n);
+        let options = self.options(target, range, request.n);
         Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target.id))
     }
 
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "completions");
-        Ok(self.inner.completion_to(path, request, &self.options(target, share, request.n)))
+        Ok(self.inner.completion_to(path, request, &self.options(target, range, request.n)))
     }
 
     fn embeddings(

@@ -78,7 +78,7 @@ impl Dialect for Cohere {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::CohereStream::default())
     }
 
     fn embed(

@@ -10,14 +10,14 @@ use crate::adapters::redact::{redact, redact_for_operators};
 use crate::adapters::retry_after::retry_after;
 
 /// An error body larger than this is not read: no error says so much.
-const LARGEST_BODY: usize = 256 << 10;
+const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// As much of a body that is no error object is looked at for the operator.
-const MOST_OF_A_TEXT: usize = 8 << 10;
+const MAX_REASON_INPUT_BYTES: usize = 8 << 10;
 
 /// What an error object says, in whichever of the usual forms.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorText {
     message: Option<String>,
     code: Option<String>,
     /// `type` or, in Google's form, `status`.
@@ -26,22 +26,22 @@ struct Said {
 
 /// A non-2xx answer (or an odd 2xx).
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-    let said = (body.len() <= LARGEST_BODY)
+    let error = (body.len() <= MAX_BODY_BYTES)
         .then(|| serde_json::from_slice::<Value>(body).ok())
         .flatten()
-        .map(|value| Said::read(&value))
+        .map(|value| ErrorText::read(&value))
         .unwrap_or_default();
-    let kind = by_status(status, &said);
-    let mut failure = said.into_failure(kind, Some(status)).with_status(status);
+    let kind = by_status(status, &error);
+    let mut failure = error.into_failure(kind, Some(status)).with_status(status);
     failure.retry_after = retry_after(headers, SystemTime::now());
     if failure.reason.is_none() {
-        let beginning = body.get(..body.len().min(MOST_OF_A_TEXT)).unwrap_or_default();
+        let beginning = body.get(..body.len().min(MAX_REASON_INPUT_BYTES)).unwrap_or_default();
         failure.reason = reason(&String::from_utf8_lossy(beginning));
     }
     failure
 }
 
-/// What an upstream said, for the operator.
+/// What an upstream error, for the operator.
 fn reason(words: &str) -> Option<String> {
     Some(redact_for_operators(words)).filter(|words| !words.is_empty())
 }
@@ -49,14 +49,14 @@ fn reason(words: &str) -> Option<String> {
 /// An error object inside a 200: a whole body, or an event of a stream. `otherwise` is the kind of an error that does
 /// not say what it is.
 pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
-    let said = Said::read(error);
+    let text = ErrorText::read(error);
     let status =
-        said.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+        text.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
     let kind = match status {
-        Some(status) => by_status(status, &said),
-        None => by_words(&said).or_else(|| by_class(&said)).unwrap_or(otherwise),
+        Some(status) => by_status(status, &text),
+        None => by_words(&text).or_else(|| by_class(&text)).unwrap_or(otherwise),
     };
-    let mut failure = said.into_failure(kind, status);
+    let mut failure = text.into_failure(kind, status);
     failure.reason = failure.reason.or_else(|| reason(&error.to_string()));
     failure
 }
@@ -83,7 +83,7 @@ pub(super) fn gave_up(reason: &str) -> Failure {
     broken("The upstream provider gave up its answer with an error.").with_detail(reason)
 }
 
-impl Said {
+impl ErrorText {
     fn read(value: &Value) -> Self {
         let outer = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
@@ -171,11 +171,11 @@ fn is_plain(code: &str) -> bool {
         && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-fn by_status(status: u16, said: &Said) -> FailureKind {
+fn by_status(status: u16, error: &ErrorText) -> FailureKind {
     match status {
-        400 | 413 | 422 => by_words(said).unwrap_or(FailureKind::BadRequest),
+        400 | 413 | 422 => by_words(error).unwrap_or(FailureKind::BadRequest),
         // A prompt that a filter refuses, or a model that the key may not use, is no fault of the key.
-        401 | 403 => match by_words(said) {
+        401 | 403 => match by_words(error) {
             Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => {
                 kind
             }
@@ -185,13 +185,13 @@ fn by_status(status: u16, said: &Said) -> FailureKind {
         // A wrong method or a withdrawn address: what we call is not there, whatever its name.
         404 | 405 | 410 => FailureKind::ModelMissing,
         409 | 424 | 425 => FailureKind::Server,
-        429 => match by_words(said) {
+        429 => match by_words(error) {
             Some(FailureKind::Billing) => FailureKind::Billing,
             _ => FailureKind::RateLimited,
         },
         503 | 529 | 498 => FailureKind::Overloaded,
         408 | 504 | 524 => FailureKind::Timeout,
-        500..=599 => match by_words(said) {
+        500..=599 => match by_words(error) {
             // llama.cpp and some proxies say so with a 500.
             Some(FailureKind::ContextLength) => FailureKind::ContextLength,
             _ => FailureKind::Server,
@@ -202,7 +202,7 @@ fn by_status(status: u16, said: &Said) -> FailureKind {
 }
 
 /// What the words tell for sure.
-fn by_words(said: &Said) -> Option<FailureKind> {
+fn by_words(error: &ErrorText) -> Option<FailureKind> {
     let context = ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"];
     let too_long = [
         "maximum context length",
@@ -231,17 +231,17 @@ fn by_words(said: &Said) -> Option<FailureKind> {
         "1113",
     ];
     let key = ["api key not valid", "incorrect api key", "invalid api key"];
-    if said.is(&context) {
+    if error.is(&context) {
         Some(FailureKind::ContextLength)
-    } else if said.is(&filter) || said.says(&["content management policy", "requires moderation"]) {
+    } else if error.is(&filter) || error.says(&["content management policy", "requires moderation"]) {
         Some(FailureKind::ContentFilter)
-    } else if said.is(&quota) || said.says(&["insufficient balance"]) {
+    } else if error.is(&quota) || error.says(&["insufficient balance"]) {
         Some(FailureKind::Billing)
-    } else if said.is(&["invalid_api_key", "api_key_invalid"]) || said.says(&key) {
+    } else if error.is(&["invalid_api_key", "api_key_invalid"]) || error.says(&key) {
         Some(FailureKind::Auth)
-    } else if said.is(&["model_not_found", "deploymentnotfound", "invalid_model"]) {
+    } else if error.is(&["model_not_found", "deploymentnotfound", "invalid_model"]) {
         Some(FailureKind::ModelMissing)
-    } else if said.says(&too_long) {
+    } else if error.says(&too_long) {
         Some(FailureKind::ContextLength)
     } else {
         None
@@ -249,8 +249,8 @@ fn by_words(said: &Said) -> Option<FailureKind> {
 }
 
 /// What the error's type tells when there is no status.
-fn by_class(said: &Said) -> Option<FailureKind> {
-    [&said.code, &said.class].into_iter().flatten().find_map(|word| {
+fn by_class(error: &ErrorText) -> Option<FailureKind> {
+    [&error.code, &error.class].into_iter().flatten().find_map(|word| {
         let word = word.to_ascii_lowercase();
         let has = |part: &str| word.contains(part);
         if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {

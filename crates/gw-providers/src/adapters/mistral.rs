@@ -30,7 +30,7 @@ use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
 /// Choices of one call: all that a client may ask for. The reference names no bound.
-const MOST_CHOICES: u32 = 128;
+const MAX_CHOICES: u32 = 128;
 
 /// Mistral's dialect as an adapter.
 pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
@@ -57,7 +57,7 @@ impl Dialect for Mistral {
             // Unasked: the last chunk always has it.
             stream_usage: true,
             image_urls: true,
-            choices: MOST_CHOICES,
+            choices: MAX_CHOICES,
             prompts: 1,
         }
     }
@@ -86,7 +86,7 @@ impl Dialect for Mistral {
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
         let inner = self.answers.locating_stream();
-        Box::new(order::InOrder { inner, orders: order::Orders::default() })
+        Box::new(order::OrderedStream { inner, orders: order::ChoiceOrders::default() })
     }
 
     fn embed(

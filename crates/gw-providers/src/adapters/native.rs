@@ -14,7 +14,8 @@ use http::HeaderMap;
 
 use super::{replay, shaping, tool_names};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder,
+    Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
@@ -107,8 +108,13 @@ impl<D: Dialect> Adapter for Native<D> {
         MediaSizes::of([upstream_model, id], self.0.usual_media_sizes())
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let mut conversation = Conversation::of_chat(request, share.n);
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let mut conversation = Conversation::of_chat(request, range.n);
         let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
         let names = tool_names::fit(&mut conversation, |name| self.0.takes_tool_name(name));
         let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
@@ -142,10 +148,10 @@ impl<D: Dialect> Adapter for Native<D> {
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let conversation = Conversation::of_prompt(request, share.prompts.start, share.n);
+        let conversation = Conversation::of_prompt(request, range.prompts.start, range.n);
         let mut encoded = self.0.encode(&conversation, target)?;
         if request.echo {
             let prompt = conversation.messages.first().map(|message| message.text());

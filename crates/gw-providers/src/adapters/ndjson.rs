@@ -5,30 +5,30 @@ use memchr::memchr;
 
 /// The longest line that is held, as long as an event may be. Ollama sends the arguments of a call whole, and at the end of a
 /// text completion the context as a list of numbers, which is a megabyte where the context is long.
-pub(super) const LINE_CAP: usize = EVENT_CAP;
+pub(super) const MAX_LINE_BYTES: usize = EVENT_CAP;
 
 /// A carry-over buffer above this many bytes is given back after the line that needed it.
-const KEPT_CAPACITY: usize = 64 << 10;
+const MAX_KEPT_CAPACITY: usize = 64 << 10;
 
-/// A line outgrew [`LINE_CAP`]. Nothing more is given after it.
+/// A line outgrew [`MAX_LINE_BYTES`]. Nothing more is given after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the upstream's stream is larger than 16 MiB")]
-pub(super) struct TooLong;
+pub(super) struct LineTooLong;
 
 /// Cuts one stream into lines. A line that lies whole in a chunk is given as a slice of it.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineDecoder {
     /// The begin of the unfinished line.
     held: Vec<u8>,
     failed: bool,
 }
 
-impl Lines {
+impl LineDecoder {
     /// Takes the next bytes; every line that they complete goes to `sink` at once, without blanks around it. Blank lines
     /// are left out.
-    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLong> {
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), LineTooLong> {
         if self.failed {
-            return Err(TooLong);
+            return Err(LineTooLong);
         }
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
@@ -42,7 +42,7 @@ impl Lines {
             self.hold(line)?;
             give(&self.held, sink);
             self.held.clear();
-            if self.held.capacity() > KEPT_CAPACITY {
+            if self.held.capacity() > MAX_KEPT_CAPACITY {
                 self.held = Vec::new();
             }
         }
@@ -65,18 +65,18 @@ impl Lines {
     }
 
     /// The bound is on the whole line, so that it does not depend on the cuts.
-    fn check_room(&mut self, more: &[u8]) -> Result<(), TooLong> {
-        if self.held.len() + more.len() > LINE_CAP {
+    fn check_room(&mut self, more: &[u8]) -> Result<(), LineTooLong> {
+        if self.held.len() + more.len() > MAX_LINE_BYTES {
             self.failed = true;
             self.held = Vec::new();
-            return Err(TooLong);
+            return Err(LineTooLong);
         }
         Ok(())
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         self.check_room(bytes)?;
-        hold(&mut self.held, bytes, LINE_CAP);
+        hold(&mut self.held, bytes, MAX_LINE_BYTES);
         Ok(())
     }
 }
@@ -92,10 +92,10 @@ fn give(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{LINE_CAP, Lines};
+    use super::{LineDecoder, MAX_LINE_BYTES};
 
     fn cut(stream: &[u8], step: usize) -> Vec<Vec<u8>> {
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        let (mut lines, mut out) = (LineDecoder::default(), Vec::new());
         let mut sink = |line: &[u8]| out.push(line.to_vec());
         for chunk in stream.chunks(step) {
             lines.feed(chunk, &mut sink).unwrap();
@@ -114,10 +114,10 @@ mod tests {
 
     #[test]
     fn u13_an_endless_line_is_a_fault_wherever_it_is_cut() {
-        for step in [LINE_CAP + 1, 1 << 16] {
-            let mut lines = Lines::default();
+        for step in [MAX_LINE_BYTES + 1, 1 << 16] {
+            let mut lines = LineDecoder::default();
             let mut given = 0;
-            let stream = vec![b'x'; LINE_CAP + 1];
+            let stream = vec![b'x'; MAX_LINE_BYTES + 1];
             let faults = stream
                 .chunks(step)
                 .chain([&b"\n{}\n"[..]])
@@ -125,7 +125,7 @@ mod tests {
                 .count();
             assert!(faults >= 1 && given == 0, "step {step}");
         }
-        let mut longest = vec![b'x'; LINE_CAP];
+        let mut longest = vec![b'x'; MAX_LINE_BYTES];
         longest.push(b'\n');
         assert_eq!(cut(&longest, usize::MAX).len(), 1);
     }

@@ -95,7 +95,7 @@ impl Dialect for Ollama {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::OllamaStream::default())
     }
 
     fn embed(

@@ -36,7 +36,7 @@ use super::failure;
 use super::model_list::ModelList;
 use super::replay::{self, Stamps};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
@@ -83,7 +83,7 @@ fn refused_sampling(rules: ModelRules, body: &Body, effort: Option<&str>) -> Vec
 }
 
 /// Prompts of one call: all that a client may ask for.
-const MOST_PROMPTS: usize = 2048;
+const MAX_PROMPTS: usize = 2048;
 
 /// The effort that a model is sent.
 #[derive(Clone, Copy)]
@@ -115,14 +115,19 @@ impl OpenAi {
     }
 
     /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
-    pub(super) fn options<'a>(&self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+    pub(super) fn options<'a>(
+        &self,
+        target: &Target<'a>,
+        range: &ChoiceRange,
+        choices: u32,
+    ) -> EncodeOptions<'a> {
         let by_name = || limit_name(target.rules(Api::OpenAi));
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
             most_tokens: target.most_tokens,
             ask_stream_usage: self.quirks.stream_usage,
             unsupported: self.quirks.unsupported,
-            choices: (share.n != choices).then_some(share.n),
+            choices: (range.n != choices).then_some(range.n),
             ..EncodeOptions::plain(target.upstream_model, self.quirks.max_tokens.unwrap_or_else(by_name))
         }
     }
@@ -266,13 +271,13 @@ pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
 
 /// The decoder of a stream in OpenAI's shape with events of at most so many bytes.
 pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
-    Box::new(stream::Stream::new(most_bytes))
+    Box::new(stream::OpenAiStream::new(most_bytes))
 }
 
 impl OpenAi {
     /// A chat stream whose texts refer to sources.
     pub(super) fn locating_stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::locating())
+        Box::new(stream::OpenAiStream::locating())
     }
 }
 
@@ -285,7 +290,7 @@ impl Adapter for OpenAi {
             stream_usage: self.quirks.stream_usage,
             image_urls: true,
             choices: self.quirks.choices,
-            prompts: MOST_PROMPTS,
+            prompts: MAX_PROMPTS,
         }
     }
 
@@ -293,8 +298,13 @@ impl Adapter for OpenAi {
         MediaSizes::of([upstream_model, id], MediaSizes::openai())
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let options = self.options(target, share, request.n);
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let options = self.options(target, range, request.n);
         let rules = target.rules(Api::OpenAi);
         Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
     }
@@ -302,10 +312,10 @@ impl Adapter for OpenAi {
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let options = self.options(target, share, request.n);
+        let options = self.options(target, range, request.n);
         Ok(self.completion_to("/completions".to_owned(), request, &options))
     }
 
@@ -335,11 +345,11 @@ impl Adapter for OpenAi {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::Stream::of(reading.origin.clone())))
+        Box::new(Bounded::new(stream::OpenAiStream::of(reading.origin.clone())))
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::Stream::default()))
+        Box::new(Bounded::new(stream::OpenAiStream::default()))
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {

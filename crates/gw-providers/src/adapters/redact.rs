@@ -1,10 +1,10 @@
 //! Makes an upstream's own words fit for a client: without addresses, without anything that may be a key, short.
 
 /// The longest message that is passed on, in characters.
-const LONGEST: usize = 500;
+const MAX_CLIENT_CHARS: usize = 500;
 
 /// The most that an operator is shown, in bytes.
-const LONGEST_FOR_OPERATORS: usize = 2 << 10;
+const MAX_OPERATOR_BYTES: usize = 2 << 10;
 
 /// How keys begin at the providers we know.
 const KEY_PREFIXES: [&str; 16] = [
@@ -16,9 +16,9 @@ const KEY_PREFIXES: [&str; 16] = [
 pub(crate) fn redact(message: &str) -> String {
     // Behind this there are only the upstream's insides.
     let message = message.split("Traceback (most recent call last)").next().unwrap_or_default();
-    let mut out = without_secrets(message, 8 * LONGEST);
-    if out.chars().nth(LONGEST).is_some() {
-        out = out.chars().take(LONGEST - 1).collect();
+    let mut out = without_secrets(message, 8 * MAX_CLIENT_CHARS);
+    if out.chars().nth(MAX_CLIENT_CHARS).is_some() {
+        out = out.chars().take(MAX_CLIENT_CHARS - 1).collect();
         out.push('…');
     }
     out
@@ -26,10 +26,10 @@ pub(crate) fn redact(message: &str) -> String {
 
 /// The same for the operator's eyes: all that was said, up to 2 KiB.
 pub(crate) fn redact_for_operators(words: &str) -> String {
-    let mut out = without_secrets(words, LONGEST_FOR_OPERATORS);
-    if out.len() > LONGEST_FOR_OPERATORS {
+    let mut out = without_secrets(words, MAX_OPERATOR_BYTES);
+    if out.len() > MAX_OPERATOR_BYTES {
         // Half a word could be half a secret, which nobody would find any more.
-        let end = out.floor_char_boundary(LONGEST_FOR_OPERATORS - '…'.len_utf8());
+        let end = out.floor_char_boundary(MAX_OPERATOR_BYTES - '…'.len_utf8());
         let end = out.get(..end).and_then(|kept| kept.rfind(' ')).unwrap_or(end);
         out.truncate(end);
         out.push('…');

@@ -121,7 +121,7 @@ pub(super) fn own_id(id: &str, origin: &str) -> Option<String> {
 
 /// Who gave an entry, to somebody who asks for what is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Giver {
+enum EntryOrigin {
     /// This model, by way of this gateway.
     Own,
     /// The entry does not say.
@@ -130,27 +130,27 @@ enum Giver {
     Other,
 }
 
-/// The giver, and the origin that stood there before ours.
-fn giver(entry: View<'_>, origin: &str) -> (Giver, Option<String>) {
+/// The entry_origin, and the origin that stood there before ours.
+fn entry_origin(entry: View<'_>, origin: &str) -> (EntryOrigin, Option<String>) {
     let [given] = entry.pick([ORIGIN]);
-    let Some(given) = given.and_then(View::string) else { return (Giver::Unknown, None) };
+    let Some(given) = given.and_then(View::string) else { return (EntryOrigin::Unknown, None) };
     match given.strip_prefix(origin) {
-        Some("") => (Giver::Own, None),
-        Some(rest) if rest.starts_with(' ') => (Giver::Own, Some(rest.trim_start().to_owned())),
-        _ => (Giver::Other, None),
+        Some("") => (EntryOrigin::Own, None),
+        Some(rest) if rest.starts_with(' ') => (EntryOrigin::Own, Some(rest.trim_start().to_owned())),
+        _ => (EntryOrigin::Other, None),
     }
 }
 
-/// The givers of a message's entries, by `index`.
+/// The origins of a message's entries, by `index`.
 #[derive(Default)]
-struct Givers(HashMap<u32, Giver>);
+struct EntryOrigins(HashMap<u32, EntryOrigin>);
 
-impl Givers {
-    /// The giver of an entry. A later piece of an entry has no origin: it belongs to the giver of the first one.
-    fn of(&mut self, entry: View<'_>, told: Giver) -> Giver {
+impl EntryOrigins {
+    /// The entry_origin of an entry. A later piece of an entry has no origin: it belongs to the entry_origin of the first one.
+    fn of(&mut self, entry: View<'_>, told: EntryOrigin) -> EntryOrigin {
         let Some(index) = index(entry) else { return told };
         match told {
-            Giver::Unknown => self.0.get(&index).copied().unwrap_or(told),
+            EntryOrigin::Unknown => self.0.get(&index).copied().unwrap_or(told),
             known => {
                 self.0.insert(index, known);
                 known
@@ -160,23 +160,23 @@ impl Givers {
 }
 
 /// Blocks of all orders of one request. Messages beyond are said in the usual order: each block is a part of what is sent.
-const MOST_ORDERED: usize = 20_000;
+const MAX_ORDERED_BLOCKS: usize = 20_000;
 
 /// Leaves in a conversation only what this model gave. `format`: the dialect's own name in `format` of entries that do not say
 /// whose they are; "" when it has none. True: something was left out.
 pub(super) fn keep_own(conversation: &mut Conversation<'_>, origin: &str, format: &str) -> bool {
     let mut lost = false;
-    let mut room = MOST_ORDERED;
+    let mut room = MAX_ORDERED_BLOCKS;
     for message in &mut conversation.messages {
-        let mut givers = Givers::default();
+        let mut origins = EntryOrigins::default();
         message.reasoning_details.retain(|entry| {
             if order::is_order(*entry) && !order::takes(*entry, &mut room) {
                 return false;
             }
-            let is_own = match givers.of(*entry, giver(*entry, origin).0) {
-                Giver::Own => true,
-                Giver::Unknown => has_format(*entry, format),
-                Giver::Other => false,
+            let is_own = match origins.of(*entry, entry_origin(*entry, origin).0) {
+                EntryOrigin::Own => true,
+                EntryOrigin::Unknown => has_format(*entry, format),
+                EntryOrigin::Other => false,
             };
             lost |= !is_own && !order::is_order(*entry);
             is_own
@@ -212,13 +212,13 @@ fn keep_own_ids(message: &mut Message<'_>, origin: &str) -> bool {
 /// entry that does not say whose it is stays: its client made it for this provider. The value is empty when nothing is left.
 pub(super) fn own_entries(details: View<'_>, origin: &str) -> (String, bool) {
     let (mut out, mut lost) = (String::new(), false);
-    let mut givers = Givers::default();
+    let mut origins = EntryOrigins::default();
     for entry in details.elements() {
-        let (told, former) = giver(entry, origin);
-        let giver = givers.of(entry, told);
+        let (told, former) = entry_origin(entry, origin);
+        let entry_origin = origins.of(entry, told);
         // An order that nobody stamped is of no use to anybody.
         let is_order = order::is_order(entry) && former.is_none();
-        if giver == Giver::Other || is_order {
+        if entry_origin == EntryOrigin::Other || is_order {
             lost |= !is_order;
             continue;
         }

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
+const MIN_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 
 /// The wish of the upstream, clamped to 1..=300 s; None when there is none or it makes no sense.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
             Some(until.duration_since(from).map_or(0.0, |wait| wait.as_secs_f64()))
         })
     })?;
-    let clamped = wished.clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64());
+    let clamped = wished.clamp(MIN_WAIT.as_secs_f64(), MAX_WAIT.as_secs_f64());
     Some(Duration::from_secs_f64(clamped))
 }
 

@@ -81,25 +81,25 @@ fn without_fence(text: &str) -> String {
 }
 
 /// Words before a tool that stands for the answer, which are held until it is clear that it comes.
-const LONGEST_ASIDE: usize = 1 << 20;
+const MAX_ASIDE_BYTES: usize = 1 << 20;
 
 /// Shapes a stream.
 pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dyn StreamDecoder> {
     if *reading == Reading::default() {
         return Box::new(Bounded::new(inner));
     }
-    let shape = Shape { reading: reading.clone(), ..Shape::default() };
-    Box::new(Bounded::new(Shaped { inner, shape }))
+    let shape = ShapingState { reading: reading.clone(), ..ShapingState::default() };
+    Box::new(Bounded::new(ShapedStream { inner, shape }))
 }
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-struct Shaped {
+struct ShapedStream {
     inner: Box<dyn StreamDecoder>,
-    shape: Shape,
+    shape: ShapingState,
 }
 
-impl StreamDecoder for Shaped {
+impl StreamDecoder for ShapedStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { inner, shape } = self;
         inner.feed(chunk, &mut |event| shape.event(event, sink));
@@ -121,7 +121,7 @@ impl StreamDecoder for Shaped {
 
 /// What is remembered of a stream, by choice or by call. Both lists are as short as the answer has choices and calls.
 #[derive(Default)]
-struct Shape {
+struct ShapingState {
     reading: Reading,
     stamps: Stamps,
     /// Calls of the tool that stands for structured output.
@@ -138,7 +138,7 @@ struct Shape {
     /// The call that a choice's function call is made of; others are left out.
     functions: HashMap<u32, u32>,
     /// Calls of custom tools.
-    inputs: HashMap<(u32, u32), custom::Input>,
+    inputs: HashMap<(u32, u32), custom::CustomInput>,
     /// Bytes of their arguments that are held.
     input_bytes: usize,
 }
@@ -146,7 +146,7 @@ struct Shape {
 /// About what one entry of the sets and maps costs.
 const ENTRY_BYTES: usize = 64;
 
-impl Shape {
+impl ShapingState {
     fn held_bytes(&self) -> usize {
         let words = self.asides.iter().map(|(_, words)| words.as_ref().map_or(0, String::capacity));
         let fences = self.fences.iter().map(|(_, fence)| fence.held.capacity());
@@ -208,7 +208,7 @@ impl Shape {
     fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
         let name = own_name(&self.reading, &name).map_or(name, |own| Cow::Owned(own.to_owned()));
         if self.reading.custom_tools.iter().any(|custom| *custom == *name) {
-            self.inputs.insert((choice, call), custom::Input::default());
+            self.inputs.insert((choice, call), custom::CustomInput::default());
             sink(Event::CustomStart { choice, call, id, name });
         } else if !self.reading.function_call {
             sink(Event::ToolStart { choice, call, id, name });
@@ -266,7 +266,7 @@ impl Shape {
         }
         let Some((_, held)) = self.asides.iter_mut().find(|(known, _)| *known == choice) else { return };
         match held {
-            Some(words) if words.len() + text.len() <= LONGEST_ASIDE => words.push_str(text),
+            Some(words) if words.len() + text.len() <= MAX_ASIDE_BYTES => words.push_str(text),
             _ => {
                 let words = held.take().unwrap_or_default() + text;
                 self.text(choice, Cow::Owned(words), sink);
@@ -316,10 +316,10 @@ enum FenceState {
 }
 
 /// A first line longer than this is no fence.
-const LONGEST_FENCE: usize = 32;
+const MAX_FENCE_LINE_BYTES: usize = 32;
 
 /// Bytes of blanks around a fence that are held back. More of them are a part of the answer.
-const LONGEST_BLANKS: usize = 1024;
+const MAX_BLANK_BYTES: usize = 1024;
 
 impl Fence {
     fn push(&mut self, text: &str) -> String {
@@ -330,13 +330,13 @@ impl Fence {
         if self.state == FenceState::Begin {
             let begin = self.held.trim_start();
             let blanks = self.held.len() - begin.len();
-            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < LONGEST_BLANKS;
+            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < MAX_BLANK_BYTES;
             match begin.split_once('\n') {
                 Some((first, rest)) if first.starts_with("```") => {
                     self.state = FenceState::Inside;
                     self.held = rest.to_owned();
                 }
-                None if could_be && begin.len() < LONGEST_FENCE => return String::new(),
+                None if could_be && begin.len() < MAX_FENCE_LINE_BYTES => return String::new(),
                 _ => {
                     self.state = FenceState::None;
                     return std::mem::take(&mut self.held);
@@ -346,7 +346,7 @@ impl Fence {
         // What may belong to the closing fence stays: blanks and up to three ticks at the end.
         let kept = self.held.trim_end().trim_end_matches('`').trim_end().len();
         // But not more of it than a bound, because each piece looks at all of it again.
-        let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(LONGEST_BLANKS));
+        let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(MAX_BLANK_BYTES));
         let kept = kept.max(bound);
         let tail = self.held.split_off(kept);
         std::mem::replace(&mut self.held, tail)

@@ -29,9 +29,9 @@ pub(in crate::adapters) fn repaired(bytes: &[u8]) -> String {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
+        struct StringVisitor;
 
-        impl<'de> Visitor<'de> for Words {
+        impl<'de> Visitor<'de> for StringVisitor {
             type Value = Text<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,7 +58,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
         }
 
         // As bytes, because only then serde_json lets a lone surrogate pass.
-        deserializer.deserialize_bytes(Words)
+        deserializer.deserialize_bytes(StringVisitor)
     }
 }
 

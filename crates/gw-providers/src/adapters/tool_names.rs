@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 use gw_wire::conversation::{Conversation, Role, ToolChoice, short_id};
 
 /// The length that every provider takes, in characters.
-const LONGEST: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors), the request
 /// validator of mistral-common 1.13.1 (all read 2026-11-22).
 pub(super) fn is_word(name: &str) -> bool {
-    is_word_within(LONGEST, name)
+    is_word_within(MAX_NAME_BYTES, name)
 }
 
 /// `^[a-zA-Z0-9_-]{1,128}$`: "Define tools" at platform.claude.com (read 2026-11-22).
@@ -27,7 +27,7 @@ fn is_word_within(longest: usize, name: &str) -> bool {
 
 /// Changes the names that do not fit. Gives each new name with the client's.
 pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let mut names = Names::new(conversation, fits);
+    let mut names = RenamedTools::new(conversation, fits);
     if names.refused.is_empty() {
         return Vec::new();
     }
@@ -49,12 +49,12 @@ pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bo
     changed
 }
 
-struct Names {
+struct RenamedTools {
     /// By a refused name: the one in its place.
     refused: HashMap<String, String>,
 }
 
-impl Names {
+impl RenamedTools {
     fn new(conversation: &Conversation<'_>, fits: impl Fn(&str) -> bool) -> Self {
         let offered = conversation.tools.iter().map(|tool| &*tool.name);
         let called = conversation.messages.iter().flat_map(|message| &message.tool_calls);
@@ -92,15 +92,15 @@ impl Names {
 /// nobody else wants the same one.
 fn free(name: &str, taken: &HashSet<Cow<'_, str>>) -> String {
     let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
-    let mut base: String = letters.take(LONGEST - 1).collect();
+    let mut base: String = letters.take(MAX_NAME_BYTES - 1).collect();
     if !base.starts_with(|first: char| first.is_ascii_alphabetic()) {
         base.insert(0, 't');
     }
-    let is_whole = name.chars().count() < LONGEST;
+    let is_whole = name.chars().count() < MAX_NAME_BYTES;
     if is_whole && !taken.contains(&*base) {
         return base;
     }
-    base.truncate(LONGEST - 16);
+    base.truncate(MAX_NAME_BYTES - 16);
     let mut new = format!("{base}_{}", short_id(name));
     let mut count = 1_u32;
     while taken.contains(&*new) {

@@ -6,10 +6,10 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use serde_json::Value;
 
-use crate::adapter::{Adapter, Encoded, HttpCall, ListedModel, Share, StreamDecoder, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, HttpCall, ListedModel, StreamDecoder, Target};
 
 /// One choice of one prompt.
-pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
+pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
 
 /// A model of which the catalogue knows its context.
 pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {

@@ -28,8 +28,8 @@ use super::failure::invalid;
 use super::gemini::path::encoded_path;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
-    Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::registry::Built;
@@ -167,17 +167,22 @@ impl Adapter for Vertex {
         self.gemini.media_sizes(upstream_model, id)
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        self.of(target).chat(request, share, target)
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        self.of(target).chat(request, range, target)
     }
 
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        self.of(target).completion(request, share, target)
+        self.of(target).completion(request, range, target)
     }
 
     fn embeddings(

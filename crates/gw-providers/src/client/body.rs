@@ -16,12 +16,12 @@ use super::clock::Clock;
 use super::failures;
 use super::gunzip::Gunzip;
 use super::http1::{Exchange, Http1, poll_data};
-use super::http2::Stream;
+use super::http2::Http2Stream;
 use super::pool::Pool;
 use crate::demo::DemoBody;
 
 /// Bytes that a document which has begun must bring in the time of a pause: what drips more slowly stands still.
-const LEAST_PROGRESS: usize = 512;
+const MIN_PROGRESS_BYTES: usize = 512;
 
 /// Bytes that count as one step of the work that a task may do before it yields. A piece of any size counts as one at least.
 const STEP_BYTES: usize = 4 * 1024;
@@ -32,46 +32,49 @@ const FINISH_BYTES: usize = 64 * 1024;
 const FINISH_TIME: Duration = Duration::from_secs(2);
 
 /// What is said of a body that takes longer than its call may.
-const LATE: &str = "the body was not over in time";
+const LATE_BODY: &str = "the body was not over in time";
 
 /// The next piece of a body; None = it ended as its framing says.
-pub type Chunk = Option<Result<Bytes, Failure>>;
+pub type BodyChunk = Option<Result<Bytes, Failure>>;
 
 /// A response body. It owns its connection: dropping it before the end closes the upstream request at once (HTTP/1.1:
 /// the socket; HTTP/2: `RST_STREAM`).
 pub struct UpstreamBody {
-    source: Source,
+    source: BodySource,
     gunzip: Option<Box<Gunzip>>,
 }
 
-enum Source {
+enum BodySource {
     /// Over, or never there.
     Empty,
     Http1(Exchange),
     Http2 {
         incoming: Incoming,
         clock: Clock,
-        _stream: Stream,
+        _stream: Http2Stream,
     },
     Demo(DemoBody),
 }
 
 impl UpstreamBody {
     pub(crate) fn empty() -> Self {
-        Self { source: Source::Empty, gunzip: None }
+        Self { source: BodySource::Empty, gunzip: None }
     }
 
     pub(crate) fn http1(connection: Box<Http1>, incoming: Incoming, pool: &Arc<Pool>) -> Self {
-        Self { source: Source::Http1(Exchange::new(connection, incoming, Arc::clone(pool))), gunzip: None }
+        Self {
+            source: BodySource::Http1(Exchange::new(connection, incoming, Arc::clone(pool))),
+            gunzip: None,
+        }
     }
 
-    pub(crate) fn http2(incoming: Incoming, stream: Stream) -> Self {
-        let source = Source::Http2 { incoming, clock: Clock::default(), _stream: stream };
+    pub(crate) fn http2(incoming: Incoming, stream: Http2Stream) -> Self {
+        let source = BodySource::Http2 { incoming, clock: Clock::default(), _stream: stream };
         Self { source, gunzip: None }
     }
 
     pub(crate) fn demo(body: DemoBody) -> Self {
-        Self { source: Source::Demo(body), gunzip: None }
+        Self { source: BodySource::Demo(body), gunzip: None }
     }
 
     /// The body is gzip.
@@ -83,7 +86,7 @@ impl UpstreamBody {
     ///
     /// Pieces use up the budget of the task (128 pieces, or 512 KiB): an upstream that sends without a pause cannot keep the
     /// thread from its other connections. The task is woken again at once.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         let step = ready!(coop::poll_proceed(cx));
         let chunk = ready!(if self.gunzip.is_some() { self.poll_decoded(cx) } else { self.poll_raw(cx) });
         step.made_progress();
@@ -94,7 +97,7 @@ impl UpstreamBody {
     }
 
     /// [`UpstreamBody::poll_chunk`] as a future.
-    pub async fn chunk(&mut self) -> Chunk {
+    pub async fn chunk(&mut self) -> BodyChunk {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
@@ -104,7 +107,7 @@ impl UpstreamBody {
     /// # Errors
     /// `InvalidResponse` when it is longer than `cap`, cut short or undecodable; `Timeout`.
     pub async fn collect(mut self, cap: usize, idle: Duration, deadline: Instant) -> Result<Bytes, Failure> {
-        let mut whole = Whole::default();
+        let mut whole = CollectedBody::default();
         let mut own_clock = Clock::default();
         let mut waiting_since: Option<Instant> = None;
         // Blanks before a document are how some upstreams say that they are at work; behind them an answer comes at once.
@@ -116,7 +119,7 @@ impl UpstreamBody {
                     Poll::Ready(Some(Ok(piece))) => {
                         // A body that comes without a pause has its deadline, too.
                         if Instant::now() >= deadline {
-                            return Poll::Ready(Err(failures::body_timeout(LATE)));
+                            return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
                         }
                         if whole.len() + piece.len() > cap {
                             return Poll::Ready(Err(failures::invalid("the body is over its limit")));
@@ -124,7 +127,7 @@ impl UpstreamBody {
                         begun |= piece.iter().any(|byte| !byte.is_ascii_whitespace());
                         lately += piece.len();
                         whole.push(piece);
-                        if !begun || lately >= LEAST_PROGRESS {
+                        if !begun || lately >= MIN_PROGRESS_BYTES {
                             waiting_since = None;
                             lately = 0;
                         }
@@ -137,7 +140,7 @@ impl UpstreamBody {
             let now = Instant::now();
             let idle_until = *waiting_since.get_or_insert(now) + idle;
             if now >= deadline {
-                return Poll::Ready(Err(failures::body_timeout(LATE)));
+                return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
             }
             if now >= idle_until {
                 return Poll::Ready(Err(failures::body_timeout("the body stalled")));
@@ -177,17 +180,17 @@ impl UpstreamBody {
         }
     }
 
-    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         let polled = match &mut self.source {
-            Source::Empty => return Poll::Ready(None),
-            Source::Http1(exchange) => exchange.poll_chunk(cx),
-            Source::Http2 { incoming, .. } => poll_data(incoming, cx),
-            Source::Demo(body) => return body.poll_chunk(cx),
+            BodySource::Empty => return Poll::Ready(None),
+            BodySource::Http1(exchange) => exchange.poll_chunk(cx),
+            BodySource::Http2 { incoming, .. } => poll_data(incoming, cx),
+            BodySource::Demo(body) => return body.poll_chunk(cx),
         };
         polled.map(|item| item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error)))))
     }
 
-    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         loop {
             let Some(gunzip) = &mut self.gunzip else { return Poll::Ready(None) };
             match gunzip.next() {
@@ -208,7 +211,7 @@ impl UpstreamBody {
                 }
                 Some(Err(failure)) => return Poll::Ready(Some(Err(failure))),
                 None => {
-                    self.source = Source::Empty;
+                    self.source = BodySource::Empty;
                     let Some(mut gunzip) = self.gunzip.take() else { return Poll::Ready(None) };
                     return Poll::Ready(match gunzip.finish() {
                         Ok(piece) => piece.map(Ok),
@@ -221,16 +224,16 @@ impl UpstreamBody {
 
     /// Nothing after a decoding error can be trusted, the connection's framing included.
     fn undecodable(&mut self, error: &io::Error) -> Failure {
-        self.source = Source::Empty;
+        self.source = BodySource::Empty;
         self.gunzip = None;
         failures::invalid(format_args!("gzip: {error}"))
     }
 
     fn clock(&mut self) -> Option<&mut Clock> {
         match &mut self.source {
-            Source::Empty | Source::Demo(_) => None,
-            Source::Http1(exchange) => exchange.clock(),
-            Source::Http2 { clock, .. } => Some(clock),
+            BodySource::Empty | BodySource::Demo(_) => None,
+            BodySource::Http1(exchange) => exchange.clock(),
+            BodySource::Http2 { clock, .. } => Some(clock),
         }
     }
 }
@@ -259,12 +262,12 @@ fn of_whole(mut failure: Failure) -> Failure {
 
 /// Collected pieces; a body of one piece is not copied.
 #[derive(Default)]
-struct Whole {
+struct CollectedBody {
     first: Bytes,
     rest: BytesMut,
 }
 
-impl Whole {
+impl CollectedBody {
     fn len(&self) -> usize {
         self.first.len() + self.rest.len()
     }

@@ -17,7 +17,7 @@ use super::failures;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::inline::Socket;
-use super::origin::{Host, Origin};
+use super::origin::{Origin, OriginHost};
 use super::tls::Tls;
 
 /// Kernel memory of what an upstream has sent and nobody has read yet; Linux takes twice as much. It is also what an upstream
@@ -25,7 +25,7 @@ use super::tls::Tls;
 const RECEIVE_BUFFER: u32 = 256 << 10;
 
 /// A new connection, as the peer chose it.
-pub(crate) enum Link {
+pub(crate) enum Dialled {
     /// HTTP/1.1 (or 1.0).
     Http1(Box<Http1>),
     /// HTTP/2.
@@ -39,11 +39,11 @@ pub(crate) struct Dialler {
     pub(crate) origin: Origin,
     pub(crate) allow_private_network: bool,
     tls: Tls,
-    names: Mutex<Names>,
+    names: Mutex<ResolvedNames>,
 }
 
 #[derive(Default)]
-struct Names {
+struct ResolvedNames {
     /// The lookup under way: all who dial wait for the same one, so a slow resolver is asked once at a time.
     running: Option<Lookup>,
     /// The address that last worked, for when the resolver does not.
@@ -59,7 +59,7 @@ impl Dialler {
     ///
     /// # Errors
     /// `Timeout` or `Unreachable`.
-    pub(crate) async fn dial(&self, limit: Duration) -> Result<Link, Failure> {
+    pub(crate) async fn dial(&self, limit: Duration) -> Result<Dialled, Failure> {
         let work = Box::pin(async {
             let tcp = self.connect(Instant::now() + limit).await?;
             self.secure(tcp).await
@@ -72,8 +72,8 @@ impl Dialler {
 
     async fn connect(&self, deadline: Instant) -> Result<TcpStream, Failure> {
         let addresses = match &self.origin.host {
-            Host::Address(address) => Arc::from([*address]),
-            Host::Name(name) => self.look_up(name, deadline).await?,
+            OriginHost::Address(address) => Arc::from([*address]),
+            OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
         let mut last = failures::unreachable("the name has no address that may be called");
         let allowed: Vec<IpAddr> =
@@ -117,14 +117,14 @@ impl Dialler {
     }
 
     fn remember(&self, address: IpAddr) {
-        if matches!(self.origin.host, Host::Name(_)) {
+        if matches!(self.origin.host, OriginHost::Name(_)) {
             self.names.lock().last_good = Some(address);
         }
     }
 
-    async fn secure(&self, tcp: TcpStream) -> Result<Link, Failure> {
+    async fn secure(&self, tcp: TcpStream) -> Result<Dialled, Failure> {
         if !self.origin.https {
-            return Ok(Link::Http1(Http1::new(Socket::Plain(tcp)).await?));
+            return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp)).await?));
         }
         let connector = self.tls.connector().await.map_err(failures::unreachable)?;
         let name = self.origin.server_name().map_err(failures::unreachable)?;
@@ -135,9 +135,9 @@ impl Dialler {
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
         let socket = Socket::Tls(Box::new(tls));
         if is_http2 {
-            Ok(Link::Http2(Http2::new(socket).await?))
+            Ok(Dialled::Http2(Http2::new(socket).await?))
         } else {
-            Ok(Link::Http1(Http1::new(socket).await?))
+            Ok(Dialled::Http1(Http1::new(socket).await?))
         }
     }
 }

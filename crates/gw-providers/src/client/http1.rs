@@ -34,14 +34,14 @@ static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
 type Running = http1::Connection<TokioIo<Socket>, Full<Bytes>>;
 
 /// A request that did not get a response head.
-pub(crate) struct Lost {
+pub(crate) struct SendError {
     /// The request, if not a byte of it was written: it may be sent again.
     pub(crate) unsent: Option<Request<Full<Bytes>>>,
     /// What happened.
     pub(crate) failure: Failure,
 }
 
-impl Lost {
+impl SendError {
     /// The failure, which tells whether the request was written.
     pub(crate) fn into_failure(self) -> Failure {
         if self.unsent.is_some() { self.failure } else { self.failure.after_sending() }
@@ -76,12 +76,12 @@ impl Http1 {
     /// Sends a request and waits for the response head. On an error the connection is gone.
     ///
     /// # Errors
-    /// [`Lost`], with the request if it was never written.
+    /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<(Box<Self>, Response<Incoming>), Lost> {
+    ) -> Result<(Box<Self>, Response<Incoming>), SendError> {
         self.clock.arm(deadline);
         self.relay.enter();
         let mut response = pin!(self.sender.try_send_request(request));
@@ -100,9 +100,9 @@ impl Http1 {
         match outcome {
             Some(Ok(response)) => Ok((self, response)),
             Some(Err(mut error)) => {
-                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
             }
-            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+            None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }
     }
 

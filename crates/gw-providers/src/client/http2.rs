@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::failures;
-use super::http1::Lost;
+use super::http1::SendError;
 use super::inline::Socket;
 
 /// Requests in flight on one connection; the next opens another.
@@ -38,7 +38,7 @@ pub(crate) struct Http2 {
 }
 
 /// Keeps a stream counted while its body is read.
-pub(crate) struct Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
+pub(crate) struct Http2Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
 
 impl Http2 {
     /// Wraps a connected socket on which `h2` was agreed and starts its driver.
@@ -76,12 +76,12 @@ impl Http2 {
     /// Sends a request (its URI absolute) and waits for the response head.
     ///
     /// # Errors
-    /// [`Lost`], with the request if it was never written.
+    /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<(Stream, Response<Incoming>), Lost> {
+    ) -> Result<(Http2Stream, Response<Incoming>), SendError> {
         let mut clock = Clock::default();
         clock.arm(deadline);
         let mut response = pin!(self.sender.try_send_request(request));
@@ -92,13 +92,13 @@ impl Http2 {
         .await;
         match outcome {
             Some(Ok(response)) if is_over_limit(response.headers()) => {
-                Err(Lost { unsent: None, failure: failures::invalid("too many headers") })
+                Err(SendError { unsent: None, failure: failures::invalid("too many headers") })
             }
-            Some(Ok(response)) => Ok((Stream(self.streams), response)),
+            Some(Ok(response)) => Ok((Http2Stream(self.streams), response)),
             Some(Err(mut error)) => {
-                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
             }
-            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+            None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }
     }
 }

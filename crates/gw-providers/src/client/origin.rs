@@ -14,7 +14,7 @@ pub(crate) struct Origin {
     /// TLS or not.
     pub(crate) https: bool,
     /// What is dialled.
-    pub(crate) host: Host,
+    pub(crate) host: OriginHost,
     /// What is dialled.
     pub(crate) port: u16,
     /// The path of `base_url` without its last slash.
@@ -26,7 +26,7 @@ pub(crate) struct Origin {
 
 /// A literal address or a name to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
+pub(crate) enum OriginHost {
     /// An address.
     Address(IpAddr),
     /// A name, lower case.
@@ -60,16 +60,16 @@ impl Origin {
             return Err("base_url must not hold a user or a password: use api_key".to_owned());
         }
         let (host, port) = split_port(place, if https { 443 } else { 80 })?;
-        let host = Host::parse(host)?;
-        if let Host::Address(address) = host
+        let host = OriginHost::parse(host)?;
+        if let OriginHost::Address(address) = host
             && reach(address) == Reach::Forbidden
         {
             return Err("base_url is a link-local or metadata address: these are never called".to_owned());
         }
         let shown = match &host {
-            Host::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
-            Host::Address(IpAddr::V4(v4)) => v4.to_string(),
-            Host::Name(name) => name.clone(),
+            OriginHost::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
+            OriginHost::Address(IpAddr::V4(v4)) => v4.to_string(),
+            OriginHost::Name(name) => name.clone(),
         };
         let is_default_port = port == if https { 443 } else { 80 };
         let place = if is_default_port { shown } else { format!("{shown}:{port}") };
@@ -120,14 +120,14 @@ impl Origin {
     /// The host is no DNS name.
     pub(crate) fn server_name(&self) -> Result<ServerName<'static>, String> {
         match &self.host {
-            Host::Address(address) => Ok(ServerName::IpAddress((*address).into())),
-            Host::Name(name) => ServerName::try_from(name.clone())
+            OriginHost::Address(address) => Ok(ServerName::IpAddress((*address).into())),
+            OriginHost::Name(name) => ServerName::try_from(name.clone())
                 .map_err(|_| "base_url's host is not a name a certificate can carry".to_owned()),
         }
     }
 }
 
-impl Host {
+impl OriginHost {
     fn parse(text: &str) -> Result<Self, String> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or_default();
@@ -167,7 +167,7 @@ fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Host, Origin};
+    use super::{Origin, OriginHost};
 
     #[test]
     fn a_trailing_slash_does_not_matter_and_the_default_port_is_not_sent() {
@@ -181,7 +181,7 @@ mod tests {
         }
         let origin = Origin::parse("http://[::1]:9000").unwrap();
         assert_eq!(origin.host_header, "[::1]:9000");
-        assert_eq!(origin.host, Host::Address("::1".parse().unwrap()));
+        assert_eq!(origin.host, OriginHost::Address("::1".parse().unwrap()));
         assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1");
         assert_eq!(origin.absolute(&origin.path("/x").unwrap()).unwrap(), "http://[::1]:9000/x");
     }

@@ -29,12 +29,12 @@ pub(crate) struct Pool {
 }
 
 /// An idle connection, its thread, and since when it is idle.
-type Rested = (Instant, ThreadId, Box<Http1>);
+type IdleConnection = (Instant, ThreadId, Box<Http1>);
 
 #[derive(Default)]
 struct Idle {
     /// The most recently used is last.
-    stack: VecDeque<Rested>,
+    stack: VecDeque<IdleConnection>,
     is_swept: bool,
 }
 

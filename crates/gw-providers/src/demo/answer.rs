@@ -3,23 +3,23 @@
 use serde_json::{Value, json};
 
 use super::DemoResponse;
-use super::body::{DemoBody, Step};
-use super::example::{self, Fill};
-use super::tools::{self, Called};
-use super::write::{self, Endpoint};
+use super::body::{BodyStep, DemoBody};
+use super::example::{self, FilledMembers};
+use super::tools::{self, DemoToolCall};
+use super::write::{self, DemoEndpoint};
 
 /// One choice.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct DemoChoice {
     pub(super) text: String,
-    pub(super) called: Vec<Called>,
+    pub(super) called: Vec<DemoToolCall>,
     /// The tools were offered as legacy functions.
     pub(super) legacy: bool,
     /// The token limit cut the text.
     pub(super) cut: bool,
 }
 
-impl Answer {
+impl DemoChoice {
     /// Words, with those of the arguments.
     pub(super) fn tokens(&self) -> u64 {
         words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
@@ -40,17 +40,17 @@ pub(super) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }
 
-type Answers = Result<Vec<Answer>, Box<DemoResponse>>;
+type DemoChoices = Result<Vec<DemoChoice>, Box<DemoResponse>>;
 
 pub(super) fn chat(request: &Value) -> DemoResponse {
-    respond(Endpoint::Chat, request, chat_answers(request))
+    respond(DemoEndpoint::Chat, request, chat_choices(request))
 }
 
 pub(super) fn completion(request: &Value) -> DemoResponse {
-    respond(Endpoint::Text, request, text_answers(request))
+    respond(DemoEndpoint::Text, request, text_choices(request))
 }
 
-fn respond(endpoint: Endpoint, request: &Value, answers: Answers) -> DemoResponse {
+fn respond(endpoint: DemoEndpoint, request: &Value, answers: DemoChoices) -> DemoResponse {
     let answers = match answers {
         Ok(answers) => answers,
         Err(response) => return *response,
@@ -59,7 +59,7 @@ fn respond(endpoint: Endpoint, request: &Value, answers: Answers) -> DemoRespons
         return DemoResponse::json(200, &write::whole(endpoint, "chat", request, &answers));
     }
     let events = write::events(endpoint, "chat", request, &answers);
-    DemoResponse::events(DemoBody::script(events.into_iter().map(Step::Chunk)))
+    DemoResponse::events(DemoBody::script(events.into_iter().map(BodyStep::Chunk)))
 }
 
 fn bad(message: &str) -> Box<DemoResponse> {
@@ -67,15 +67,15 @@ fn bad(message: &str) -> Box<DemoResponse> {
 }
 
 /// Choices of one text completion.
-const MOST_CHOICES: u64 = 4096;
+const MAX_CHOICES: u64 = 4096;
 /// Bytes of prompts that `echo` repeats.
-const MOST_ECHOED: u64 = 8 << 20;
+const MAX_ECHOED_BYTES: u64 = 8 << 20;
 /// Bytes that all choices of an answer quote, and one of them.
-const MOST_QUOTED: u64 = 1 << 20;
-const LONGEST_QUOTE: usize = 64 << 10;
+const MAX_QUOTED_BYTES: u64 = 1 << 20;
+const MAX_QUOTE_BYTES: usize = 64 << 10;
 
 /// The choices of a chat.
-pub(super) fn chat_answers(request: &Value) -> Answers {
+pub(super) fn chat_choices(request: &Value) -> DemoChoices {
     let messages =
         request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
     let last_role = messages.last().and_then(|message| message.get("role")?.as_str()).unwrap_or_default();
@@ -91,19 +91,19 @@ pub(super) fn chat_answers(request: &Value) -> Answers {
     Ok((0..count)
         .map(|index| {
             if !called.is_empty() {
-                return Answer { called: called.clone(), legacy, ..Answer::default() };
+                return DemoChoice { called: called.clone(), legacy, ..DemoChoice::default() };
             }
             let text = match &result {
                 Some(result) => format!("Demo answer from the tool's result: {result}"),
                 None => echo(index, said),
             };
-            Answer::limited(shaped(request, &text).unwrap_or(text), request)
+            DemoChoice::limited(shaped(request, &text).unwrap_or(text), request)
         })
         .collect())
 }
 
 /// The choices of a text completion: prompt × n.
-pub(super) fn text_answers(request: &Value) -> Answers {
+pub(super) fn text_choices(request: &Value) -> DemoChoices {
     let prompts = match request.get("prompt") {
         Some(Value::String(prompt)) => vec![prompt.clone()],
         Some(Value::Array(list)) if list.iter().all(Value::is_string) && !list.is_empty() => {
@@ -118,12 +118,12 @@ pub(super) fn text_answers(request: &Value) -> Answers {
     let echoed = request.get("echo").and_then(Value::as_bool) == Some(true);
     let count = choices(request).saturating_mul(prompts.len() as u64);
     let longest = prompts.iter().map(String::len).max().unwrap_or(0) as u64;
-    if count > MOST_CHOICES || echoed && count.saturating_mul(longest) > MOST_ECHOED {
+    if count > MAX_CHOICES || echoed && count.saturating_mul(longest) > MAX_ECHOED_BYTES {
         return Err(bad("The demo does not write that much at once."));
     }
     let answers = prompts.iter().flat_map(|prompt| {
         (0..choices(request)).map(move |index| {
-            let mut answer = Answer::limited(echo(index, quoted(prompt, count)), request);
+            let mut answer = DemoChoice::limited(echo(index, quoted(prompt, count)), request);
             if echoed {
                 answer.text.insert_str(0, prompt);
             }
@@ -146,15 +146,15 @@ fn echo(index: u64, said: &str) -> String {
 
 /// As much of a text as each of so many choices can repeat: a small request must not become a huge answer.
 fn quoted(text: &str, choices: u64) -> &str {
-    let share = usize::try_from(MOST_QUOTED / choices.max(1)).unwrap_or(0);
-    text.get(..text.floor_char_boundary(share.min(LONGEST_QUOTE))).unwrap_or(text)
+    let share = usize::try_from(MAX_QUOTED_BYTES / choices.max(1)).unwrap_or(0);
+    text.get(..text.floor_char_boundary(share.min(MAX_QUOTE_BYTES))).unwrap_or(text)
 }
 
 fn choices(request: &Value) -> u64 {
     request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, 128)
 }
 
-impl Answer {
+impl DemoChoice {
     /// A text cut at the first stop sequence and at the token limit.
     fn limited(mut text: String, request: &Value) -> Self {
         let stops = match request.get("stop") {
@@ -186,7 +186,7 @@ fn shaped(request: &Value, text: &str) -> Option<String> {
         "json_schema" => {
             let schema =
                 format.pointer("/json_schema/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
-            Some(example::of(&schema, Fill::All, text).to_string())
+            Some(example::of(&schema, FilledMembers::All, text).to_string())
         }
         _ => None,
     }

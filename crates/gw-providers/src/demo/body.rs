@@ -12,7 +12,7 @@ use tokio::time::Sleep;
 
 /// What comes next in a body.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum BodyStep {
     /// Bytes.
     Chunk(Bytes),
     /// Nothing for a while.
@@ -26,23 +26,23 @@ pub(super) enum Step {
 /// The body of a demo response.
 #[derive(Default)]
 pub struct DemoBody {
-    steps: VecDeque<Step>,
+    steps: VecDeque<BodyStep>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl DemoBody {
     pub(super) fn whole(bytes: Bytes) -> Self {
-        Self::script([Step::Chunk(bytes)])
+        Self::script([BodyStep::Chunk(bytes)])
     }
 
-    pub(super) fn script(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(super) fn script(steps: impl IntoIterator<Item = BodyStep>) -> Self {
         Self { steps: steps.into_iter().collect(), pause: None }
     }
 
     /// Nothing will come any more, without an end.
     #[cfg(test)]
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.steps.front(), Some(Step::Silence))
+        matches!(self.steps.front(), Some(BodyStep::Silence))
     }
 
     /// The next piece; None at the clean end.
@@ -56,16 +56,16 @@ impl DemoBody {
             }
             match self.steps.pop_front() {
                 None => return Poll::Ready(None),
-                Some(Step::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-                Some(Step::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
-                Some(Step::Break) => {
+                Some(BodyStep::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                Some(BodyStep::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
+                Some(BodyStep::Break) => {
                     self.steps.clear();
                     let message = "The connection to the upstream provider broke.";
                     return Poll::Ready(Some(Err(Failure::new(FailureKind::StreamBroken, message))));
                 }
-                Some(Step::Silence) => {
+                Some(BodyStep::Silence) => {
                     // Stays for the next poll. Nobody wakes us: whoever waits has a clock.
-                    self.steps.push_front(Step::Silence);
+                    self.steps.push_front(BodyStep::Silence);
                     return Poll::Pending;
                 }
             }

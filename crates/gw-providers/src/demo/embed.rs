@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::DemoResponse;
 use super::answer::words;
 
-const USUAL_DIMENSIONS: u64 = 256;
-const MOST_DIMENSIONS: u64 = 16_384;
+const DEFAULT_DIMENSIONS: u64 = 256;
+const MAX_DIMENSIONS: u64 = 16_384;
 
 pub(super) fn answer(request: &Value) -> DemoResponse {
     let refuse = |message| DemoResponse::error(400, "invalid_request_error", None, message);
-    let dimensions = request.get("dimensions").and_then(Value::as_u64).unwrap_or(USUAL_DIMENSIONS);
-    if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+    let dimensions = request.get("dimensions").and_then(Value::as_u64).unwrap_or(DEFAULT_DIMENSIONS);
+    if !(1..=MAX_DIMENSIONS).contains(&dimensions) {
         return refuse("'dimensions' must be between 1 and 16384.");
     }
     let inputs = match request.get("input") {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Which members of an object are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fill {
+pub(super) enum FilledMembers {
     /// All.
     All,
     /// The required ones.
@@ -15,27 +15,27 @@ pub(super) enum Fill {
 }
 
 /// How deep a schema is followed: recursive ones end here.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// A value that fits. Free strings are the first words of `text`.
-pub(super) fn of(schema: &Value, fill: Fill, text: &str) -> Value {
+pub(super) fn of(schema: &Value, fill: FilledMembers, text: &str) -> Value {
     let word: Vec<&str> = text.split_whitespace().take(12).collect();
     let text = if word.is_empty() { "demo".to_owned() } else { word.join(" ") };
-    Maker { root: schema, fill, text, left: Cell::new(MAX_WORK) }.value(schema, 0)
+    ExampleMaker { root: schema, fill, text, left: Cell::new(MAX_WORK) }.value(schema, 0)
 }
 
 /// Values and bytes of strings of one example: references and lists in lists make a small schema a huge value.
 const MAX_WORK: usize = 100_000;
 
-struct Maker<'a> {
+struct ExampleMaker<'a> {
     root: &'a Value,
-    fill: Fill,
+    fill: FilledMembers,
     text: String,
     /// What is left of the work.
     left: Cell<usize>,
 }
 
-impl Maker<'_> {
+impl ExampleMaker<'_> {
     /// False when nothing more is made.
     fn spend(&self, work: usize) -> bool {
         let left = self.left.get().saturating_sub(work);
@@ -44,7 +44,7 @@ impl Maker<'_> {
     }
 
     fn value(&self, schema: &Value, depth: usize) -> Value {
-        if depth > DEEPEST || !self.spend(1) {
+        if depth > MAX_DEPTH || !self.spend(1) {
             return Value::Null;
         }
         if let Some(target) =
@@ -84,7 +84,7 @@ impl Maker<'_> {
             if !self.spend(1) {
                 break;
             }
-            if self.fill == Fill::All || required.contains(&**name) {
+            if self.fill == FilledMembers::All || required.contains(&**name) {
                 members.insert(name.clone(), self.value(property, depth + 1));
             }
         }

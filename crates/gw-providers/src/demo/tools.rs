@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::example::{self, Fill};
+use super::example::{self, FilledMembers};
 
 /// A tool call.
 #[derive(Clone, Debug)]
-pub(super) struct Called {
+pub(super) struct DemoToolCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
 }
 
 /// The calls, and whether the tools were offered as legacy functions.
-pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
+pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
     let list = |name: &str| request.get(name).and_then(Value::as_array).filter(|list| !list.is_empty());
     let (offered, legacy): (Vec<&Value>, bool) = match (list("tools"), list("functions")) {
         (Some(tools), _) => (tools.iter().filter_map(|tool| tool.get("function")).collect(), false),
@@ -32,7 +32,7 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
         (None, Some("none")) => Vec::new(),
         (None, _) => {
             // Each tool looks through the words, so they are not more than somebody would say.
-            let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_WORDS))..);
+            let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_SEARCHED_BYTES))..);
             let words = words.unwrap_or_default().to_lowercase();
             offered.iter().copied().filter(|tool| mentions(&words, tool)).collect()
         }
@@ -47,7 +47,7 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
 }
 
 /// Bytes at the end of the user's words in which tools are looked for.
-const MAX_WORDS: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// `said` is in lower case.
 fn mentions(said: &str, tool: &Value) -> bool {
@@ -56,12 +56,16 @@ fn mentions(said: &str, tool: &Value) -> bool {
     !name.is_empty() && (said.contains(&name.to_lowercase()) || said.contains(&spaced))
 }
 
-fn call(at: usize, tool: &Value, said: &str) -> Called {
+fn call(at: usize, tool: &Value, said: &str) -> DemoToolCall {
     let schema = tool.get("parameters").cloned().unwrap_or_else(|| json!({}));
-    let arguments = match example::of(&schema, Fill::Required, said) {
+    let arguments = match example::of(&schema, FilledMembers::Required, said) {
         arguments @ Value::Object(_) => arguments,
         _ => json!({}),
     };
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-    Called { id: format!("call_demo_{}", at + 1), name: name.to_owned(), arguments: arguments.to_string() }
+    DemoToolCall {
+        id: format!("call_demo_{}", at + 1),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    }
 }

@@ -8,7 +8,7 @@ use super::{fitted, grid, version};
 
 /// How a model bills pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenAi {
+pub(super) enum OpenAiImages {
     /// `base` tokens, and `tile` more for each tile.
     Tiles {
         /// Tokens of a picture; all of them at the detail `low`.
@@ -48,9 +48,9 @@ const LOW: Bound = Bound { patches: 256, edge: 512 };
 
 /// Patches that a picture of unknown size is taken for at the most: a photo of 14 megapixels. The bound of those that are seen
 /// whole is twice as much, and hardly any picture has it.
-const UNSEEN: u64 = 12_500;
+const MAX_UNKNOWN_PATCHES: u64 = 12_500;
 
-impl OpenAi {
+impl OpenAiImages {
     /// GPT-4o and GPT-4.1.
     pub(super) const USUAL: Self = Self::Tiles { base: 85, tile: 170 };
 
@@ -96,7 +96,7 @@ impl OpenAi {
         let is_known = width > 0 && height > 0;
         match self {
             Self::Tiles { base, .. } if detail == Detail::Low => base,
-            Self::Tiles { base, tile } => base + tile * if is_known { tiles(size) } else { MOST_TILES },
+            Self::Tiles { base, tile } => base + tile * if is_known { tiles(size) } else { MAX_TILES },
             Self::Patches { percent, high, auto, original } => {
                 let bound = match detail {
                     Detail::Low => LOW,
@@ -104,7 +104,8 @@ impl OpenAi {
                     Detail::Auto => auto,
                     Detail::Original => original,
                 };
-                let patches = if is_known { bound.patches(size) } else { bound.patches.min(UNSEEN) };
+                let patches =
+                    if is_known { bound.patches(size) } else { bound.patches.min(MAX_UNKNOWN_PATCHES) };
                 (patches * percent).div_ceil(100)
             }
         }
@@ -112,7 +113,7 @@ impl OpenAi {
 }
 
 /// A picture within 2048 x 768 pixels.
-const MOST_TILES: u64 = 8;
+const MAX_TILES: u64 = 8;
 
 /// Fits into 2048 x 2048, then the shorter side is brought down to 768.
 fn tiles(size: (u64, u64)) -> u64 {
@@ -124,7 +125,7 @@ fn tiles(size: (u64, u64)) -> u64 {
         (width, height)
     };
     let (columns, rows) = grid((width, height), 512);
-    (columns * rows).clamp(1, MOST_TILES)
+    (columns * rows).clamp(1, MAX_TILES)
 }
 
 impl Bound {

@@ -97,7 +97,7 @@ pub enum Sampling {
 /// How an answer is held to a JSON schema.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Schema {
+pub enum SchemaRule {
     /// By the API's own structured output.
     #[default]
     Native,
@@ -123,7 +123,7 @@ pub enum SchemaDialect {
 /// Whether log probabilities are told.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Logprobs {
+pub enum LogprobsRule {
     /// Yes.
     #[default]
     Told,
@@ -237,9 +237,9 @@ pub struct Row {
     /// The bounds of both penalties; equal bounds mean that they are refused.
     pub penalties: [f64; 2],
     /// Whether log probabilities are told.
-    pub logprobs: Logprobs,
+    pub logprobs: LogprobsRule,
     /// How an answer is held to a schema.
-    pub schema: Schema,
+    pub schema: SchemaRule,
     /// What a schema is written in.
     pub schema_dialect: SchemaDialect,
     /// A form of the answer is refused beside tools.
@@ -291,8 +291,8 @@ impl Default for Row {
             top_p: [0.0, 1.0],
             greedy_top_p: false,
             penalties: [-2.0, 2.0],
-            logprobs: Logprobs::default(),
-            schema: Schema::default(),
+            logprobs: LogprobsRule::default(),
+            schema: SchemaRule::default(),
             schema_dialect: SchemaDialect::default(),
             schema_without_tools: false,
             signs: false,

@@ -10,7 +10,7 @@ use super::row::{Row, Thinks};
 /// The file as it is written. Rows are laid over the defaults before they are read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct TableFile {
     vendor: String,
     #[serde(default)]
     words: Vec<String>,
@@ -46,7 +46,7 @@ impl Table {
     /// # Errors
     /// What is wrong with it, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let file: TableFile = toml::from_str(text).map_err(|error| error.to_string())?;
         let read = |row: toml::Table| {
             let mut whole = file.defaults.clone();
             whole.extend(row);

@@ -1,6 +1,6 @@
 //! The table itself: one row per provider. A row that differs from the usual names the page that says so.
 
-use super::{CAREFUL_BATCH, OPENAI, PLAIN, Preset, Quirks};
+use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks};
 use crate::settings::Api;
 
 /// A hosted provider that speaks OpenAI's dialect.
@@ -25,7 +25,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Preset {
         key_variable: None,
         local: true,
         quirks: PLAIN,
-        embedding_batch: CAREFUL_BATCH,
+        embedding_batch: DEFAULT_BATCH,
     }
 }
 

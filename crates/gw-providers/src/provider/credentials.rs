@@ -15,7 +15,7 @@ use crate::adapter::Scheme;
 const MAX_TURNS: u64 = 1024;
 
 /// How long a refused key is left alone before it is tried again: somebody may have paid the bill.
-const DEAD_FOR: Duration = Duration::from_secs(300);
+const DEAD_KEY_PAUSE: Duration = Duration::from_secs(300);
 
 /// How a key stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(super) struct Credentials {
 
 /// Every key is set aside; the time until the first comes back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoKey(pub(super) Duration);
+pub(super) struct NoUsableKey(pub(super) Duration);
 
 impl Credentials {
     /// Keys sent in this way; no key = no credentials.
@@ -95,7 +95,7 @@ impl Credentials {
     ///
     /// # Errors
     /// There are several keys, all of them dead or resting.
-    pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoKey> {
+    pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoUsableKey> {
         match self.keys.as_slice() {
             [] => return Ok(None),
             [only] => return Ok(Some((0, &only.value))),
@@ -112,7 +112,9 @@ impl Credentials {
             }
         }
         let back = self.keys.iter().filter_map(|key| key.state().1).min();
-        Err(NoKey(back.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(Instant::now()))))
+        Err(NoUsableKey(
+            back.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(Instant::now())),
+        ))
     }
 
     /// Whether another call has a key to use that no provider refused.
@@ -126,7 +128,7 @@ impl Credentials {
         let now = Instant::now();
         let new = match failure.kind {
             FailureKind::Auth | FailureKind::Billing => {
-                (KeyState::Dead(failure.status), Some(now + DEAD_FOR))
+                (KeyState::Dead(failure.status), Some(now + DEAD_KEY_PAUSE))
             }
             FailureKind::RateLimited => match failure.retry_after {
                 Some(pause) => (KeyState::Resting, Some(now + pause)),
@@ -273,7 +275,7 @@ mod tests {
         limited.retry_after = Some(Duration::from_secs(7));
         two.judge(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Resting);
-        let super::NoKey(back) = two.next().unwrap_err();
+        let super::NoUsableKey(back) = two.next().unwrap_err();
         assert!(back <= Duration::from_secs(7) && back > Duration::from_secs(5), "{back:?}");
         assert!(!two.has_other());
         two.accepted(1);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Encoded, Scheme, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Encoded, Scheme, Target};
 use gw_providers::presets::{self, Preset};
 use gw_providers::registry;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
@@ -125,7 +125,7 @@ impl Asked {
         body.as_object_mut().unwrap().extend(more);
         let model = if body.get("reasoning_effort").is_some() { self.thinker() } else { self.model() };
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
-        self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model))
+        self.adapter.chat(&request, &ChoiceRange { n: request.n, prompts: 0..1 }, &self.target(model))
     }
 
     fn target<'a>(&self, upstream_model: &'a str) -> Target<'a> {
@@ -178,7 +178,9 @@ impl Asked {
             &RequestLimits::default(),
         )
         .unwrap();
-        self.adapter.completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(self.model())).is_ok()
+        self.adapter
+            .completion(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &self.target(self.model()))
+            .is_ok()
     }
 }
 

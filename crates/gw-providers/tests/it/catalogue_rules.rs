@@ -2,10 +2,10 @@
 //! model's row forbids.
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Target};
 use gw_providers::model_rules::{
-    Effort, ForcedTools, LimitName, Logprobs, ModelRules, Off, Prefill, Sampling, Schema, SchemaDialect,
-    System, Thinks,
+    Effort, ForcedTools, LimitName, LogprobsRule, ModelRules, Off, Prefill, Sampling, SchemaDialect,
+    SchemaRule, System, Thinks,
 };
 use gw_providers::presets;
 use gw_providers::registry;
@@ -337,9 +337,9 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
         let within = |penalty: &f64| (least..=most).contains(penalty) && least < most;
         forbid(!sent.penalties.iter().all(within), "a penalty");
     }
-    forbid(sent.logprobs && rules.logprobs == Logprobs::Refused, "logprobs");
-    forbid(sent.logprobs && rules.logprobs == Logprobs::OnVertex && api != Api::Vertex, "logprobs");
-    forbid(sent.native_schema && rules.schema != Schema::Native, "structured output");
+    forbid(sent.logprobs && rules.logprobs == LogprobsRule::Refused, "logprobs");
+    forbid(sent.logprobs && rules.logprobs == LogprobsRule::OnVertex && api != Api::Vertex, "logprobs");
+    forbid(sent.native_schema && rules.schema != SchemaRule::Native, "structured output");
     forbid(sent.open_api && rules.schema_dialect != SchemaDialect::OpenApi, "an OpenAPI schema");
     forbid(sent.json_schema && rules.schema_dialect != SchemaDialect::JsonSchema, "a JSON schema");
     forbid(sent.native_schema && sent.tools && rules.schema_without_tools, "a form beside tools");
@@ -365,7 +365,7 @@ fn no_request_holds_what_the_models_row_forbids() {
         };
         for request in &requests {
             let parsed = parse_chat(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-            let encoded = match adapter.chat(&parsed, &Share { n: 1, prompts: 0..1 }, &target) {
+            let encoded = match adapter.chat(&parsed, &ChoiceRange { n: 1, prompts: 0..1 }, &target) {
                 Ok(encoded) => encoded,
                 Err(failure) => {
                     assert_eq!(failure.kind, FailureKind::Unsupported, "{id} {request}");

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Reading, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Reading, Target};
 use gw_providers::settings::Api;
 use gw_wire::event::Event;
 use gw_wire::request::{ChatRequest, RequestLimits, parse_chat, parse_embeddings};
@@ -178,7 +178,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         rules: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
-    let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);
+    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
 }
 
 fn parse(body: &Bytes) -> ChatRequest {

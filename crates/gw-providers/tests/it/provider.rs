@@ -220,7 +220,7 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
         context_length: None,
         rules: None,
     };
-    let share = gw_providers::adapter::Share { n: 1, prompts: 0..1 };
+    let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = provider.adapter().chat(&request, &share, &target).unwrap();
     provider.send(encoded.call, &clocks()).await.unwrap();
     let sent = requests.recv().await.unwrap();

@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use super::details::{self, Kind, Thought};
 use super::stream::{CHOICE, Sink, text};
 use super::wire::{Block, Delta, Text, source, sources};
-use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
+use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, characters, short};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 
@@ -44,7 +44,7 @@ enum Open {
     /// A call: whether fragments came, and what its start said.
     Call { handle: u32, fragments: bool, input: Option<String> },
     /// Text: the character that it begins with, and its sources.
-    Text { start: u64, cited: Vec<Source<'static>>, cited_bytes: usize },
+    Text { start: u64, cited: Vec<CitedSource<'static>>, cited_bytes: usize },
     /// What we do not know.
     Other,
 }
@@ -106,7 +106,7 @@ impl Blocks {
             "text" => {
                 let start = self.characters;
                 self.say(block.text.unwrap_or_default().0, sink);
-                let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(own).collect();
+                let cited: Vec<_> = sources(block.citations).into_iter().take(MAX_SOURCES).map(own).collect();
                 let cited_bytes = cited.iter().map(bytes_of).sum();
                 Open::Text { start, cited, cited_bytes }
             }
@@ -145,7 +145,7 @@ impl Blocks {
             "citations_delta" => {
                 if let (Some(source), Some(Open::Text { cited, cited_bytes, .. })) =
                     (source(delta.citation), self.find(index))
-                    && cited.len() < MOST
+                    && cited.len() < MAX_SOURCES
                 {
                     let source = own(source);
                     *cited_bytes += bytes_of(&source);
@@ -247,9 +247,9 @@ impl Blocks {
 }
 
 /// To be kept until the text that it belongs to is complete.
-fn own(source: Source<'_>) -> Source<'static> {
+fn own(source: CitedSource<'_>) -> CitedSource<'static> {
     let own = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
-    Source {
+    CitedSource {
         url: own(source.url),
         title: own(source.title),
         quoted: source.quoted.map(own),
@@ -258,8 +258,8 @@ fn own(source: Source<'_>) -> Source<'static> {
 }
 
 /// What a source costs that is kept.
-fn bytes_of(source: &Source<'_>) -> usize {
-    size_of::<Source<'_>>() + source.texts().map(str::len).sum::<usize>()
+fn bytes_of(source: &CitedSource<'_>) -> usize {
+    size_of::<CitedSource<'_>>() + source.texts().map(str::len).sum::<usize>()
 }
 
 /// A thought that is complete.

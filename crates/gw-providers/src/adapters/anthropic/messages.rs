@@ -7,7 +7,7 @@ use gw_wire::failure::Failure;
 
 use super::content::Block;
 use super::details;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 
 /// What is said for the user where a conversation begins with the assistant: the API wants the user first.
@@ -123,17 +123,17 @@ impl<'c> Builder<'c> {
     }
 
     /// A message as it came. Blank text and a thought at the end are not taken.
-    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<Piece<'c, 'c>>, replay: bool) {
+    fn arranged(&mut self, message: &'c Message<'c>, pieces: Vec<ReplayedBlock<'c, 'c>>, replay: bool) {
         let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Text(text) if !text.trim().is_empty() => {
+                ReplayedBlock::Text(text) if !text.trim().is_empty() => {
                     blocks.push(Block::Text { text, marker: None });
                 }
-                Piece::Detail(entry) if replay => {
+                ReplayedBlock::Detail(entry) if replay => {
                     blocks.extend(details::thought(entry).map(Block::Thought));
                 }
-                Piece::Call(call) => {
+                ReplayedBlock::Call(call) => {
                     let id = self.unique(&call.id);
                     ids.push(id.clone());
                     blocks.push(Block::Call { id, name: &call.name, input: call.arguments_object() });

@@ -11,7 +11,7 @@ use gw_wire::json::{Kind, View};
 use super::messages::called;
 use super::object::Object;
 use super::schema;
-use crate::model_rules::{ForcedTools, ModelRules, Schema};
+use crate::model_rules::{ForcedTools, ModelRules, SchemaRule};
 
 /// The tool whose input is the answer.
 const JSON_TOOL: &str = "structured_answer";
@@ -221,7 +221,7 @@ fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static,
     if wanted == 0 {
         return Vec::new();
     }
-    let is_native = rules.schema == Schema::Native;
+    let is_native = rules.schema == SchemaRule::Native;
     let is_enforceable = |tool: &Tool<'_>| {
         tool.strict == Some(true) && is_native && tool.parameters.is_some_and(schema::is_enforceable)
     };
@@ -249,7 +249,7 @@ fn form<'c>(
         }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
-    if rules.schema == Schema::Native
+    if rules.schema == SchemaRule::Native
         && let Some(closed) = schema::closed(schema)
     {
         return Form::Schema(closed);

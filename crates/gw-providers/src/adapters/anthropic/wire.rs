@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gw_wire::reply::Finish;
 use serde_json::value::RawValue;
 
-use crate::adapters::annotations::Source;
+use crate::adapters::annotations::CitedSource;
 pub(super) use crate::adapters::text::Text;
 
 macro_rules! object {
@@ -55,9 +55,9 @@ object! {
 }
 
 impl<'a> Citation<'a> {
-    fn source(self) -> Source<'a> {
+    fn source(self) -> CitedSource<'a> {
         let text = |text: Option<Text<'a>>| text.map(|text| text.0).unwrap_or_default();
-        Source {
+        CitedSource {
             url: text(self.url.or(self.source)),
             title: text(self.title.or(self.document_title)),
             quoted: self.cited_text.map(|text| text.0),
@@ -67,14 +67,14 @@ impl<'a> Citation<'a> {
 }
 
 /// The citations of a text, or the results of a web search. What is neither has none: it never makes an answer fail.
-pub(super) fn sources(list: Option<&RawValue>) -> Vec<Source<'_>> {
+pub(super) fn sources(list: Option<&RawValue>) -> Vec<CitedSource<'_>> {
     let list: Vec<Citation<'_>> =
         list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     list.into_iter().map(Citation::source).collect()
 }
 
 /// One citation.
-pub(super) fn source(citation: Option<&RawValue>) -> Option<Source<'_>> {
+pub(super) fn source(citation: Option<&RawValue>) -> Option<CitedSource<'_>> {
     serde_json::from_str::<Citation<'_>>(citation?.get()).ok().map(Citation::source)
 }
 

@@ -30,7 +30,7 @@ const USUAL_LIFE: u64 = 3_600;
 /// After a failure nobody asks again for so long: those who waited get the same answer, and the service gets peace.
 const REST: Duration = Duration::from_secs(5);
 /// The largest answer that is read.
-const LARGEST_ANSWER: usize = 64 << 10;
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 const LIMITS: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_token: Duration::from_secs(10),
@@ -52,12 +52,12 @@ pub(super) struct Entra {
 
 #[derive(Default)]
 struct Known {
-    token: Option<Token>,
+    token: Option<EntraToken>,
     failed: Option<(Instant, Failure)>,
 }
 
 #[derive(Clone)]
-struct Token {
+struct EntraToken {
     /// `Bearer …`.
     value: HeaderValue,
     bare: SecretString,
@@ -66,13 +66,13 @@ struct Token {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: String,
     expires_in: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenError {
     error: Option<String>,
 }
 
@@ -81,7 +81,10 @@ impl Entra {
     ///
     /// # Errors
     /// The authority is no address.
-    pub(super) fn new(client: &options::Client, allow_private_network: bool) -> Result<Self, String> {
+    pub(super) fn new(
+        client: &options::EntraApplication,
+        allow_private_network: bool,
+    ) -> Result<Self, String> {
         let form = format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
             escaped(&client.id),
@@ -104,7 +107,7 @@ impl Entra {
     fn at_hand(&self) -> Option<Result<HeaderValue, Failure>> {
         let known = self.known.lock();
         let now = Instant::now();
-        let usable = |token: &&Token| {
+        let usable = |token: &&EntraToken| {
             // While the service rests after a failure, a token is used to its end.
             let until = if resting(&known.failed, now) { token.ends_at } else { token.renew_at };
             now < until
@@ -138,7 +141,7 @@ impl Entra {
         self.at_hand().unwrap_or_else(nothing)
     }
 
-    async fn fetch(&self) -> Result<Token, Failure> {
+    async fn fetch(&self) -> Result<EntraToken, Failure> {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -148,7 +151,7 @@ impl Entra {
         let asked_at = Instant::now();
         let response = self.client.send(call, &LIMITS).await?;
         let status = response.status;
-        let body = response.body.collect(LARGEST_ANSWER, LIMITS.idle, asked_at + LIMITS.total).await?;
+        let body = response.body.collect(MAX_RESPONSE_BYTES, LIMITS.idle, asked_at + LIMITS.total).await?;
         if status != 200 {
             return Err(refused(status, &body));
         }
@@ -165,7 +168,7 @@ fn resting(failed: &Option<(Instant, Failure)>, now: Instant) -> bool {
 
 /// A refusal. What is wrong with the application is the operator's to put right, so only its short name goes to the log.
 fn refused(status: u16, body: &[u8]) -> Failure {
-    let name = serde_json::from_slice::<Refusal>(body).ok().and_then(|refusal| refusal.error);
+    let name = serde_json::from_slice::<TokenError>(body).ok().and_then(|refusal| refusal.error);
     let plain = |name: &String| {
         name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
@@ -183,8 +186,8 @@ fn refused(status: u16, body: &[u8]) -> Failure {
 }
 
 /// Reads `{"access_token": …, "expires_in": seconds}`; the seconds may be a text in the older endpoint's style.
-fn token(body: &[u8], asked_at: Instant) -> Option<Token> {
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+fn token(body: &[u8], asked_at: Instant) -> Option<EntraToken> {
+    let answer: TokenResponse = serde_json::from_slice(body).ok()?;
     let seconds = answer.expires_in.and_then(|value| match value {
         serde_json::Value::String(text) => text.parse().ok(),
         other => other.as_u64(),
@@ -195,7 +198,7 @@ fn token(body: &[u8], asked_at: Instant) -> Option<Token> {
     if answer.access_token.is_empty() {
         return None;
     }
-    Some(Token {
+    Some(EntraToken {
         value,
         bare: SecretString::from(answer.access_token),
         renew_at: asked_at + life - EARLY.min(life / 10),

@@ -12,29 +12,29 @@ const AUTHORITY: &str = "https://login.microsoftonline.com";
 
 /// What a configuration says.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct AzureOptions {
     /// `api_version`.
     pub(super) version: Option<String>,
     /// `deployments`.
     pub(super) deployments: HashMap<String, String>,
     /// How calls prove whose they are.
-    pub(super) credentials: Credentials,
+    pub(super) credentials: AzureAuth,
 }
 
 /// How calls prove whose they are.
 #[derive(Debug)]
-pub(super) enum Credentials {
+pub(super) enum AzureAuth {
     /// `api-key: <key>`.
     Key,
     /// `auth = "bearer"`: the key is an Entra token that somebody else keeps fresh.
     Bearer,
     /// `tenant_id`, `client_id` and a secret: tokens are fetched.
-    Client(Client),
+    Application(EntraApplication),
 }
 
 /// An application registered in Entra ID.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct EntraApplication {
     /// `https://login.microsoftonline.com`, or that of another cloud.
     pub(super) authority: String,
     pub(super) tenant: String,
@@ -48,7 +48,7 @@ pub(super) fn is_dated(version: &str) -> bool {
     version.starts_with(|first: char| first.is_ascii_digit())
 }
 
-impl Options {
+impl AzureOptions {
     pub(super) fn read(settings: &ProviderSettings) -> Result<Self, String> {
         let options = &settings.options;
         let version = text(options, "api_version")?.filter(|version| version != "v1");
@@ -75,7 +75,7 @@ fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
     entries.map(entry).collect()
 }
 
-fn credentials(settings: &ProviderSettings) -> Result<Credentials, String> {
+fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, String> {
     let options = &settings.options;
     let bearer = match text(options, "auth")?.as_deref() {
         None | Some("api-key") => false,
@@ -86,7 +86,7 @@ fn credentials(settings: &ProviderSettings) -> Result<Credentials, String> {
     let own_secret = text(options, "client_secret")?.map(SecretString::from);
     let (tenant, id) = match (tenant, id) {
         (None, None) if own_secret.is_none() => {
-            return Ok(if bearer { Credentials::Bearer } else { Credentials::Key });
+            return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
         (Some(tenant), Some(id)) => (tenant, id),
         _ => return Err("tenant_id, client_id and client_secret belong together".to_owned()),
@@ -100,5 +100,5 @@ fn credentials(settings: &ProviderSettings) -> Result<Credentials, String> {
         _ => return Err("the client_secret (or api_key in its place) is missing".to_owned()),
     };
     let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
-    Ok(Credentials::Client(Client { authority, tenant, id, secret }))
+    Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))
 }

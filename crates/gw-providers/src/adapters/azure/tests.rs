@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::adapter::{Adapter, Encoded, Reading, Scheme, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, Reading, Scheme, Target};
 use crate::registry::{self, Built};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
@@ -63,8 +63,8 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
     }
 }
 
-fn whole() -> Share {
-    Share { n: 1, prompts: 0..1 }
+fn whole() -> ChoiceRange {
+    ChoiceRange { n: 1, prompts: 0..1 }
 }
 
 fn chat(adapter: &dyn Adapter, request: &str, target: &Target<'_>) -> Encoded {

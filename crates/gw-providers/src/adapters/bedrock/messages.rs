@@ -17,7 +17,7 @@ use super::reasoning;
 use super::tools::written;
 use crate::adapters::anthropic::messages::GO_ON;
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
@@ -164,19 +164,24 @@ impl Writer {
     }
 
     /// A message as it came. Blank text is refused, and reasoning that nothing follows is no turn.
-    fn arranged<'t>(&self, message: &Said<'_>, pieces: Vec<Piece<'t, 't>>, content: &mut Vec<Block<'t>>) {
+    fn arranged<'t>(
+        &self,
+        message: &Said<'_>,
+        pieces: Vec<ReplayedBlock<'t, 't>>,
+        content: &mut Vec<Block<'t>>,
+    ) {
         let marker = message.parts.iter().find_map(|part| part.cache_control);
-        let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Text(_)));
+        let last = pieces.iter().rposition(|piece| matches!(piece, ReplayedBlock::Text(_)));
         for (at, piece) in pieces.into_iter().enumerate() {
             match piece {
-                Piece::Text(text) if !text.trim().is_empty() => {
+                ReplayedBlock::Text(text) if !text.trim().is_empty() => {
                     content.push(Block::Text(Cow::Borrowed(text)));
                     self.mark(marker.filter(|_| last == Some(at)), content);
                 }
-                Piece::Detail(entry) if self.rules.signs => {
+                ReplayedBlock::Detail(entry) if self.rules.signs => {
                     content.extend(reasoning::signed(entry).map(Block::ReasoningContent));
                 }
-                Piece::Call(call) => content.push(Block::ToolUse(tool_use(call, self.rules))),
+                ReplayedBlock::Call(call) => content.push(Block::ToolUse(tool_use(call, self.rules))),
                 _ => {}
             }
         }

@@ -76,7 +76,7 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
         // A tool of the client's must be called, so there will be no text to shape.
         Format::Schema { .. } if calls => {}
         Format::Schema { schema, description, name, .. } => {
-            let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(closed);
+            let native = schema.filter(|_| rules.schema == model_rules::SchemaRule::Native).and_then(closed);
             if let Some(schema) = native {
                 plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
             } else if can_force && schema.is_none_or(is_of_object) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reply;
-use super::shape::Tokens;
+use super::shape::CohereTokens;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
 use crate::adapters::failure::{invalid, invalid_json, reported};
@@ -42,32 +42,32 @@ pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target
 
 lenient_members! {
     /// The whole answer.
-    Answer<'de> {
-        embeddings: ByType<'de> = "embeddings",
-        meta: Meta<'de> = "meta",
+    CohereEmbeddings<'de> {
+        embeddings: VectorsByType<'de> = "embeddings",
+        meta: EmbeddingsMeta<'de> = "meta",
         message: &'de RawValue = "message",
     }
 }
 
 lenient_members! {
     /// Vectors by the type of their numbers.
-    ByType<'de> {
+    VectorsByType<'de> {
         float: Vec<&'de RawValue> = "float",
     }
 }
 
 lenient_members! {
     /// What it cost.
-    Meta<'de> {
-        tokens: Tokens<'de> = "tokens",
-        billed_units: Tokens<'de> = "billed_units",
+    EmbeddingsMeta<'de> {
+        tokens: CohereTokens<'de> = "tokens",
+        billed_units: CohereTokens<'de> = "billed_units",
     }
 }
 
 /// Reads exactly so many vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer: CohereEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let Some(found) = answer.embeddings.and_then(|by_type| by_type.float) else {
         if answer.message.is_some() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -81,7 +81,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
 }
 
 /// Nothing is put into the prompt of an embedding, so what is billed is what was read.
-fn usage(meta: &Meta<'_>) -> Option<Usage> {
+fn usage(meta: &EmbeddingsMeta<'_>) -> Option<Usage> {
     let told =
         [&meta.tokens, &meta.billed_units].into_iter().flatten().find_map(|tokens| tokens.input_tokens);
     let mut estimated = false;

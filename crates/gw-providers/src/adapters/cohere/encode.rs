@@ -17,7 +17,7 @@ use crate::settings::Api;
 /// What a function without parameters takes: the member is required.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Cohere's own members of a chat, for clients that know them.
-const AS_THEY_ARE: [&str; 3] = ["k", "citation_options", "safety_mode"];
+const COPIED_MEMBERS: [&str; 3] = ["k", "citation_options", "safety_mode"];
 
 /// A conversation as Cohere wants it.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
@@ -58,7 +58,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     }
     sampling(&mut body, conversation, (target, rules), &mut warnings);
     thinking(&mut body, conversation, rules, &mut warnings);
-    for name in AS_THEY_ARE {
+    for name in COPIED_MEMBERS {
         if let Some(text) = conversation.body.get(name) {
             body.raw(name, text);
         }

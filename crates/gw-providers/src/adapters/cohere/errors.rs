@@ -6,12 +6,12 @@ use http::HeaderMap;
 use crate::adapters::failure;
 
 /// A body whose words are looked at is no longer than this.
-const LARGEST_BODY: usize = 64 << 10;
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// A non-2xx answer.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let mut failure = failure::classify(status, headers, body);
-    let words = body.get(..body.len().min(LARGEST_BODY)).unwrap_or_default();
+    let words = body.get(..body.len().min(MAX_SEARCHED_BYTES)).unwrap_or_default();
     let words = String::from_utf8_lossy(words).to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     let kind = match (status, failure.kind) {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use gw_wire::json::write_str;
 use serde_json::value::RawValue;
 
-use super::shape::Pieces;
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use super::shape::OneOrMany;
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 
 lenient_members! {
     /// `LogprobItem`: a piece of text, and the probabilities of the tokens that it was made of.
-    Item<'de> {
-        text: Text<'de> = "text",
+    LogprobItem<'de> {
+        text: LenientText<'de> = "text",
         logprobs: Vec<f64> = "logprobs",
     }
 }
@@ -20,7 +20,7 @@ lenient_members! {
 /// is not told; the probability of the piece is the product of theirs, so the logarithms are added. None when there is
 /// nothing that can be read: probabilities are not worth an answer.
 pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
-    let items: Pieces<Item<'_>> = serde_json::from_str(raw.get()).ok()?;
+    let items: OneOrMany<LogprobItem<'_>> = serde_json::from_str(raw.get()).ok()?;
     let mut out = b"{\"content\":[".to_vec();
     let begin = out.len();
     items.each(|item| {

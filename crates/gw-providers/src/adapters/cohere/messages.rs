@@ -13,7 +13,7 @@ use crate::adapters::write::{Object, object};
 use crate::model_rules::{ModelRules, Thinks};
 
 /// The messages as a JSON array, and what of them goes elsewhere.
-pub(super) struct Written {
+pub(super) struct CohereMessages {
     /// `messages`.
     pub(super) json: Vec<u8>,
     /// Entries of `documents`.
@@ -21,16 +21,16 @@ pub(super) struct Written {
 }
 
 /// A piece of content as it is sent.
-enum Piece<'m> {
+enum ContentItem<'m> {
     Text(&'m str),
     Thought(&'m str),
     Image(Cow<'m, str>),
 }
 
 /// Writes them all. What has nothing to say and nothing to call is left out: an empty turn of the assistant is refused.
-pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<Written, Failure> {
+pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<CohereMessages, Failure> {
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
-    let mut written = Written { json: vec![b'['], documents: Vec::new() };
+    let mut written = CohereMessages { json: vec![b'['], documents: Vec::new() };
     for message in &conversation.messages {
         let pieces = pieces(message, &mut written.documents)?;
         if message.role == Role::Assistant && pieces.is_empty() && message.tool_calls.is_empty() {
@@ -41,8 +41,8 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
         }
         let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
         // There is one place for a plan.
-        let plans = |pieces: &Vec<order::Piece<'_, '_>>| {
-            pieces.iter().filter(|piece| matches!(piece, order::Piece::Plan(_))).count()
+        let plans = |pieces: &Vec<order::ReplayedBlock<'_, '_>>| {
+            pieces.iter().filter(|piece| matches!(piece, order::ReplayedBlock::Plan(_))).count()
         };
         if let Some(arranged) = arranged.filter(|pieces| plans(pieces) <= 1) {
             object(&mut written.json, |out| as_it_came(out, message, &arranged));
@@ -64,31 +64,31 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
     Ok(written)
 }
 
-fn spoken(out: &mut Object, role: &str, pieces: &[Piece<'_>]) {
+fn spoken(out: &mut Object, role: &str, pieces: &[ContentItem<'_>]) {
     out.text("role", role);
     content(out, pieces);
 }
 
 /// Text alone is a string, as most clients write it.
-fn content(out: &mut Object, pieces: &[Piece<'_>]) {
+fn content(out: &mut Object, pieces: &[ContentItem<'_>]) {
     match pieces {
         [] => out.text("content", ""),
-        [Piece::Text(text)] => out.text("content", text),
+        [ContentItem::Text(text)] => out.text("content", text),
         pieces => out.list("content", pieces, |out, piece| object(out, |part| write_piece(part, piece))),
     }
 }
 
-fn write_piece(part: &mut Object, piece: &Piece<'_>) {
+fn write_piece(part: &mut Object, piece: &ContentItem<'_>) {
     match piece {
-        Piece::Text(text) => {
+        ContentItem::Text(text) => {
             part.text("type", "text");
             part.text("text", text);
         }
-        Piece::Thought(text) => {
+        ContentItem::Thought(text) => {
             part.text("type", "thinking");
             part.text("thinking", text);
         }
-        Piece::Image(url) => {
+        ContentItem::Image(url) => {
             part.text("type", "image_url");
             part.object("image_url", |image| image.text("url", url));
         }
@@ -96,7 +96,7 @@ fn write_piece(part: &mut Object, piece: &Piece<'_>) {
 }
 
 /// What the assistant says beside calls is its plan. What it thought goes back to a model that thinks, as thinking.
-fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks: bool) {
+fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
     out.text("role", "assistant");
     let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
     if let Some(thought) = thought {
@@ -108,8 +108,8 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks
         });
     }
     let said = pieces.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(*text),
-        Piece::Thought(_) | Piece::Image(_) => None,
+        ContentItem::Text(text) => Some(*text),
+        ContentItem::Thought(_) | ContentItem::Image(_) => None,
     });
     let plan: Vec<&str> = said.collect();
     if !plan.is_empty() {
@@ -120,19 +120,19 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks
 
 /// An answer of Cohere's own, which it takes back as it gave it (`content` may hold thoughts:
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
-fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Piece<'_, '_>]) {
+fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
     out.text("role", "assistant");
     if let Some(plan) = arranged.iter().find_map(|piece| match piece {
-        order::Piece::Plan(plan) => Some(*plan),
+        order::ReplayedBlock::Plan(plan) => Some(*plan),
         _ => None,
     }) {
         // The gateway has put it on a line of its own behind a text.
-        let is_behind = arranged.iter().any(|piece| matches!(piece, order::Piece::Text(_)));
+        let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
         out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
     }
     let said = arranged.iter().filter_map(|piece| match piece {
-        order::Piece::Text(text) => Some(Piece::Text(text)),
-        order::Piece::Thought(text) => Some(Piece::Thought(text)),
+        order::ReplayedBlock::Text(text) => Some(ContentItem::Text(text)),
+        order::ReplayedBlock::Thought(text) => Some(ContentItem::Thought(text)),
         _ => None,
     });
     let mut said = said.peekable();
@@ -158,13 +158,16 @@ fn calls(out: &mut Object, message: &Message<'_>) {
     });
 }
 
-fn pieces<'m>(message: &'m Message<'_>, documents: &mut Vec<Vec<u8>>) -> Result<Vec<Piece<'m>>, Failure> {
+fn pieces<'m>(
+    message: &'m Message<'_>,
+    documents: &mut Vec<Vec<u8>>,
+) -> Result<Vec<ContentItem<'m>>, Failure> {
     let mut pieces = Vec::with_capacity(message.parts.len());
     for Part { content, .. } in &message.parts {
         match content {
             Content::Text(text) | Content::Refusal(text) if text.is_empty() => {}
-            Content::Text(text) | Content::Refusal(text) => pieces.push(Piece::Text(text)),
-            Content::Image(source) => pieces.push(Piece::Image(image(source)?)),
+            Content::Text(text) | Content::Refusal(text) => pieces.push(ContentItem::Text(text)),
+            Content::Image(source) => pieces.push(ContentItem::Image(image(source)?)),
             Content::File { source, name } => documents.push(document(source, name.as_deref())?),
             Content::Audio { .. } => {
                 return Err(unsupported("Invalid 'messages': this provider takes no audio."));

@@ -6,7 +6,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Message, Reply, cite};
+use super::shape::{CohereCall, CohereMessage, CohereReply, cite};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
@@ -24,7 +24,7 @@ pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
 /// Reads a chat answer. Cohere does not tell the model's name in it.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = text(body)?;
-    let reply: Reply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let message = reply.message.filter(|message| message.get().starts_with('{'));
     let Some(message) = message.filter(|_| reply.error.is_none()) else {
         if reply.message.is_some() || reply.error.is_some() {
@@ -33,7 +33,8 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         }
         return Err(invalid("the body has no message"));
     };
-    let message: Message<'_> = serde_json::from_str(message.get()).map_err(|fault| invalid_json(&fault))?;
+    let message: CohereMessage<'_> =
+        serde_json::from_str(message.get()).map_err(|fault| invalid_json(&fault))?;
     let mut choice = choice(message);
     if let Some(reason) = &reply.finish_reason {
         let has_calls = !choice.tool_calls.is_empty();
@@ -45,7 +46,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     Ok(ChatReply { model: None, fingerprint: None, choices, usage, members })
 }
 
-fn choice(message: Message<'_>) -> ChatChoice<'_> {
+fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
     let mut order = Order::default();
     if let Some(pieces) = message.content {
@@ -106,7 +107,7 @@ fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {
 }
 
 /// A call without a function is none.
-fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+fn tool_call(call: CohereCall<'_>) -> Option<ToolCall<'_>> {
     let function = call.function?;
     Some(ToolCall {
         id: call.id.unwrap_or_default().0,

@@ -8,18 +8,18 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::adapters::annotations::{self, Annotations};
-use crate::adapters::openai::lenient::{Loose, Member, Number, Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientNumber, LenientText, Member, TextOrJson, lenient_members};
 
 /// A thing, or a list of such: in whole answers `content` and `tool_calls` are lists, in a stream one thing at a time.
 #[derive(Debug)]
-pub(super) enum Pieces<T> {
+pub(super) enum OneOrMany<T> {
     /// In a stream.
     One(T),
     /// In a whole answer, and at the begin of a stream.
     Many(Vec<T>),
 }
 
-impl<T> Pieces<T> {
+impl<T> OneOrMany<T> {
     /// Each of them.
     pub(super) fn each(self, mut take: impl FnMut(T)) {
         match self {
@@ -29,19 +29,19 @@ impl<T> Pieces<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either<T>(PhantomData<T>);
 
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
-            type Value = Pieces<T>;
+            type Value = OneOrMany<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object or a list of them")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Pieces::One)
+                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -49,7 +49,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
                 while let Some(piece) = list.next_element()? {
                     pieces.push(piece);
                 }
-                Ok(Pieces::Many(pieces))
+                Ok(OneOrMany::Many(pieces))
             }
         }
 
@@ -57,7 +57,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Member<'de> for Pieces<T> {
+impl<'de, T: Deserialize<'de>> Member<'de> for OneOrMany<T> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
         *place = Some(Self::deserialize(deserializer)?);
         Ok(())
@@ -66,22 +66,22 @@ impl<'de, T: Deserialize<'de>> Member<'de> for Pieces<T> {
 
 lenient_members! {
     /// A whole answer. `message` is a text in errors.
-    Reply<'de> {
+    CohereReply<'de> {
         message: &'de RawValue = "message",
         error: &'de RawValue = "error",
-        finish_reason: Text<'de> = "finish_reason",
-        usage: Usage<'de> = "usage",
+        finish_reason: LenientText<'de> = "finish_reason",
+        usage: CohereUsage<'de> = "usage",
         logprobs: &'de RawValue = "logprobs",
     }
 }
 
 lenient_members! {
     /// One event of a stream.
-    Event<'de> {
-        kind: Text<'de> = "type",
+    CohereEvent<'de> {
+        kind: LenientText<'de> = "type",
         /// Which piece of content or which call it belongs to; there is one choice only.
-        index: Number = "index",
-        delta: Delta<'de> = "delta",
+        index: LenientNumber = "index",
+        delta: CohereDelta<'de> = "delta",
         logprobs: &'de RawValue = "logprobs",
         /// Of errors.
         message: &'de RawValue = "message",
@@ -92,40 +92,40 @@ lenient_members! {
 
 lenient_members! {
     /// What an event adds.
-    Delta<'de> {
-        message: Message<'de> = "message",
-        finish_reason: Text<'de> = "finish_reason",
-        usage: Usage<'de> = "usage",
+    CohereDelta<'de> {
+        message: CohereMessage<'de> = "message",
+        finish_reason: LenientText<'de> = "finish_reason",
+        usage: CohereUsage<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }
 
 lenient_members! {
     /// The assistant's message, or what is added to it.
-    Message<'de> {
-        content: Pieces<Content<'de>> = "content",
-        tool_plan: Text<'de> = "tool_plan",
-        tool_calls: Pieces<Call<'de>> = "tool_calls",
+    CohereMessage<'de> {
+        content: OneOrMany<CohereContent<'de>> = "content",
+        tool_plan: LenientText<'de> = "tool_plan",
+        tool_calls: OneOrMany<CohereCall<'de>> = "tool_calls",
         citations: &'de RawValue = "citations",
     }
 }
 
 lenient_members! {
     /// Where a piece of the text comes from (docs.cohere.com/docs/rag-citations, November 2026). It is counted in characters.
-    Citation<'de> {
+    CohereCitation<'de> {
         /// `PLAN` and `THINKING_CONTENT` are about other words than the answer's.
-        kind: Text<'de> = "type",
-        start: Number = "start",
-        end: Number = "end",
-        text: Text<'de> = "text",
-        sources: Vec<Source<'de>> = "sources",
+        kind: LenientText<'de> = "type",
+        start: LenientNumber = "start",
+        end: LenientNumber = "end",
+        text: LenientText<'de> = "text",
+        sources: Vec<CohereSource<'de>> = "sources",
     }
 }
 
 lenient_members! {
     /// A document of the request, or what a tool gave.
-    Source<'de> {
-        id: Loose<'de> = "id",
+    CohereSource<'de> {
+        id: TextOrJson<'de> = "id",
         document: &'de RawValue = "document",
         tool_output: &'de RawValue = "tool_output",
     }
@@ -133,28 +133,30 @@ lenient_members! {
 
 lenient_members! {
     /// What is said of a document; its members are the client's.
-    Document<'de> {
-        url: Loose<'de> = "url",
-        title: Loose<'de> = "title",
-        snippet: Loose<'de> = "snippet",
-        text: Loose<'de> = "text",
+    CohereDocument<'de> {
+        url: TextOrJson<'de> = "url",
+        title: TextOrJson<'de> = "title",
+        snippet: TextOrJson<'de> = "snippet",
+        text: TextOrJson<'de> = "text",
     }
 }
 
 /// Adds the sources that `citations` tells of. What cannot be read never makes an answer fail.
 pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
-    let Ok(citations) = serde_json::from_str::<Pieces<Citation<'_>>>(citations.get()) else { return };
+    let Ok(citations) = serde_json::from_str::<OneOrMany<CohereCitation<'_>>>(citations.get()) else {
+        return;
+    };
     citations.each(|citation| {
         if citation.kind.is_some_and(|kind| matches!(&*kind.0, "PLAN" | "THINKING_CONTENT")) {
             return;
         }
-        let place = |number: Option<Number>| number.and_then(|number| number.0).map_or(0, u64::from);
+        let place = |number: Option<LenientNumber>| number.and_then(|number| number.0).map_or(0, u64::from);
         let (start, end) = (place(citation.start), place(citation.end));
         for source in citation.sources.unwrap_or_default() {
             let said = source.document.or(source.tool_output);
-            let said: Document<'_> =
+            let said: CohereDocument<'_> =
                 said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-            let source = annotations::Source {
+            let source = annotations::CitedSource {
                 url: said.url.map(|url| url.0).unwrap_or_default(),
                 title: said.title.map(|title| title.0).unwrap_or_default(),
                 quoted: said.snippet.or(said.text).map(|text| text.0),
@@ -167,40 +169,40 @@ pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
 
 lenient_members! {
     /// A piece of content: text or thinking.
-    Content<'de> {
-        text: Text<'de> = "text",
-        thinking: Text<'de> = "thinking",
+    CohereContent<'de> {
+        text: LenientText<'de> = "text",
+        thinking: LenientText<'de> = "thinking",
     }
 }
 
 lenient_members! {
     /// A call.
-    Call<'de> {
-        id: Loose<'de> = "id",
-        function: Function<'de> = "function",
+    CohereCall<'de> {
+        id: TextOrJson<'de> = "id",
+        function: CohereFunction<'de> = "function",
     }
 }
 
 lenient_members! {
     /// What is called, and with what.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
+    CohereFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
     }
 }
 
 lenient_members! {
     /// `tokens` are those that the model saw and wrote. `billed_units` leave out what Cohere puts into the prompt itself.
-    Usage<'de> {
-        tokens: Tokens<'de> = "tokens",
-        billed_units: Tokens<'de> = "billed_units",
+    CohereUsage<'de> {
+        tokens: CohereTokens<'de> = "tokens",
+        billed_units: CohereTokens<'de> = "billed_units",
         cached_tokens: &'de RawValue = "cached_tokens",
     }
 }
 
 lenient_members! {
     /// Counts, which Cohere writes as numbers with a fraction at times.
-    Tokens<'de> {
+    CohereTokens<'de> {
         input_tokens: &'de RawValue = "input_tokens",
         output_tokens: &'de RawValue = "output_tokens",
     }

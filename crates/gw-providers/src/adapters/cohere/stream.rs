@@ -15,12 +15,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reply::{USUAL, record};
-use super::shape::{self, Call, Delta, Pieces};
+use super::shape::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{broken, invalid, invalid_json, reported};
-use crate::adapters::ndjson::Lines;
+use crate::adapters::ndjson::LineDecoder;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
@@ -28,9 +28,9 @@ type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct CohereStream {
     body: Body,
-    state: State,
+    state: CohereStreamState,
 }
 
 /// What the body turned out to be.
@@ -40,11 +40,11 @@ enum Body {
     #[default]
     Unknown,
     Events(SseDecoder),
-    Lines(Lines),
+    LineDecoder(LineDecoder),
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CohereStreamState {
     /// Calls that began. A call's place among them is our handle.
     calls: u32,
     /// The last call of each of Cohere's numbers.
@@ -59,7 +59,7 @@ struct State {
     over: bool,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for CohereStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         if self.state.over {
             return;
@@ -67,7 +67,7 @@ impl StreamDecoder for Stream {
         if matches!(self.body, Body::Unknown) {
             self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
                 None => return,
-                Some(b'{') => Body::Lines(Lines::default()),
+                Some(b'{') => Body::LineDecoder(LineDecoder::default()),
                 Some(_) => Body::Events(SseDecoder::default()),
             };
         }
@@ -78,7 +78,7 @@ impl StreamDecoder for Stream {
                 let fed = sse.feed(chunk, &mut |event| state.event(event.name, event.data, false, sink));
                 fed.err().map(invalid)
             }
-            Body::Lines(lines) => {
+            Body::LineDecoder(lines) => {
                 let fed = lines.feed(chunk, &mut |line| state.event(b"", line, false, sink));
                 fed.err().map(invalid)
             }
@@ -93,7 +93,7 @@ impl StreamDecoder for Stream {
         match body {
             Body::Unknown => {}
             Body::Events(sse) => sse.eof(&mut |event| state.event(event.name, event.data, true, sink)),
-            Body::Lines(lines) => lines.eof(&mut |line| state.event(b"", line, true, sink)),
+            Body::LineDecoder(lines) => lines.eof(&mut |line| state.event(b"", line, true, sink)),
         }
         if !state.begun {
             state.fail(invalid("the body is not an event stream"), sink);
@@ -103,10 +103,10 @@ impl StreamDecoder for Stream {
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
             Body::Events(sse) => sse.held_bytes(),
-            Body::Lines(lines) => lines.held_bytes(),
+            Body::LineDecoder(lines) => lines.held_bytes(),
             Body::Unknown => 0,
         };
-        let State { by_index, annotations, order, .. } = &self.state;
+        let CohereStreamState { by_index, annotations, order, .. } = &self.state;
         let calls = by_index.capacity() * size_of::<(u32, u32)>();
         body.saturating_add(calls + annotations.held_bytes() + order.held_bytes())
     }
@@ -114,14 +114,14 @@ impl StreamDecoder for Stream {
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         let pending = match &self.body {
             Body::Events(sse) => sse.pending_bytes(),
-            Body::Lines(lines) => lines.pending_bytes(),
+            Body::LineDecoder(lines) => lines.pending_bytes(),
             Body::Unknown => 0,
         };
         work_by_lines(pending, chunk)
     }
 }
 
-impl State {
+impl CohereStreamState {
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
         if !std::mem::replace(&mut self.over, true) {
             self.begun = true;
@@ -144,7 +144,7 @@ impl State {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
-        match serde_json::from_str::<shape::Event<'_>>(text) {
+        match serde_json::from_str::<shape::CohereEvent<'_>>(text) {
             Ok(event) if name == b"error" || is_error(&event) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
                 self.fail(reported(&error, FailureKind::StreamBroken), sink);
@@ -165,7 +165,7 @@ impl State {
         }
     }
 
-    fn read(&mut self, event: shape::Event<'_>, sink: Sink<'_>) {
+    fn read(&mut self, event: shape::CohereEvent<'_>, sink: Sink<'_>) {
         let kind = event.kind.map(|kind| kind.0).unwrap_or_default();
         let delta = event.delta.unwrap_or_default();
         match &*kind {
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// What is said or thought. The plan is what the assistant says beside its calls, on a line of its own.
-    fn say(&mut self, delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+    fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
             if std::mem::replace(&mut self.said, false) {
@@ -221,7 +221,7 @@ impl State {
         });
     }
 
-    fn calls(&mut self, calls: Pieces<Call<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
+    fn calls(&mut self, calls: OneOrMany<CohereCall<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
         calls.each(|call| {
             let function = call.function.unwrap_or_default();
             if begins {
@@ -250,7 +250,7 @@ impl State {
         });
     }
 
-    fn end(&mut self, delta: &Delta<'_>, sink: Sink<'_>) {
+    fn end(&mut self, delta: &CohereDelta<'_>, sink: Sink<'_>) {
         if let Some(used) = delta.usage.as_ref().and_then(usage::read) {
             sink(Event::Usage(used));
         }
@@ -274,7 +274,7 @@ impl State {
 }
 
 /// Words of an error where an event should be.
-fn is_error(event: &shape::Event<'_>) -> bool {
+fn is_error(event: &shape::CohereEvent<'_>) -> bool {
     let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
     (kind.is_empty() || kind == "error" || kind == "stream-error")
         && (event.message.is_some() || event.error.is_some())

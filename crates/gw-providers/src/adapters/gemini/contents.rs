@@ -147,27 +147,29 @@ impl Writer {
     /// A message as it came: Google wants all parts of a response back as they were (thought signatures).
     fn arranged<'a>(
         &self,
-        pieces: Vec<order::Piece<'a, 'a>>,
+        pieces: Vec<order::ReplayedBlock<'a, 'a>>,
         parts: &mut Vec<Part<'a>>,
     ) -> Result<(), Failure> {
         let begin = parts.len();
         for piece in pieces {
             match piece {
-                order::Piece::Text(text) => parts.push(Part::text(text)),
-                order::Piece::Thought(text) => parts.push(Part { thought: Some(true), ..Part::text(text) }),
-                order::Piece::Signature(entry) => {
+                order::ReplayedBlock::Text(text) => parts.push(Part::text(text)),
+                order::ReplayedBlock::Thought(text) => {
+                    parts.push(Part { thought: Some(true), ..Part::text(text) })
+                }
+                order::ReplayedBlock::Signature(entry) => {
                     if let (Some((_, signed)), Some(part)) = (signature(entry), parts.last_mut()) {
                         part.thought_signature = Some(signed);
                     }
                 }
-                order::Piece::Image(image) if is_given_back(image) => {
+                order::ReplayedBlock::Image(image) if is_given_back(image) => {
                     parts.push(media::image(image, self.flavour)?);
                 }
                 // It has the signature that it came with, or none.
-                order::Piece::Call(call) => parts.push(self.call(call, false)),
+                order::ReplayedBlock::Call(call) => parts.push(self.call(call, false)),
                 // A picture that does not go back leaves its place to no signature.
-                order::Piece::Image(_) => parts.push(Part::text("")),
-                order::Piece::Detail(_) | order::Piece::Plan(_) => {}
+                order::ReplayedBlock::Image(_) => parts.push(Part::text("")),
+                order::ReplayedBlock::Detail(_) | order::ReplayedBlock::Plan(_) => {}
             }
         }
         let added = parts.split_off(begin.min(parts.len()));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::Text;
-use crate::adapters::annotations::{Annotations, Characters, MOST, Source, short};
+use crate::adapters::annotations::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES, short};
 
 /// `GroundingMetadata`.
 #[derive(Debug, Default, Deserialize)]
@@ -63,7 +63,7 @@ struct Segment<'a> {
 /// The sources of a choice.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    text: Characters,
+    text: CharacterCounter,
     /// Addresses and titles.
     chunks: Vec<(String, String)>,
     /// The sources that stand at a segment, in bytes: the begin, the end, the place in `chunks`.
@@ -88,7 +88,7 @@ impl Sources {
     pub(super) fn add(&mut self, grounding: &RawValue) {
         let grounding: Grounding<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
         for chunk in grounding.grounding_chunks.unwrap_or_default() {
-            if self.chunks.len() >= MOST {
+            if self.chunks.len() >= MAX_SOURCES {
                 break;
             }
             let place = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Sources {
             let end =
                 end_index.unwrap_or_else(|| start.saturating_add(text.map_or(0, |text| text.0.len() as u64)));
             let indices = support.grounding_chunk_indices.unwrap_or_default();
-            let room = MOST.saturating_sub(self.supports.len());
+            let room = MAX_SOURCES.saturating_sub(self.supports.len());
             self.supports.extend(indices.into_iter().take(room).map(|chunk| (start, end, chunk)));
         }
     }
@@ -131,6 +131,6 @@ impl Sources {
     }
 }
 
-fn source<'a>(url: &'a str, title: &'a str) -> Source<'a> {
-    Source { url: url.into(), title: title.into(), ..Source::default() }
+fn source<'a>(url: &'a str, title: &'a str) -> CitedSource<'a> {
+    CitedSource { url: url.into(), title: title.into(), ..CitedSource::default() }
 }

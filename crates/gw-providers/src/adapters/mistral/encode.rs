@@ -17,7 +17,7 @@ use crate::settings::Api;
 /// What a function without parameters takes; Mistral wants to be told.
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Mistral's own members of a chat, for clients that know them, and those that it shares with OpenAI as they are.
-const AS_THEY_ARE: [&str; 8] = [
+const COPIED_MEMBERS: [&str; 8] = [
     "stop",
     "presence_penalty",
     "frequency_penalty",
@@ -28,7 +28,7 @@ const AS_THEY_ARE: [&str; 8] = [
     "guardrails",
 ];
 /// The same of a fill-in-the-middle completion.
-const AS_THEY_ARE_FIM: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
+const COPIED_FIM_MEMBERS: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
 
 /// A conversation, or the one prompt of a text completion, as Mistral wants it.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
@@ -54,7 +54,7 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
     let mut body = Object::begin(Vec::with_capacity(1024));
     body.text("model", target.upstream_model);
     body.raw("messages", &messages.json);
-    common(&mut body, conversation, (target, rules), &AS_THEY_ARE, &mut warnings);
+    common(&mut body, conversation, (target, rules), &COPIED_MEMBERS, &mut warnings);
     tools(&mut body, conversation);
     response_format(&mut body, &conversation.format);
     if conversation.n > 1 {
@@ -79,7 +79,7 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) 
     if let Some(suffix) = &conversation.suffix {
         body.text("suffix", suffix);
     }
-    common(&mut body, conversation, (target, rules), &AS_THEY_ARE_FIM, &mut warnings);
+    common(&mut body, conversation, (target, rules), &COPIED_FIM_MEMBERS, &mut warnings);
     let call = post("/fim/completions", body.end(), conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }

@@ -13,14 +13,14 @@ use gw_wire::failure::Failure;
 use gw_wire::json::View;
 
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::write::{Object, object};
 
 /// What the assistant is made to say between a tool's result and the user, where it said nothing.
-const BRIDGE: &str = "OK.";
+const INSERTED_ANSWER: &str = "OK.";
 
 /// The messages, and what had to be changed.
-pub(super) struct Messages {
+pub(super) struct MistralMessages {
     /// JSON text.
     pub(super) json: Vec<u8>,
     pub(super) warnings: Vec<Cow<'static, str>>,
@@ -33,9 +33,9 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 }
 
 /// Writes the messages. `reasons`: the model reasons, so that it may be shown what it thought before.
-pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<Messages, Failure> {
+pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
-    let mut out = Writer { out: vec![b'['], last: None, bridged: false };
+    let mut out = MessageWriter { out: vec![b'['], last: None, bridged: false };
     let late = messages.windows(2).any(|pair| {
         matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
     });
@@ -52,7 +52,7 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
     }
     out.out.push(b']');
     let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
-    Ok(Messages { json: out.out, warnings: bridged.into_iter().collect() })
+    Ok(MistralMessages { json: out.out, warnings: bridged.into_iter().collect() })
 }
 
 /// An empty turn of the assistant, which Mistral refuses, says nothing.
@@ -61,13 +61,13 @@ fn says_nothing(message: &Message<'_>) -> bool {
     message.role == Role::Assistant && !says && message.tool_calls.is_empty()
 }
 
-struct Writer {
+struct MessageWriter {
     out: Vec<u8>,
     last: Option<Role>,
     bridged: bool,
 }
 
-impl Writer {
+impl MessageWriter {
     fn message(&mut self, message: &Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
         let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
         let says = message.parts.iter().any(|part| !is_empty(part));
@@ -77,7 +77,7 @@ impl Writer {
         if message.role == Role::User && self.last == Some(Role::Tool) {
             self.bridged = true;
             self.begin(Role::Assistant, |bridge| {
-                bridge.text("content", BRIDGE);
+                bridge.text("content", INSERTED_ANSWER);
                 Ok(())
             })?;
         }
@@ -168,10 +168,10 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
         }
     }
     let mut fault = None;
-    let chunks = thought.map(Chunk::Thought).into_iter().chain(parts.iter().map(Chunk::Part));
+    let chunks = thought.map(ContentChunk::Thought).into_iter().chain(parts.iter().map(ContentChunk::Part));
     message.list("content", chunks, |out, chunk| match chunk {
-        Chunk::Thought(_) | Chunk::Text(_) => write_chunk(out, chunk),
-        Chunk::Part(part) => object(out, |entry| {
+        ContentChunk::Thought(_) | ContentChunk::Text(_) => write_chunk(out, chunk),
+        ContentChunk::Part(part) => object(out, |entry| {
             if let Err(failure) = chunk_of(entry, &part.content) {
                 fault.get_or_insert(failure);
             }
@@ -181,24 +181,28 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
 }
 
 #[derive(Clone, Copy)]
-enum Chunk<'p, 'a> {
+enum ContentChunk<'p, 'a> {
     Thought(&'p str),
     Text(&'p str),
     Part(&'p Part<'a>),
 }
 
 /// A piece of an answer as it came; calls stand elsewhere.
-fn chunk_of_piece<'p>(piece: &Piece<'p, '_>) -> Option<Chunk<'p, 'p>> {
+fn chunk_of_piece<'p>(piece: &ReplayedBlock<'p, '_>) -> Option<ContentChunk<'p, 'p>> {
     match piece {
-        Piece::Text(text) => Some(Chunk::Text(text)),
-        Piece::Thought(text) => Some(Chunk::Thought(text)),
-        Piece::Plan(_) | Piece::Detail(_) | Piece::Signature(_) | Piece::Image(_) | Piece::Call(_) => None,
+        ReplayedBlock::Text(text) => Some(ContentChunk::Text(text)),
+        ReplayedBlock::Thought(text) => Some(ContentChunk::Thought(text)),
+        ReplayedBlock::Plan(_)
+        | ReplayedBlock::Detail(_)
+        | ReplayedBlock::Signature(_)
+        | ReplayedBlock::Image(_)
+        | ReplayedBlock::Call(_) => None,
     }
 }
 
-fn write_chunk(out: &mut Vec<u8>, chunk: Chunk<'_, '_>) {
+fn write_chunk(out: &mut Vec<u8>, chunk: ContentChunk<'_, '_>) {
     object(out, |entry| match chunk {
-        Chunk::Thought(text) => {
+        ContentChunk::Thought(text) => {
             entry.text("type", "thinking");
             entry.list("thinking", [text], |out, text| {
                 object(out, |piece| {
@@ -207,11 +211,11 @@ fn write_chunk(out: &mut Vec<u8>, chunk: Chunk<'_, '_>) {
                 });
             });
         }
-        Chunk::Text(text) => {
+        ContentChunk::Text(text) => {
             entry.text("type", "text");
             entry.text("text", text);
         }
-        Chunk::Part(_) => {}
+        ContentChunk::Part(_) => {}
     });
 }
 

@@ -13,7 +13,7 @@ use super::{errors, post, reply};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
 use crate::adapters::failure::{invalid, invalid_json};
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 use crate::adapters::vectors;
 use crate::adapters::write::Object;
 
@@ -39,8 +39,8 @@ pub(super) fn encode(
 
 lenient_members! {
     /// `EmbedResponse`.
-    Answer<'de> {
-        model: Text<'de> = "model",
+    OllamaEmbeddings<'de> {
+        model: LenientText<'de> = "model",
         embeddings: Vec<&'de RawValue> = "embeddings",
         prompt_eval_count: &'de RawValue = "prompt_eval_count",
         error: &'de RawValue = "error",
@@ -50,7 +50,7 @@ lenient_members! {
 /// Reads exactly so many vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer: OllamaEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));
     }

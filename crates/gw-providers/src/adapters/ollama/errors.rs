@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::adapters::failure;
 
 /// A body larger than this is not taken apart.
-const LARGEST_BODY: usize = 256 << 10;
+const MAX_BODY_BYTES: usize = 256 << 10;
 
 /// A non-2xx answer.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
@@ -27,7 +27,7 @@ pub(super) fn reported(text: &str, otherwise: FailureKind) -> Failure {
 /// The runner's own error, which is passed on as a text of JSON:
 /// `{"error":"{\"error\":{\"code\":400,\"type\":\"exceed_context_size_error\",…}}"}`.
 fn inner(body: &[u8]) -> Option<String> {
-    if body.len() > LARGEST_BODY {
+    if body.len() > MAX_BODY_BYTES {
         return None;
     }
     let outer: Value = serde_json::from_slice(body).ok()?;

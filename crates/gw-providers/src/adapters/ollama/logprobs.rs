@@ -6,20 +6,20 @@ use std::borrow::Cow;
 use gw_wire::json::write_str;
 use serde_json::value::RawValue;
 
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 
 lenient_members! {
     /// A token, and what else might have stood in its place.
-    Entry<'de> {
-        token: Text<'de> = "token",
+    LogprobEntry<'de> {
+        token: LenientText<'de> = "token",
         logprob: &'de RawValue = "logprob",
-        top_logprobs: Vec<Entry<'de>> = "top_logprobs",
+        top_logprobs: Vec<LogprobEntry<'de>> = "top_logprobs",
     }
 }
 
 /// None when there is nothing that can be read: probabilities are not worth an answer.
 pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
-    let entries: Vec<Entry<'_>> = serde_json::from_str(raw.get()).ok()?;
+    let entries: Vec<LogprobEntry<'_>> = serde_json::from_str(raw.get()).ok()?;
     if entries.is_empty() {
         return None;
     }
@@ -29,7 +29,7 @@ pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(out).ok()?).ok()
 }
 
-fn list(out: &mut Vec<u8>, entries: Vec<Entry<'_>>, with_alternatives: bool) {
+fn list(out: &mut Vec<u8>, entries: Vec<LogprobEntry<'_>>, with_alternatives: bool) {
     out.push(b'[');
     for (at, entry) in entries.into_iter().enumerate() {
         if at > 0 {

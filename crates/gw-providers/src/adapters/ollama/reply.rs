@@ -7,7 +7,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Line};
+use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{invalid, invalid_json};
@@ -22,7 +22,7 @@ pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
 /// Reads an answer of `/api/chat` or `/api/generate`.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = text(body)?;
-    let line: Line<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let line: OllamaLine<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if line.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));
     }
@@ -38,7 +38,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         message.and_then(|message| message.tool_calls.as_ref()).is_some_and(|calls| !calls.is_empty());
     let finish = line.finish(has_calls)?;
     let message = line.message.unwrap_or_default();
-    let mut ids = Ids::default();
+    let mut ids = UsedIds::default();
     let calls = message.tool_calls.unwrap_or_default().into_iter();
     let thinking = message.thinking.or(line.thinking).map(|thinking| thinking.0);
     let choice = ChatChoice {
@@ -55,7 +55,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 }
 
 /// A call with its id, or an empty one, for which an id is made later. A call without a function is none.
-pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a>> {
+pub(super) fn tool_call<'a>(call: OllamaCall<'a>, ids: &mut UsedIds) -> Option<ToolCall<'a>> {
     let function = call.function?;
     let name = function.name?.0;
     let id = ids.unique(call.id.unwrap_or_default().0);
@@ -65,12 +65,12 @@ pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a
 
 /// The ids that an answer has used. Most servers give none, and two calls must not share one.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct UsedIds {
     known: HashSet<String>,
     held_bytes: usize,
 }
 
-impl Ids {
+impl UsedIds {
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes

@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 
 use crate::adapters::counts::count;
 use crate::adapters::failure::gave_up;
-use crate::adapters::openai::lenient::{Loose, Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientText, TextOrJson, lenient_members};
 
 lenient_members! {
     /// `ChatResponse` and `GenerateResponse` in one.
-    Line<'de> {
-        model: Text<'de> = "model",
-        message: Message<'de> = "message",
+    OllamaLine<'de> {
+        model: LenientText<'de> = "model",
+        message: OllamaMessage<'de> = "message",
         /// The text of `/api/generate`.
-        response: Text<'de> = "response",
+        response: LenientText<'de> = "response",
         /// The thinking of `/api/generate`.
-        thinking: Text<'de> = "thinking",
+        thinking: LenientText<'de> = "thinking",
         logprobs: &'de RawValue = "logprobs",
         done: &'de RawValue = "done",
-        done_reason: Text<'de> = "done_reason",
+        done_reason: LenientText<'de> = "done_reason",
         prompt_eval_count: &'de RawValue = "prompt_eval_count",
         eval_count: &'de RawValue = "eval_count",
         error: &'de RawValue = "error",
@@ -29,30 +29,30 @@ lenient_members! {
 
 lenient_members! {
     /// The assistant's message, or what is added to it.
-    Message<'de> {
-        content: Text<'de> = "content",
-        thinking: Text<'de> = "thinking",
-        tool_calls: Vec<Call<'de>> = "tool_calls",
+    OllamaMessage<'de> {
+        content: LenientText<'de> = "content",
+        thinking: LenientText<'de> = "thinking",
+        tool_calls: Vec<OllamaCall<'de>> = "tool_calls",
     }
 }
 
 lenient_members! {
     /// A whole call. Its number (`function.index`) is not to be trusted: many servers say 0 each time.
-    Call<'de> {
-        id: Text<'de> = "id",
-        function: Function<'de> = "function",
+    OllamaCall<'de> {
+        id: LenientText<'de> = "id",
+        function: OllamaFunction<'de> = "function",
     }
 }
 
 lenient_members! {
     /// What is called, and with what: an object, of which the text is kept.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
+    OllamaFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
     }
 }
 
-impl Line<'_> {
+impl OllamaLine<'_> {
     /// Whether this is the whole of an answer, or the end of a stream.
     pub(super) fn is_done(&self) -> bool {
         self.done.is_some_and(|done| done.get() == "true")

@@ -6,36 +6,36 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::MOST_TOOL_CALLS;
 
-use super::reply::{Ids, tool_call};
-use super::shape::{Call, Line};
+use super::reply::{UsedIds, tool_call};
+use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
-use crate::adapters::ndjson::Lines;
-use crate::adapters::openai::lenient::Text;
+use crate::adapters::ndjson::LineDecoder;
+use crate::adapters::openai::lenient::LenientText;
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// Decodes one stream of `/api/chat` or `/api/generate`.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
-    lines: Lines,
-    state: State,
+pub(super) struct OllamaStream {
+    lines: LineDecoder,
+    state: OllamaStreamState,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OllamaStreamState {
     model_known: bool,
     /// Calls so far: the next one's handle.
     calls: usize,
-    ids: Ids,
+    ids: UsedIds,
     /// Something that means something came.
     begun: bool,
     /// The end or an error was given; what follows is not looked at.
     over: bool,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for OllamaStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { lines, state } = self;
         if state.over {
@@ -63,7 +63,7 @@ impl StreamDecoder for Stream {
     }
 }
 
-impl State {
+impl OllamaStreamState {
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
         if !std::mem::replace(&mut self.over, true) {
             self.begun = true;
@@ -80,7 +80,7 @@ impl State {
         let Ok(text) = std::str::from_utf8(line) else {
             return self.fail(invalid("a line of the stream is not UTF-8"), sink);
         };
-        match serde_json::from_str::<Line<'_>>(text) {
+        match serde_json::from_str::<OllamaLine<'_>>(text) {
             Ok(line) if line.error.is_some() => {
                 self.fail(errors::reported(text, FailureKind::StreamBroken), sink);
             }
@@ -97,7 +97,7 @@ impl State {
         }
     }
 
-    fn read(&mut self, mut line: Line<'_>, sink: Sink<'_>) {
+    fn read(&mut self, mut line: OllamaLine<'_>, sink: Sink<'_>) {
         if !self.model_known
             && let Some(model) = text(line.model.take())
         {
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    fn call(&mut self, call: Call<'_>, sink: Sink<'_>) {
+    fn call(&mut self, call: OllamaCall<'_>, sink: Sink<'_>) {
         if self.calls >= MOST_TOOL_CALLS {
             return self.fail(invalid("too many tool calls"), sink);
         }
@@ -144,6 +144,6 @@ impl State {
 }
 
 /// A text that is not empty.
-fn text<'a>(text: Option<Text<'a>>) -> Option<Cow<'a, str>> {
+fn text<'a>(text: Option<LenientText<'a>>) -> Option<Cow<'a, str>> {
     text.map(|text| text.0).filter(|text| !text.is_empty())
 }

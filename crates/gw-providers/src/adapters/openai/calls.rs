@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use gw_wire::event::Event;
 use gw_wire::stream::MOST_TOOL_CALLS;
 
-use super::shape::Call;
+use super::shape::OpenAiCall;
 
 /// The tool calls of one stream so far.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ToolCallTracker {
     /// By handle.
-    known: Vec<Known>,
+    known: Vec<KnownCall>,
     /// By choice.
-    choices: HashMap<u32, Handles>,
+    choices: HashMap<u32, ChoiceCalls>,
     /// Bytes of all ids, as often as they are kept.
     id_bytes: usize,
 }
@@ -27,7 +27,7 @@ const ID_COPIES: usize = 3;
 
 /// The calls of one choice. Each piece of a stream looks for its call, so each way to find it is a map.
 #[derive(Debug, Default)]
-struct Handles {
+struct ChoiceCalls {
     /// In the order in which they began.
     all: Vec<usize>,
     /// The last call of each of the upstream's numbers.
@@ -41,7 +41,7 @@ struct Handles {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownCall {
     /// The upstream's own number, if it gives one.
     index: Option<u32>,
     id: String,
@@ -49,7 +49,7 @@ struct Known {
     started: bool,
 }
 
-impl Calls {
+impl ToolCallTracker {
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
         self.id_bytes.saturating_add(self.known.len() * CALL_BYTES)
@@ -64,7 +64,7 @@ impl Calls {
     pub(super) fn take(
         &mut self,
         choice: u32,
-        pieces: Vec<Call<'_>>,
+        pieces: Vec<OpenAiCall<'_>>,
         sink: &mut dyn FnMut(Event<'_>),
     ) -> bool {
         let many = pieces.len() > 1;
@@ -81,7 +81,7 @@ impl Calls {
     fn piece(
         &mut self,
         choice: u32,
-        mut piece: Call<'_>,
+        mut piece: OpenAiCall<'_>,
         position: Option<usize>,
         sink: &mut dyn FnMut(Event<'_>),
     ) {
@@ -94,7 +94,7 @@ impl Calls {
         let found = self.find(choice, index, &id, !name.is_empty(), position);
         let handles = self.choices.entry(choice).or_default();
         let handle = found.unwrap_or_else(|| {
-            self.known.push(Known { index, id: String::new(), started: false });
+            self.known.push(KnownCall { index, id: String::new(), started: false });
             let handle = self.known.len() - 1;
             handles.all.push(handle);
             handles.by_index.extend(index.map(|index| (index, handle)));

@@ -6,25 +6,25 @@ use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{Number, Raw, Text, members};
+use super::lenient::{LenientNumber, LenientText, RawText, members};
 use super::{reply, usage};
 use crate::adapters::failure::{invalid, invalid_json, reported};
 
 members! {
     /// The whole answer.
-    Answer<'de> {
-        object: Text<'de> = "object",
-        model: Text<'de> = "model",
-        data: Vec<Entry<'de>> = "data",
-        usage: Raw<'de> = "usage",
+    OpenAiEmbeddings<'de> {
+        object: LenientText<'de> = "object",
+        model: LenientText<'de> = "model",
+        data: Vec<EmbeddingEntry<'de>> = "data",
+        usage: RawText<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }
 
 members! {
     /// One vector with its place.
-    Entry<'de> {
-        index: Number = "index",
+    EmbeddingEntry<'de> {
+        index: LenientNumber = "index",
         embedding: &'de RawValue = "embedding",
     }
 }
@@ -32,7 +32,7 @@ members! {
 /// Sorted by index, exactly `expected` vectors, all of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer: OpenAiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() || answer.object.is_some_and(|object| object.0 == "error") {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));

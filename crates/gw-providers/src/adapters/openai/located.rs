@@ -7,24 +7,24 @@ use super::reply::refer;
 use crate::adapters::annotations::{Annotations, characters};
 
 /// More choices than any request asks for.
-const MOST_CHOICES: usize = 128;
+const MAX_CHOICES: usize = 128;
 
 /// Where the texts of a stream are.
 #[derive(Debug, Default)]
-pub(super) struct Located {
+pub(super) struct TextLocations {
     /// Most upstreams refer to nothing, and their characters are not counted.
     is_on: bool,
-    choices: Vec<Choice>,
+    choices: Vec<LocatedChoice>,
 }
 
 #[derive(Debug)]
-struct Choice {
+struct LocatedChoice {
     index: u32,
     characters: u64,
     annotations: Annotations,
 }
 
-impl Located {
+impl TextLocations {
     /// Of an upstream that refers to sources.
     pub(super) fn new() -> Self {
         Self { is_on: true, choices: Vec::new() }
@@ -37,8 +37,12 @@ impl Located {
         }
         let known = self.choices.iter().position(|choice| choice.index == index);
         let at = known.unwrap_or_else(|| {
-            if self.choices.len() < MOST_CHOICES {
-                self.choices.push(Choice { index, characters: 0, annotations: Annotations::default() });
+            if self.choices.len() < MAX_CHOICES {
+                self.choices.push(LocatedChoice {
+                    index,
+                    characters: 0,
+                    annotations: Annotations::default(),
+                });
             }
             self.choices.len() - 1
         });
@@ -51,7 +55,7 @@ impl Located {
 
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
-        self.choices.iter().map(|choice| size_of::<Choice>() + choice.annotations.held_bytes()).sum()
+        self.choices.iter().map(|choice| size_of::<LocatedChoice>() + choice.annotations.held_bytes()).sum()
     }
 
     /// The choice is over.

@@ -7,8 +7,8 @@ use gw_wire::json::Reader;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Number, Raw, Text};
-use super::shape::Envelope;
+use super::lenient::{LenientContent, LenientNumber, LenientText, RawText, TextOrJson};
+use super::shape::OpenAiEnvelope;
 
 /// A value that can be read the quick way.
 pub(super) trait Quick<'de>: Sized {
@@ -17,10 +17,10 @@ pub(super) trait Quick<'de>: Sized {
 }
 
 /// A whole answer, if it is as nearly every answer is.
-pub(super) fn envelope(text: &str) -> Option<Envelope<'_>> {
+pub(super) fn envelope(text: &str) -> Option<OpenAiEnvelope<'_>> {
     let mut reader = Reader::new(text);
     let mut found = None;
-    Envelope::quick(&mut found, &mut reader)?;
+    OpenAiEnvelope::quick(&mut found, &mut reader)?;
     found.filter(|_| reader.is_at_end())
 }
 
@@ -56,21 +56,21 @@ macro_rules! quick_members {
 }
 pub(super) use quick_members;
 
-impl<'de> Quick<'de> for Text<'de> {
+impl<'de> Quick<'de> for LenientText<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.string()?));
         Some(())
     }
 }
 
-impl<'de> Quick<'de> for Content<'de> {
+impl<'de> Quick<'de> for LenientContent<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.string()?, None, None));
         Some(())
     }
 }
 
-impl<'de> Quick<'de> for Loose<'de> {
+impl<'de> Quick<'de> for TextOrJson<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         let text = if reader.is_at_string() { reader.string()? } else { reader.value()?.text().into() };
         *place = Some(Self(text));
@@ -78,7 +78,7 @@ impl<'de> Quick<'de> for Loose<'de> {
     }
 }
 
-impl<'de> Quick<'de> for Number {
+impl<'de> Quick<'de> for LenientNumber {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(Some(reader.value()?.text().parse().ok()?)));
         Some(())
@@ -92,7 +92,7 @@ impl<'de> Quick<'de> for IgnoredAny {
     }
 }
 
-impl<'de> Quick<'de> for Raw<'de> {
+impl<'de> Quick<'de> for RawText<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.value()?.text()));
         Some(())
@@ -132,12 +132,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::envelope;
-    use crate::adapters::openai::shape::Envelope;
+    use crate::adapters::openai::shape::OpenAiEnvelope;
 
     /// Both ways on one text: the quick one gives the same, or nothing. Whether it gave something.
     fn agree(text: &str) -> bool {
         let quick = envelope(text).map(|envelope| format!("{envelope:?}"));
-        let lenient = serde_json::from_str::<Envelope<'_>>(text).ok().map(|envelope| format!("{envelope:?}"));
+        let lenient =
+            serde_json::from_str::<OpenAiEnvelope<'_>>(text).ok().map(|envelope| format!("{envelope:?}"));
         assert!(quick.is_none() || quick == lenient, "{text}\n{quick:?}\n{lenient:?}");
         quick.is_some()
     }

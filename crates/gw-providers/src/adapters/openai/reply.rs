@@ -8,9 +8,9 @@ use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
 use super::lenient::Reference;
-use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
+use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
 use super::{quick, repair, usage};
-use crate::adapters::annotations::{Annotations, Source};
+use crate::adapters::annotations::{Annotations, CitedSource};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
@@ -46,7 +46,7 @@ pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
 }
 
 /// The choices, once it is sure that this is an answer and no error.
-fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, Failure> {
+fn choices<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<OpenAiChoices<'a>, Failure> {
     if envelope.is_error() {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
@@ -54,7 +54,7 @@ fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, F
     envelope.choices.take().ok_or_else(|| invalid("the body has no choices"))
 }
 
-fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
+fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
     let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
@@ -74,7 +74,7 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
     })
 }
 
-fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
+fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
     let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
     let references = message.content.as_mut().and_then(|content| content.2.take());
@@ -105,22 +105,26 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
 /// Adds a reference of a piece of text that begins at this character.
 pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
     let at = base + reference.at;
-    annotations.add(&Source { id: Some(Cow::Borrowed(&*reference.id)), ..Source::default() }, at, at);
+    annotations.add(
+        &CitedSource { id: Some(Cow::Borrowed(&*reference.id)), ..CitedSource::default() },
+        at,
+        at,
+    );
 }
 
 /// A call without a function is none. A custom tool's input takes the place of arguments.
-fn tool_call(mut call: Call<'_>) -> Option<ToolCall<'_>> {
+fn tool_call(mut call: OpenAiCall<'_>) -> Option<ToolCall<'_>> {
     let id = call.take_id();
     let custom = call.function.is_none();
     let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
     Some(ToolCall { id, name, arguments, custom })
 }
 
-fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
+fn name_and_arguments(called: OpenAiFunction<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
     (called.name.unwrap_or_default().0, called.arguments.or(called.input).unwrap_or_default().0)
 }
 
-fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
+fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
     let mut indices = Indices::default();
@@ -139,11 +143,11 @@ fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a
     })
 }
 
-fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
-    match choice.ended() {
-        Some(Ended::Known(finish)) => Ok(Some(finish)),
-        Some(Ended::Unknown) | None => Ok(None),
-        Some(Ended::Failed) => {
+fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
+    match choice.finish_kind() {
+        Some(FinishReason::Known(finish)) => Ok(Some(finish)),
+        Some(FinishReason::Unknown) | None => Ok(None),
+        Some(FinishReason::Failed) => {
             Err(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)))
         }
     }
@@ -158,7 +162,7 @@ struct Indices {
 }
 
 impl Indices {
-    fn next(&mut self, choice: &Choice<'_>) -> u32 {
+    fn next(&mut self, choice: &OpenAiChoice<'_>) -> u32 {
         let position = self.position;
         self.position += 1;
         let own = choice.index.and_then(|index| index.0);

@@ -8,19 +8,21 @@ use gw_wire::reply::Finish;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Member, Number, Place, Raw, Text, members};
+use super::lenient::{
+    LenientContent, LenientNumber, LenientText, Member, MemberSlot, RawText, TextOrJson, members,
+};
 use super::quick::{self, Quick};
 
 members! {
     /// A reply or a stream chunk.
-    Envelope<'de> {
-        object: Text<'de> = "object",
-        model: Text<'de> = "model",
-        fingerprint: Text<'de> = "system_fingerprint",
-        choices: Choices<'de> = "choices",
-        usage: Raw<'de> = "usage",
-        error: Raw<'de> = "error",
-        groq: Raw<'de> = "x_groq",
+    OpenAiEnvelope<'de> {
+        object: LenientText<'de> = "object",
+        model: LenientText<'de> = "model",
+        fingerprint: LenientText<'de> = "system_fingerprint",
+        choices: OpenAiChoices<'de> = "choices",
+        usage: RawText<'de> = "usage",
+        error: RawText<'de> = "error",
+        groq: RawText<'de> = "x_groq",
         service_tier: &'de RawValue = "service_tier",
         metadata: &'de RawValue = "metadata",
         moderation: &'de RawValue = "moderation",
@@ -33,7 +35,7 @@ members! {
 const TIERS: [&str; 7] =
     ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
 
-impl<'de> Envelope<'de> {
+impl<'de> OpenAiEnvelope<'de> {
     /// Members of the answer that are passed on as they are: OpenAI's, and Perplexity's sources.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
@@ -51,51 +53,51 @@ impl<'de> Envelope<'de> {
 members! {
     /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`. What chunks rarely have is
     /// boxed, because a choice is moved several times while it is read.
-    Choice<'de> {
-        index: Number = "index",
-        delta: Message<'de> = "delta",
-        message: Box<Message<'de>> = "message",
-        text: Text<'de> = "text",
+    OpenAiChoice<'de> {
+        index: LenientNumber = "index",
+        delta: OpenAiMessage<'de> = "delta",
+        message: Box<OpenAiMessage<'de>> = "message",
+        text: LenientText<'de> = "text",
         logprobs: &'de RawValue = "logprobs",
-        finish_reason: Loose<'de> = "finish_reason",
-        usage: Raw<'de> = "usage",
+        finish_reason: TextOrJson<'de> = "finish_reason",
+        usage: RawText<'de> = "usage",
     }
 }
 
 members! {
     /// A message or a piece of one.
-    Message<'de> + extras {
+    OpenAiMessage<'de> + extras {
         // Never read: named so that it is no extra.
         role: IgnoredAny = "role",
-        content: Content<'de> = "content",
-        reasoning_content: Loose<'de> = "reasoning_content",
-        reasoning: Loose<'de> = "reasoning",
-        refusal: Text<'de> = "refusal",
-        tool_calls: Vec<Call<'de>> = "tool_calls",
-        function_call: Box<Function<'de>> = "function_call",
+        content: LenientContent<'de> = "content",
+        reasoning_content: TextOrJson<'de> = "reasoning_content",
+        reasoning: TextOrJson<'de> = "reasoning",
+        refusal: LenientText<'de> = "refusal",
+        tool_calls: Vec<OpenAiCall<'de>> = "tool_calls",
+        function_call: Box<OpenAiFunction<'de>> = "function_call",
     }
 }
 
 members! {
     /// A tool call or a piece of one.
-    Call<'de> {
-        index: Number = "index",
-        id: Loose<'de> = "id",
-        function: Function<'de> = "function",
-        custom: Function<'de> = "custom",
+    OpenAiCall<'de> {
+        index: LenientNumber = "index",
+        id: TextOrJson<'de> = "id",
+        function: OpenAiFunction<'de> = "function",
+        custom: OpenAiFunction<'de> = "custom",
     }
 }
 
 members! {
     /// What is called. A custom tool has `input` instead of `arguments`.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
-        input: Loose<'de> = "input",
+    OpenAiFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
+        input: TextOrJson<'de> = "input",
     }
 }
 
-impl<'de> Call<'de> {
+impl<'de> OpenAiCall<'de> {
     /// The id, empty when there is none: the word `null` is what Mistral writes for that.
     pub(super) fn take_id(&mut self) -> Cow<'de, str> {
         self.id.take().map(|id| id.0).filter(|id| id != "null").unwrap_or_default()
@@ -104,23 +106,24 @@ impl<'de> Call<'de> {
 
 /// The choices. Nearly always there is one, which then needs no allocation.
 #[derive(Debug, Default)]
-pub(super) struct Choices<'de> {
-    first: Option<Choice<'de>>,
-    more: Vec<Choice<'de>>,
+pub(super) struct OpenAiChoices<'de> {
+    first: Option<OpenAiChoice<'de>>,
+    more: Vec<OpenAiChoice<'de>>,
 }
 
-impl<'de> IntoIterator for Choices<'de> {
-    type Item = Choice<'de>;
-    type IntoIter = std::iter::Chain<std::option::IntoIter<Choice<'de>>, std::vec::IntoIter<Choice<'de>>>;
+impl<'de> IntoIterator for OpenAiChoices<'de> {
+    type Item = OpenAiChoice<'de>;
+    type IntoIter =
+        std::iter::Chain<std::option::IntoIter<OpenAiChoice<'de>>, std::vec::IntoIter<OpenAiChoice<'de>>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.first.into_iter().chain(self.more)
     }
 }
 
-impl<'de> Member<'de> for Choices<'de> {
+impl<'de> Member<'de> for OpenAiChoices<'de> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
-        struct Elements<'c, 'de>(&'c mut Choices<'de>);
+        struct Elements<'c, 'de>(&'c mut OpenAiChoices<'de>);
 
         impl<'de> Visitor<'de> for Elements<'_, 'de> {
             type Value = ();
@@ -130,7 +133,7 @@ impl<'de> Member<'de> for Choices<'de> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-                if elements.next_element_seed(Place(&mut self.0.first))?.is_some() {
+                if elements.next_element_seed(MemberSlot(&mut self.0.first))?.is_some() {
                     while let Some(choice) = elements.next_element()? {
                         self.0.more.push(choice);
                     }
@@ -139,27 +142,27 @@ impl<'de> Member<'de> for Choices<'de> {
             }
         }
 
-        deserializer.deserialize_seq(Elements(place.insert(Choices::default())))
+        deserializer.deserialize_seq(Elements(place.insert(OpenAiChoices::default())))
     }
 }
 
-impl<'de> Quick<'de> for Choices<'de> {
+impl<'de> Quick<'de> for OpenAiChoices<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
-        let Choices { first, more } = place.insert(Choices::default());
+        let OpenAiChoices { first, more } = place.insert(OpenAiChoices::default());
         let mut is_first = true;
         reader.array(|reader| {
             if std::mem::take(&mut is_first) {
                 return quick::place(first, reader);
             }
             let mut choice = None;
-            Choice::quick(&mut choice, reader)?;
+            OpenAiChoice::quick(&mut choice, reader)?;
             more.extend(choice);
             Some(())
         })
     }
 }
 
-impl<'de> Envelope<'de> {
+impl<'de> OpenAiEnvelope<'de> {
     /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
@@ -167,9 +170,9 @@ impl<'de> Envelope<'de> {
     }
 
     /// The usage, wherever this upstream puts it.
-    pub(super) fn usage_text(&self) -> Option<Raw<'de>> {
+    pub(super) fn usage_text(&self) -> Option<RawText<'de>> {
         self.usage.or_else(|| {
-            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.0).ok()?;
+            let groq: GroqMember<'de> = serde_json::from_str(self.groq?.0).ok()?;
             groq.usage
         })
     }
@@ -177,12 +180,12 @@ impl<'de> Envelope<'de> {
 
 members! {
     /// Groq's own member of stream chunks.
-    GroqPart<'de> {
-        usage: Raw<'de> = "usage",
+    GroqMember<'de> {
+        usage: RawText<'de> = "usage",
     }
 }
 
-impl<'de> Message<'de> {
+impl<'de> OpenAiMessage<'de> {
     /// The reasoning text under either of its names (some upstreams send both, equal), or from the content's parts.
     pub(super) fn take_reasoning(&mut self) -> Option<Cow<'de, str>> {
         let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
@@ -201,7 +204,7 @@ impl<'de> Message<'de> {
         if is_named || self.content.as_ref()?.1.as_ref()?.parts.len() < 2 {
             return None;
         }
-        let Content(text, thoughts, _) = self.content.take()?;
+        let LenientContent(text, thoughts, _) = self.content.take()?;
         let thoughts = thoughts?;
         let (mut text, mut thought) = (&*text, &*thoughts.text);
         let mut parts = Vec::with_capacity(thoughts.parts.len());
@@ -219,7 +222,7 @@ impl<'de> Message<'de> {
 
 /// What a finish reason says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum FinishReason {
     /// One of the five that clients know.
     Known(Finish),
     /// The upstream failed and calls it a finish.
@@ -228,22 +231,22 @@ pub(super) enum Ended {
     Unknown,
 }
 
-impl Choice<'_> {
+impl OpenAiChoice<'_> {
     /// Why the choice ended; None while it goes on (absent, null or empty).
-    pub(super) fn ended(&self) -> Option<Ended> {
+    pub(super) fn finish_kind(&self) -> Option<FinishReason> {
         let reason = self.finish_reason.as_ref()?;
         Some(match &*reason.0 {
             "" => return None,
-            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => Ended::Known(Finish::Stop),
-            "length" | "max_tokens" | "model_length" => Ended::Known(Finish::Length),
-            "tool_calls" | "tool_use" => Ended::Known(Finish::ToolCalls),
-            "content_filter" => Ended::Known(Finish::ContentFilter),
-            "function_call" => Ended::Known(Finish::FunctionCall),
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => FinishReason::Known(Finish::Stop),
+            "length" | "max_tokens" | "model_length" => FinishReason::Known(Finish::Length),
+            "tool_calls" | "tool_use" => FinishReason::Known(Finish::ToolCalls),
+            "content_filter" => FinishReason::Known(Finish::ContentFilter),
+            "function_call" => FinishReason::Known(Finish::FunctionCall),
             // `abort` is vLLM's and SGLang's word (vllm/v1/engine/__init__.py, `FinishReason`).
-            "error" | "abort" | "insufficient_system_resource" => Ended::Failed,
+            "error" | "abort" | "insufficient_system_resource" => FinishReason::Failed,
             // Google's own OpenAI endpoint says what Gemini calls MALFORMED_FUNCTION_CALL so.
-            reason if reason.starts_with("function_call_filter") => Ended::Failed,
-            _ => Ended::Unknown,
+            reason if reason.starts_with("function_call_filter") => FinishReason::Failed,
+            _ => FinishReason::Unknown,
         })
     }
 }

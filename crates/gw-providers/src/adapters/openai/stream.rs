@@ -9,9 +9,9 @@ use gw_wire::reply::Finish;
 use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
-use super::calls::Calls;
-use super::located::Located;
-use super::shape::{Call, Choice, Ended, Envelope, Message};
+use super::calls::ToolCallTracker;
+use super::located::TextLocations;
+use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapter::{StreamDecoder, work_by_lines};
@@ -22,10 +22,10 @@ type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub(super) struct OpenAiStream {
     sse: SseDecoder,
     body: Body,
-    state: State,
+    state: OpenAiStreamState,
 }
 
 /// What the body turned out to be.
@@ -40,13 +40,13 @@ enum Body {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    calls: Calls,
+struct OpenAiStreamState {
+    calls: ToolCallTracker,
     /// The catalogue id that what has to come back is stamped with.
     origin: Option<String>,
     stamps: Stamps,
     template: Template,
-    located: Located,
+    located: TextLocations,
     model_known: bool,
     fingerprint_known: bool,
     tier_known: bool,
@@ -56,7 +56,7 @@ struct State {
     over: bool,
 }
 
-impl Stream {
+impl OpenAiStream {
     /// Of events of at most so many bytes.
     pub(super) fn new(most_bytes: usize) -> Self {
         Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
@@ -64,17 +64,17 @@ impl Stream {
 
     /// Of an upstream whose texts refer to sources.
     pub(super) fn locating() -> Self {
-        let located = Located::new();
-        Self { state: State { located, ..State::default() }, ..Self::default() }
+        let located = TextLocations::new();
+        Self { state: OpenAiStreamState { located, ..OpenAiStreamState::default() }, ..Self::default() }
     }
 
     /// Of the model with this catalogue id.
     pub(super) fn of(origin: Option<String>) -> Self {
-        Self { state: State { origin, ..State::default() }, ..Self::default() }
+        Self { state: OpenAiStreamState { origin, ..OpenAiStreamState::default() }, ..Self::default() }
     }
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for OpenAiStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         if self.state.over {
             return;
@@ -127,7 +127,7 @@ impl StreamDecoder for Stream {
     }
 }
 
-impl State {
+impl OpenAiStreamState {
     fn held_bytes(&self) -> usize {
         self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
     }
@@ -167,7 +167,7 @@ impl State {
             self.fail(reported(&error, FailureKind::StreamBroken), sink);
             return;
         }
-        match serde_json::from_str::<Envelope<'_>>(text) {
+        match serde_json::from_str::<OpenAiEnvelope<'_>>(text) {
             Ok(envelope) => {
                 let mut carried = Carried::Nothing;
                 self.envelope(envelope, text, &mut |event| {
@@ -196,7 +196,7 @@ impl State {
     fn odd_event(&mut self, text: &str, last: bool, sink: Sink<'_>) {
         let repaired = repair::without_bare_words(text);
         let text = repaired.as_deref().unwrap_or(text);
-        for envelope in serde_json::Deserializer::from_str(text).into_iter::<Envelope<'_>>() {
+        for envelope in serde_json::Deserializer::from_str(text).into_iter::<OpenAiEnvelope<'_>>() {
             match envelope {
                 Ok(envelope) if !self.over => self.envelope(envelope, text, sink),
                 Ok(_) => return,
@@ -210,7 +210,7 @@ impl State {
 
     fn document(&mut self, document: &[u8], sink: Sink<'_>) {
         let Ok(text) = std::str::from_utf8(document) else { return };
-        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return };
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
         if envelope.is_error() || envelope.choices.is_some() {
             self.begun = true;
             self.envelope(envelope, text, sink);
@@ -221,7 +221,7 @@ impl State {
     }
 
     /// `text` is the JSON that the envelope was read from, for errors, which have no fixed shape.
-    fn envelope(&mut self, mut envelope: Envelope<'_>, text: &str, sink: Sink<'_>) {
+    fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: Sink<'_>) {
         if envelope.is_error() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
             self.fail(reported(&error, FailureKind::StreamBroken), sink);
@@ -248,11 +248,11 @@ impl State {
     }
 
     /// Tells the model and the fingerprint once each.
-    fn start(&mut self, envelope: &mut Envelope<'_>, sink: Sink<'_>) {
+    fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: Sink<'_>) {
         if self.model_known && self.fingerprint_known {
             return;
         }
-        let known = |text: &super::lenient::Text<'_>| !text.0.is_empty();
+        let known = |text: &super::lenient::LenientText<'_>| !text.0.is_empty();
         let model = envelope.model.take().filter(|text| !self.model_known && known(text));
         let fingerprint = envelope.fingerprint.take().filter(|text| !self.fingerprint_known && known(text));
         if model.is_some() || fingerprint.is_some() {
@@ -265,10 +265,10 @@ impl State {
         }
     }
 
-    fn choice(&mut self, mut choice: Choice<'_>, position: usize, sink: Sink<'_>) {
+    fn choice(&mut self, mut choice: OpenAiChoice<'_>, position: usize, sink: Sink<'_>) {
         let given = choice.index.and_then(|index| index.0);
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-        let ended = choice.ended();
+        let finish_kind = choice.finish_kind();
         // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
@@ -292,16 +292,16 @@ impl State {
             sink(Event::Text { choice: index, text, logprobs: choice.logprobs });
         }
         self.message(index, message, sink);
-        if matches!(ended, Some(Ended::Known(_) | Ended::Unknown)) {
+        if matches!(finish_kind, Some(FinishReason::Known(_) | FinishReason::Unknown)) {
             self.located.tell(index, sink);
         }
-        match ended {
+        match finish_kind {
             None => {}
-            Some(Ended::Failed) => {
+            Some(FinishReason::Failed) => {
                 self.fail(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)), sink)
             }
-            Some(Ended::Known(reason)) => sink(Event::Finish { choice: index, reason }),
-            Some(Ended::Unknown) => {
+            Some(FinishReason::Known(reason)) => sink(Event::Finish { choice: index, reason }),
+            Some(FinishReason::Unknown) => {
                 let reason = if self.calls.any(index) { Finish::ToolCalls } else { Finish::Stop };
                 sink(Event::Finish { choice: index, reason });
             }
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// The rarer members of a delta.
-    fn message(&mut self, choice: u32, message: Message<'_>, sink: Sink<'_>) {
+    fn message(&mut self, choice: u32, message: OpenAiMessage<'_>, sink: Sink<'_>) {
         if let Some(refusal) = message.refusal.filter(|text| !text.0.is_empty()) {
             sink(Event::Refusal { choice, text: refusal.0 });
         }
@@ -333,7 +333,7 @@ impl State {
     }
 
     /// Events of the pieces of calls. False: there are too many calls.
-    fn take_calls(&mut self, choice: u32, pieces: Vec<Call<'_>>, sink: Sink<'_>) -> bool {
+    fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: Sink<'_>) -> bool {
         let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
         self.calls.take(choice, pieces, &mut |event| match event {
             Event::ToolStart { choice, call, id, name } => {

@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
 use super::OpenAi;
-use crate::adapter::{Adapter, HttpCall, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, HttpCall, Target};
 use crate::presets;
 
 fn provider(name: &str) -> OpenAi {
@@ -26,8 +26,8 @@ fn target(upstream_model: &str) -> Target<'_> {
     }
 }
 
-fn whole() -> Share {
-    Share { n: 1, prompts: 0..1 }
+fn whole() -> ChoiceRange {
+    ChoiceRange { n: 1, prompts: 0..1 }
 }
 
 fn bytes(value: &Value) -> Bytes {

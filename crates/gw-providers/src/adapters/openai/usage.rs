@@ -4,11 +4,11 @@ use gw_wire::json::Reader;
 use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde_json::Value;
 
-use super::lenient::Raw;
+use super::lenient::RawText;
 
 /// The counts under each of their names.
 #[derive(Default)]
-struct Spellings {
+struct SpelledCounts {
     prompt_tokens: Option<u64>,
     input_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -18,12 +18,12 @@ struct Spellings {
     cached_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     reasoning_tokens: Option<u64>,
-    prompt_details: Option<Details>,
-    completion_details: Option<Details>,
+    prompt_details: Option<TokenDetails>,
+    completion_details: Option<TokenDetails>,
 }
 
 #[derive(Default)]
-struct Details {
+struct TokenDetails {
     cached: Option<u64>,
     cache_write: Option<u64>,
     reasoning: Option<u64>,
@@ -34,7 +34,7 @@ struct Details {
 
 /// The counts as they were found.
 #[derive(Default)]
-struct Counts {
+struct ReportedCounts {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
@@ -50,8 +50,8 @@ struct Counts {
 
 /// The quick reading of what nearly every upstream sends: counts that are counts, each given once. None when something in
 /// it is odd and wants a closer look.
-fn plain(raw: Raw<'_>) -> Option<Counts> {
-    let mut found = Spellings::default();
+fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
+    let mut found = SpelledCounts::default();
     Reader::new(raw.0).object(|reader, name| {
         let place = match name {
             "prompt_tokens" => &mut found.prompt_tokens,
@@ -71,7 +71,7 @@ fn plain(raw: Raw<'_>) -> Option<Counts> {
     })?;
     let prompt_details = found.prompt_details.unwrap_or_default();
     let completion_details = found.completion_details.unwrap_or_default();
-    let counts = Counts {
+    let counts = ReportedCounts {
         prompt: found.prompt_tokens.or(found.input_tokens),
         completion: found.completion_tokens.or(found.output_tokens),
         total: found.total_tokens,
@@ -111,14 +111,14 @@ fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
 }
 
 /// An object of details or null, given once.
-fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
+fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<()> {
     if place.is_some() {
         return None;
     }
     if reader.null() {
         return Some(());
     }
-    let found = place.insert(Details::default());
+    let found = place.insert(TokenDetails::default());
     reader.object(|reader, name| match name {
         "cached_tokens" => plain_count(reader, &mut found.cached),
         "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
@@ -131,14 +131,14 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
 }
 
 /// The forgiving reading; None when it is no object.
-fn forgiving(raw: Raw<'_>) -> Option<Counts> {
+fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
     let value: Value = serde_json::from_str(raw.0).ok()?;
     if !value.is_object() {
         return None;
     }
     let mut odd = false;
     let mut first = |names: &[&str]| names.iter().find_map(|name| count(value.pointer(name)?, &mut odd));
-    let counts = Counts {
+    let counts = ReportedCounts {
         prompt: first(&["/prompt_tokens", "/input_tokens"]),
         completion: first(&["/completion_tokens", "/output_tokens"]),
         total: first(&["/total_tokens"]),
@@ -155,14 +155,14 @@ fn forgiving(raw: Raw<'_>) -> Option<Counts> {
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
         odd: false,
     };
-    Some(Counts { odd, ..counts })
+    Some(ReportedCounts { odd, ..counts })
 }
 
 /// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
 /// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
-pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
+pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
-    let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
+    let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
@@ -197,7 +197,7 @@ pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
 }
 
 /// Usage of an embeddings answer, which has no completion.
-pub(super) fn read_prompt(raw: Raw<'_>) -> Option<Usage> {
+pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
     Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
@@ -228,10 +228,10 @@ mod tests {
     use gw_wire::usage::{MAX_BELIEVABLE, Usage};
     use serde_json::value::RawValue;
 
-    use super::Raw;
+    use super::RawText;
 
     fn read(json: &str) -> Option<Usage> {
-        super::read(Raw(RawValue::from_string(json.to_owned()).unwrap().get()))
+        super::read(RawText(RawValue::from_string(json.to_owned()).unwrap().get()))
     }
 
     fn counts(json: &str) -> (u64, u64, bool) {

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 const TYPE: &str = "gateway.order";
 
 /// So many blocks are told apart.
-const MOST_BLOCKS: usize = 4096;
+const MAX_BLOCKS: usize = 4096;
 
 /// One block of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Order {
         if is_open && self.blocks.last_mut().is_some_and(|last| last.grow(block)) {
             return;
         }
-        self.is_lost |= self.blocks.len() >= MOST_BLOCKS;
+        self.is_lost |= self.blocks.len() >= MAX_BLOCKS;
         if !self.is_lost {
             self.blocks.push(block);
         }
@@ -169,7 +169,7 @@ pub(super) fn takes(entry: View<'_>, room: &mut usize) -> bool {
 
 /// A block of a message that a client sent back, at its place.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::adapters) enum Piece<'m, 'a> {
+pub(in crate::adapters) enum ReplayedBlock<'m, 'a> {
     /// What was said.
     Text(&'m str),
     /// What was thought, without a signature.
@@ -188,7 +188,7 @@ pub(in crate::adapters) enum Piece<'m, 'a> {
 
 /// The blocks of an assistant's message in the order in which the model gave them; None when nobody knows, or when the
 /// message is not the one that the model gave.
-pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<Vec<Piece<'m, 'a>>> {
+pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<Vec<ReplayedBlock<'m, 'a>>> {
     let told = message.reasoning_details.iter().rev().find(|entry| is_order(**entry))?;
     let [words] = told.pick(["order"]);
     let words = words?.string()?;
@@ -202,17 +202,17 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
     let (mut calls, mut images) = (message.tool_calls.iter(), message.images.iter());
     let mut pieces = Vec::new();
     let mut thinks = false;
-    for word in words.split(' ').take(MOST_BLOCKS) {
+    for word in words.split(' ').take(MAX_BLOCKS) {
         pieces.push(match Block::read(word)? {
-            Block::Text(len) => Piece::Text(cut(&mut text, len)?),
-            Block::Thought(len) => Piece::Thought(cut(&mut thought, len)?),
-            Block::Plan(len) => Piece::Plan(cut(&mut text, len)?),
-            Block::Detail => Piece::Detail(*details.next()?),
-            Block::Signature => Piece::Signature(*details.next()?),
-            Block::Image => Piece::Image(images.next()?),
-            Block::Call => Piece::Call(calls.next()?),
+            Block::Text(len) => ReplayedBlock::Text(cut(&mut text, len)?),
+            Block::Thought(len) => ReplayedBlock::Thought(cut(&mut thought, len)?),
+            Block::Plan(len) => ReplayedBlock::Plan(cut(&mut text, len)?),
+            Block::Detail => ReplayedBlock::Detail(*details.next()?),
+            Block::Signature => ReplayedBlock::Signature(*details.next()?),
+            Block::Image => ReplayedBlock::Image(images.next()?),
+            Block::Call => ReplayedBlock::Call(calls.next()?),
         });
-        thinks |= matches!(pieces.last(), Some(Piece::Thought(_)));
+        thinks |= matches!(pieces.last(), Some(ReplayedBlock::Thought(_)));
     }
     let is_all =
         text.is_empty() && calls.next().is_none() && images.next().is_none() && details.next().is_none();

@@ -7,7 +7,7 @@ use gw_wire::request::{ChatRequest, RequestLimits, chat::parse_chat};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::order::{Block, Order, Piece, arrange, joined};
+use super::order::{Block, Order, ReplayedBlock, arrange, joined};
 use super::{Stamps, keep_own, own_entries, stamped_id};
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -120,11 +120,13 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
         let request = request(message);
         let conversation = Conversation::of_chat(&request, 1);
         let pieces = arrange(&conversation.messages[1])?;
-        let piece = |piece: &Piece<'_, '_>| match piece {
-            Piece::Text(text) | Piece::Thought(text) | Piece::Plan(text) => (*text).to_owned(),
-            Piece::Detail(entry) | Piece::Signature(entry) => entry.text().to_owned(),
-            Piece::Image(image) => format!("{image:?}"),
-            Piece::Call(call) => call.id.to_string(),
+        let piece = |piece: &ReplayedBlock<'_, '_>| match piece {
+            ReplayedBlock::Text(text) | ReplayedBlock::Thought(text) | ReplayedBlock::Plan(text) => {
+                (*text).to_owned()
+            }
+            ReplayedBlock::Detail(entry) | ReplayedBlock::Signature(entry) => entry.text().to_owned(),
+            ReplayedBlock::Image(image) => format!("{image:?}"),
+            ReplayedBlock::Call(call) => call.id.to_string(),
         };
         Some(pieces.iter().map(piece).collect::<Vec<_>>().join(" "))
     };

@@ -4,14 +4,14 @@ use gw_wire::conversation::CUSTOM_INPUT;
 use gw_wire::json::{View, check};
 
 /// A call whose arguments do not begin as they should is held so far, until its input is known.
-const MOST_HELD: usize = 1 << 20;
+const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// The longest begin of arguments, before the text of the input.
-const LONGEST_BEGIN: usize = 256;
+const MAX_BEGIN_BYTES: usize = 256;
 
 /// The input of a call with these arguments.
 pub(super) fn input(arguments: &str) -> String {
-    let mut input = Input::default();
+    let mut input = CustomInput::default();
     let told = input.push(arguments);
     told + &input.end()
 }
@@ -32,14 +32,14 @@ fn odd(arguments: &str) -> String {
 
 /// The same of arguments that come in pieces: the input is told as it comes.
 #[derive(Debug, Default)]
-pub(super) struct Input {
-    state: State,
+pub(super) struct CustomInput {
+    state: InputState,
     /// What came and was not told.
     held: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum State {
+enum InputState {
     /// Before the text of the input.
     #[default]
     Begin,
@@ -53,7 +53,7 @@ enum State {
     Passed,
 }
 
-impl Input {
+impl CustomInput {
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
@@ -62,27 +62,27 @@ impl Input {
     /// Takes a piece and gives what it adds to the input.
     pub(super) fn push(&mut self, piece: &str) -> String {
         match self.state {
-            State::Over => return String::new(),
-            State::Passed => return piece.to_owned(),
-            State::Begin | State::Inside | State::Odd => self.held.push_str(piece),
+            InputState::Over => return String::new(),
+            InputState::Passed => return piece.to_owned(),
+            InputState::Begin | InputState::Inside | InputState::Odd => self.held.push_str(piece),
         }
-        if self.state == State::Begin {
+        if self.state == InputState::Begin {
             match begin(&self.held) {
-                Begin::At(at) => {
-                    self.state = State::Inside;
+                InputBegin::At(at) => {
+                    self.state = InputState::Inside;
                     self.held.drain(..at);
                 }
                 // Blanks without an end are read once more with each piece.
-                Begin::Incomplete if self.held.len() > LONGEST_BEGIN => self.state = State::Odd,
-                Begin::Incomplete => {}
-                Begin::Never => self.state = State::Odd,
+                InputBegin::Incomplete if self.held.len() > MAX_BEGIN_BYTES => self.state = InputState::Odd,
+                InputBegin::Incomplete => {}
+                InputBegin::Never => self.state = InputState::Odd,
             }
         }
-        if self.state == State::Inside {
+        if self.state == InputState::Inside {
             return self.decode();
         }
-        if self.held.len() > MOST_HELD {
-            self.state = State::Passed;
+        if self.held.len() > MAX_HELD_BYTES {
+            self.state = InputState::Passed;
             return std::mem::take(&mut self.held);
         }
         String::new()
@@ -91,9 +91,9 @@ impl Input {
     /// What is left when the call is over.
     pub(super) fn end(self) -> String {
         match self.state {
-            State::Begin | State::Odd if self.held.trim().is_empty() => String::new(),
-            State::Begin | State::Odd => odd(&self.held),
-            State::Inside | State::Over | State::Passed => String::new(),
+            InputState::Begin | InputState::Odd if self.held.trim().is_empty() => String::new(),
+            InputState::Begin | InputState::Odd => odd(&self.held),
+            InputState::Inside | InputState::Over | InputState::Passed => String::new(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Input {
             let (plain, from) = rest.split_at(at);
             out.push_str(plain);
             if from.starts_with('"') {
-                self.state = State::Over;
+                self.state = InputState::Over;
                 rest = "";
                 break;
             }
@@ -120,7 +120,7 @@ impl Input {
         }
         out.push_str(rest);
         self.held.drain(..self.held.len().saturating_sub(unfinished));
-        if self.held.capacity() > LONGEST_BEGIN {
+        if self.held.capacity() > MAX_BEGIN_BYTES {
             // Only the begin of an escape is left.
             self.held.shrink_to_fit();
         }
@@ -128,7 +128,7 @@ impl Input {
     }
 }
 
-enum Begin {
+enum InputBegin {
     /// The text of the input begins here.
     At(usize),
     Incomplete,
@@ -136,17 +136,17 @@ enum Begin {
 }
 
 /// Where the input begins: behind `{"input":"`, with any blanks between.
-fn begin(text: &str) -> Begin {
+fn begin(text: &str) -> InputBegin {
     let mut rest = text;
     for token in ["{", "\"input\"", ":", "\""] {
         rest = rest.trim_start();
         match rest.strip_prefix(token) {
             Some(after) => rest = after,
-            None if token.starts_with(rest) => return Begin::Incomplete,
-            None => return Begin::Never,
+            None if token.starts_with(rest) => return InputBegin::Incomplete,
+            None => return InputBegin::Never,
         }
     }
-    Begin::At(text.len() - rest.len())
+    InputBegin::At(text.len() - rest.len())
 }
 
 /// The letter of an escape and the escape's length; None when it is not complete.
@@ -198,11 +198,11 @@ fn letter_len(text: &str) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Input, input};
+    use super::{CustomInput, input};
 
     /// The input of arguments that come in pieces of so many bytes or one letter more.
     fn streamed(arguments: &str, size: usize) -> String {
-        let (mut told, mut read) = (String::new(), Input::default());
+        let (mut told, mut read) = (String::new(), CustomInput::default());
         let mut rest = arguments;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));

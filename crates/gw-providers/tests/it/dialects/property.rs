@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::iter;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, HttpCall, Reading, Share, StreamDecoder, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, HttpCall, Reading, StreamDecoder, Target};
 use gw_providers::registry;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::event::Event;
@@ -147,12 +147,12 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
         };
         let most = adapter.capabilities();
         if let Ok(chat) = &chat {
-            let share = Share { n: chat.n.min(most.choices), prompts: 0..1 };
+            let share = ChoiceRange { n: chat.n.min(most.choices), prompts: 0..1 };
             call(*api, || adapter.chat(chat, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(completion) = &completion {
             let prompts = 0..completion.prompts.len().min(most.prompts);
-            let share = Share { n: completion.n.min(most.choices), prompts };
+            let share = ChoiceRange { n: completion.n.min(most.choices), prompts };
             call(*api, || adapter.completion(completion, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(embeddings) = &embeddings {

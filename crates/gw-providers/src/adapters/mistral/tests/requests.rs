@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embedd
 use serde_json::{Value, json};
 
 use super::{chat, completion, fixture, json, mistral, sent, target};
-use crate::adapter::{Scheme, Share};
+use crate::adapter::{ChoiceRange, Scheme};
 use crate::adapters::trial::names;
 
 fn body(messages: &Value, members: &Value, model: &str) -> (Value, Vec<String>) {
@@ -195,7 +195,7 @@ fn every_kind_of_part_has_its_chunk() {
     let nothing =
         json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
     let request = parse_chat(Bytes::from(nothing.to_string()), &RequestLimits::default()).unwrap();
-    let failure = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
+    let failure = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),
         (FailureKind::Unsupported, Some("unsupported_value"))
@@ -266,7 +266,7 @@ fn a_fallbacks_limit_is_bound() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
     let request = parse_chat(Bytes::from(request), &RequestLimits::default()).unwrap();
     let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
-    let encoded = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &bound).unwrap();
+    let encoded = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &bound).unwrap();
     assert_eq!(json(&encoded.call.body)["max_tokens"], json!(100));
 }
 
@@ -291,7 +291,8 @@ fn codestral_fills_in() {
     let request =
         parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#), &RequestLimits::default())
             .unwrap();
-    let failure = mistral().completion(&request, &Share { n: 2, prompts: 0..1 }, &target("codestral-2508"));
+    let failure =
+        mistral().completion(&request, &ChoiceRange { n: 2, prompts: 0..1 }, &target("codestral-2508"));
     assert_eq!(failure.unwrap_err().code.as_deref(), Some("unsupported_value"));
 }
 
