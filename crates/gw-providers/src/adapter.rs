@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::event::Event;
@@ -240,6 +241,25 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`.
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
+}
+
+/// A dialect set up for one provider.
+#[derive(Debug)]
+pub struct Built {
+    /// The dialect.
+    pub adapter: Box<dyn Adapter>,
+    /// Credentials that are more than a key in a header; None = the keys of the settings, see [`Adapter::scheme`].
+    pub signer: Option<Arc<dyn Signer>>,
+    /// Where it is when the settings name no `base_url` and a region or a project decides.
+    pub base_url: Option<String>,
+}
+
+impl Built {
+    /// With plain keys and a fixed address.
+    #[must_use]
+    pub fn new(adapter: Box<dyn Adapter>) -> Self {
+        Self { adapter, signer: None, base_url: None }
+    }
 }
 
 /// A model on a provider's own list.

@@ -4,6 +4,7 @@ mod address;
 mod body;
 mod clock;
 mod dial;
+mod error;
 mod failures;
 mod gunzip;
 mod http1;
@@ -30,6 +31,7 @@ use crate::settings::Timeouts;
 
 pub use self::body::{BodyChunk, UpstreamBody};
 use self::dial::{Dialled, Dialler};
+pub use self::error::ClientError;
 pub(crate) use self::failures::head_timeout;
 use self::http1::{Http1, SendError};
 use self::http2::Http2;
@@ -61,7 +63,11 @@ impl Client {
     ///
     /// # Errors
     /// What is wrong with `base_url` or `ca_file`, without repeating the URL.
-    pub fn new(base_url: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
+    pub fn new(
+        base_url: &str,
+        allow_private_network: bool,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, ClientError> {
         let origin = Origin::parse(base_url)?;
         if origin.https {
             origin.server_name()?;

@@ -3,18 +3,20 @@
 
 mod answer;
 mod body;
+mod choice;
 mod embed;
 mod example;
 mod faults;
+mod response;
+mod text;
 mod tools;
 mod write;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
 
 pub use self::body::DemoBody;
+pub use self::response::DemoResponse;
 use crate::adapter::HttpCall;
 
 /// The demo's models, in the shape of the shipped catalogue.
@@ -29,17 +31,6 @@ pub fn demo_catalogue() -> &'static str {
 /// The upstream. It has no state: equal calls get equal answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
-
-/// What it answers.
-#[derive(Debug)]
-pub struct DemoResponse {
-    /// HTTP status.
-    pub status: u16,
-    /// Response headers.
-    pub headers: HeaderMap,
-    /// The body, piece by piece.
-    pub body: DemoBody,
-}
 
 impl Demo {
     /// The upstream.
@@ -72,29 +63,6 @@ impl Demo {
                 "The demo has no such model here.",
             ),
         }
-    }
-}
-
-impl DemoResponse {
-    fn json(status: u16, value: &Value) -> Self {
-        Self::new(status, "application/json", DemoBody::whole(Bytes::from(value.to_string())))
-    }
-
-    fn events(body: DemoBody) -> Self {
-        Self::new(200, "text/event-stream", body)
-    }
-
-    fn error(status: u16, class: &str, code: Option<&str>, message: &str) -> Self {
-        Self::json(
-            status,
-            &json!({"error": {"message": message, "type": class, "param": null, "code": code}}),
-        )
-    }
-
-    fn new(status: u16, content_type: &'static str, body: DemoBody) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Self { status, headers, body }
     }
 }
 

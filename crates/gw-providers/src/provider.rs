@@ -21,7 +21,7 @@ use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, Timeouts};
+use crate::settings::{Api, ProviderError, ProviderSettings, SettingsError, Timeouts};
 use crate::{presets, registry};
 
 /// Headers that belong to the transport: a configured one would break the framing or the origin.
@@ -80,8 +80,8 @@ impl Provider {
     ///
     /// # Errors
     /// What is wrong, without any secret.
-    pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, String> {
-        let in_provider = |message: String| format!("provider `{}`: {message}", settings.name);
+    pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, ProviderError> {
+        let in_provider = |fault| ProviderError { provider: settings.name.clone(), fault };
         let built = registry::build(settings).map_err(in_provider)?;
         let transport = transport(settings, built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
@@ -305,31 +305,30 @@ fn no_key(NoUsableKey(back): &NoUsableKey) -> Failure {
     failure
 }
 
-fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, String> {
+fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, SettingsError> {
     if settings.api == Api::Demo {
         return Ok(Transport::Demo(Demo::new()));
     }
     let base_url = settings.base_url.as_deref().or(made).or_else(|| presets::base_url(settings));
-    let base_url =
-        base_url.ok_or_else(|| "base_url is missing and there is no preset of that name".to_owned())?;
+    let base_url = base_url.ok_or_else(|| SettingsError::NoAddress(settings.name.clone()))?;
     let ca_file = match settings.options.get("ca_file") {
         None => None,
         Some(toml::Value::String(path)) => Some(PathBuf::from(path)),
-        Some(_) => return Err("ca_file must be a path".to_owned()),
+        Some(_) => return Err(SettingsError::Option { name: "ca_file", expected: "a path" }),
     };
     let client = Client::new(base_url, settings.allow_private_network, ca_file.as_deref())?;
     Ok(Transport::Http(Box::new(client)))
 }
 
-fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, String> {
+fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, SettingsError> {
     let mut headers = Vec::with_capacity(settings.headers.len());
     for (name, value) in &settings.headers {
-        let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
+        let parsed: HeaderName = name.parse().map_err(|_| SettingsError::HeaderName(name.clone()))?;
         if RESERVED.contains(&parsed.as_str()) {
-            return Err(format!("the header `{name}` is not configurable"));
+            return Err(SettingsError::ReservedHeader(name.clone()));
         }
         let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            .map_err(|_| SettingsError::HeaderValue(name.clone()))?;
         value.set_sensitive(true);
         headers.push((parsed, value));
     }

@@ -1,10 +1,13 @@
 //! What a person writes about providers and upstream clocks: `[timeouts]` and `[[providers]]` of gateway.toml.
 
+mod error;
+
 use std::time::Duration;
 
 use gw_wire::request::AllowedMembers;
 use secrecy::SecretString;
 
+pub use self::error::{ProviderError, SettingsError};
 use crate::presets::Quirks;
 
 /// The upstream clocks.

@@ -26,16 +26,15 @@ use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
-use self::options::{AzureAuth, AzureOptions};
+use self::options::{AzureAuth, AzureOptions, percent_encoded};
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
+    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::registry::Built;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -55,12 +54,15 @@ pub(crate) struct Azure {
 ///
 /// # Errors
 /// What is wrong with its options, without any secret.
-pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let AzureOptions { version, deployments, credentials } = AzureOptions::read(settings)?;
     let classic = version.as_deref().is_some_and(options::is_dated);
-    let base = settings.base_url.as_deref().ok_or("base_url is missing: it is the resource's endpoint")?;
+    let base = settings
+        .base_url
+        .as_deref()
+        .ok_or(SettingsError::Rule("base_url is missing: it is the resource's endpoint"))?;
     let prefix = prefix(base, classic)?;
-    let query = version.as_deref().map(|version| format!("?api-version={}", escaped(version)));
+    let query = version.as_deref().map(|version| format!("?api-version={}", percent_encoded(version)));
     // `stream_options` came with the versions of September 2024.
     let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
@@ -85,11 +87,11 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
 }
 
 /// `base_url` is the resource's endpoint; some write what follows it, too.
-fn prefix(base: &str, classic: bool) -> Result<&'static str, String> {
+fn prefix(base: &str, classic: bool) -> Result<&'static str, SettingsError> {
     let base = base.trim_end_matches('/');
     match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
         (true, _) if classic => {
-            Err("base_url is that of the v1 API, which has no dated api_version".to_owned())
+            Err(SettingsError::Rule("base_url is that of the v1 API, which has no dated api_version"))
         }
         (true, _) => Ok(""),
         (_, true) if classic => Ok(""),
@@ -97,21 +99,6 @@ fn prefix(base: &str, classic: bool) -> Result<&'static str, String> {
         (_, false) if classic => Ok("/openai"),
         (_, false) => Ok("/openai/v1"),
     }
-}
-
-/// One segment of a path, or one value of a query or a form.
-fn escaped(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 impl Azure {
@@ -122,7 +109,7 @@ impl Azure {
     fn path(&self, deployment: &str, operation: &str) -> String {
         let Self { prefix, query, .. } = self;
         if self.classic {
-            format!("{prefix}/deployments/{}/{operation}{query}", escaped(deployment))
+            format!("{prefix}/deployments/{}/{operation}{query}", percent_encoded(deployment))
         } else {
             format!("{prefix}/{operation}{query}")
         }

@@ -38,8 +38,8 @@ use self::credentials::Environment;
 use self::sign::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
+use crate::adapter::Built;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
 
 /// What AWS leaves as it is in a path: everything else of a model id or ARN is encoded, `:` and `/` too.

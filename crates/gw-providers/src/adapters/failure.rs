@@ -72,6 +72,25 @@ pub(super) fn invalid_json(fault: &serde_json::Error) -> Failure {
     invalid(format_args!("{:?} fault at line {} column {}", fault.classify(), fault.line(), fault.column()))
 }
 
+/// An event of a stream that is not the expected JSON.
+pub(super) fn invalid_event(fault: &serde_json::Error) -> Failure {
+    let mut failure = invalid_json(fault);
+    "The upstream provider sent an event that is not JSON of the expected kind."
+        .clone_into(&mut failure.message);
+    failure
+}
+
+/// A stream whose body ended inside an event.
+pub(super) fn cut_event() -> Failure {
+    broken("The upstream's stream ended in the middle of an event.")
+}
+
+/// The body as text, without a byte order mark.
+pub(super) fn body_text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
 /// A stream that broke.
 pub(super) fn broken(message: &'static str) -> Failure {
     Failure::new(FailureKind::StreamBroken, message)

@@ -19,7 +19,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use super::native::{Dialect, Native};
+use super::native::{self, Dialect, Native};
 use super::openai::{OpenAi, post};
 use super::write::Object;
 use crate::adapter::{
@@ -50,16 +50,8 @@ impl Dialect for Mistral {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: false,
-            suffix: true,
-            token_prompts: false,
-            // Unasked: the last chunk always has it.
-            stream_usage: true,
-            image_urls: true,
-            choices: MAX_CHOICES,
-            prompts: 1,
-        }
+        // The last chunk of a stream always has the usage.
+        Capabilities { suffix: true, stream_usage: true, choices: MAX_CHOICES, ..native::CAPABILITIES }
     }
 
     fn scheme(&self) -> Scheme {

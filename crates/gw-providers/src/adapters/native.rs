@@ -20,6 +20,17 @@ use crate::adapter::{
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
+/// The capabilities that most of these dialects share.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    openai_fields: false,
+    suffix: false,
+    token_prompts: false,
+    stream_usage: false,
+    image_urls: true,
+    choices: 1,
+    prompts: 1,
+};
+
 /// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
 pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// Which API it speaks: its models' rules are looked up there.

@@ -20,24 +20,27 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderMap;
 
-use super::native::{Dialect, Native};
+use super::http_call::{JSON, get_json, post_json};
+use super::native::{self, Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// Ollama's dialect as an adapter.
 ///
 /// # Errors
 /// What is wrong with its options.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, String> {
+pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, SettingsError> {
     let num_ctx_max = match settings.options.get("num_ctx_max") {
         None => None,
         Some(value) => {
             let tokens = value.as_integer().and_then(|tokens| u64::try_from(tokens).ok());
             let tokens = tokens.filter(|tokens| *tokens > 0);
-            Some(tokens.ok_or("num_ctx_max must be a number of tokens")?)
+            Some(
+                tokens
+                    .ok_or(SettingsError::Option { name: "num_ctx_max", expected: "a number of tokens" })?,
+            )
         }
     };
     let keep_alive = settings.allowed_members().has("keep_alive");
@@ -70,14 +73,11 @@ impl Dialect for Ollama {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            openai_fields: false,
-            suffix: true,
-            token_prompts: false,
-            // Unasked: the last line always has it.
+            // The last line of a stream always has it.
             stream_usage: true,
+            suffix: true,
             image_urls: false,
-            choices: 1,
-            prompts: 1,
+            ..native::CAPABILITIES
         }
     }
 
@@ -116,14 +116,7 @@ impl Dialect for Ollama {
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        Some(HttpCall {
-            method: Method::GET,
-            path: "/api/tags".to_owned(),
-            headers,
-            body: bytes::Bytes::new(),
-        })
+        Some(get_json("/api/tags"))
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
@@ -131,13 +124,9 @@ impl Dialect for Ollama {
     }
 }
 
-/// A call with a JSON body.
-fn post(path: &str, body: Vec<u8>, stream: bool) -> HttpCall {
-    let accept = if stream { "application/x-ndjson" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(4);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.to_owned(), headers, body: body.into() }
+/// A `POST` of a JSON body, whose response is a stream of JSON lines or one JSON document.
+fn post(path: &str, body: Vec<u8>, is_stream: bool) -> HttpCall {
+    post_json(path, body, if is_stream { "application/x-ndjson" } else { JSON })
 }
 
 #[cfg(test)]

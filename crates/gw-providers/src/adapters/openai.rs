@@ -17,7 +17,6 @@ mod usage;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bytes::Bytes;
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
@@ -27,12 +26,12 @@ use gw_wire::request::encode::{
 use gw_wire::request::{
     AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, Guarded, Rule,
 };
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderMap;
 use serde_json::Value;
 
 use super::bounded::Bounded;
 use super::failure;
+use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
 use super::replay::{self, Stamps};
 use crate::adapter::{
@@ -249,14 +248,9 @@ impl OpenAi {
     }
 }
 
-/// A call with a JSON body.
-pub(super) fn post(path: impl Into<String>, body: Vec<u8>, stream: bool) -> HttpCall {
-    let accept = if stream { "text/event-stream" } else { "application/json" };
-    // Room for what the provider and its client add.
-    let mut headers = HeaderMap::with_capacity(12);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.into(), headers, body: Bytes::from(body) }
+/// A `POST` of a JSON body, whose response is an event stream or a JSON document.
+pub(super) fn post(path: impl Into<String>, body: Vec<u8>, is_stream: bool) -> HttpCall {
+    post_json(path, body, if is_stream { "text/event-stream" } else { JSON })
 }
 
 /// Reads a complete chat answer in OpenAI's shape.
@@ -271,7 +265,7 @@ pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
 
 /// The decoder of a stream in OpenAI's shape with events of at most so many bytes.
 pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
-    Box::new(stream::OpenAiStream::new(most_bytes))
+    Box::new(stream::OpenAiStream::with_max_event_bytes(most_bytes))
 }
 
 impl OpenAi {
@@ -357,9 +351,7 @@ impl Adapter for OpenAi {
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        Some(HttpCall { method: Method::GET, path: "/models".to_owned(), headers, body: Bytes::new() })
+        Some(get_json("/models"))
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {

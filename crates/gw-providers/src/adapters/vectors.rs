@@ -14,10 +14,16 @@ pub(super) fn read<'a>(found: &[&'a RawValue], expected: usize) -> Result<Vec<Ve
     }
     let vectors: Result<Vec<Vector<'a>>, _> = found.iter().map(|raw| read_vector(raw.get())).collect();
     let vectors = vectors.map_err(invalid)?;
+    check_lengths(&vectors)?;
+    Ok(vectors)
+}
+
+/// Refuses vectors of different lengths.
+pub(super) fn check_lengths(vectors: &[Vector<'_>]) -> Result<(), Failure> {
     let mut lengths = vectors.iter().map(Vector::dimensions);
     let first = lengths.next();
     if lengths.any(|length| Some(length) != first) {
         return Err(invalid("vectors of different lengths"));
     }
-    Ok(vectors)
+    Ok(())
 }

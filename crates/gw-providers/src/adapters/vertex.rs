@@ -28,11 +28,10 @@ use super::failure::invalid;
 use super::gemini::path::encoded_path;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
+    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings};
 
 /// The file that Google's own libraries look for.

@@ -13,6 +13,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::address::permitted;
+use super::error::LookupError;
 use super::failures;
 use super::http1::Http1;
 use super::http2::Http2;
@@ -32,7 +33,7 @@ pub(crate) enum Dialled {
     Http2(Http2),
 }
 
-type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, String>>>;
+type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 
 /// Opens connections to one origin, under its address policy.
 pub(crate) struct Dialler {
@@ -154,9 +155,9 @@ async fn open(place: SocketAddr) -> io::Result<TcpStream> {
 fn start_lookup(name: String, port: u16) -> Lookup {
     let task = tokio::spawn(async move {
         let found = tokio::net::lookup_host((name.as_str(), port)).await;
-        let found = found.map_err(|error| format!("lookup: {error}"))?;
+        let found = found.map_err(|error| LookupError::Resolver(error.to_string()))?;
         let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
-        if addresses.is_empty() { Err("lookup: no address".to_owned()) } else { Ok(Arc::from(addresses)) }
+        if addresses.is_empty() { Err(LookupError::NoAddress) } else { Ok(Arc::from(addresses)) }
     });
-    async move { task.await.map_err(|error| format!("lookup: {error}"))? }.boxed().shared()
+    async move { task.await.map_err(|error| LookupError::Resolver(error.to_string()))? }.boxed().shared()
 }

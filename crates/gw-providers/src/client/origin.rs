@@ -7,6 +7,7 @@ use http::{HeaderValue, Uri};
 use rustls_pki_types::ServerName;
 
 use super::address::{Reach, reach};
+use super::error::ClientError;
 
 /// A provider's origin and the path everything is appended to.
 #[derive(Clone, Debug)]
@@ -38,33 +39,33 @@ impl Origin {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(base_url: &str) -> Result<Self, String> {
+    pub(crate) fn parse(base_url: &str) -> Result<Self, ClientError> {
         let (https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
             (true, rest)
         } else if let Some(rest) = strip_scheme(base_url, "http://") {
             (false, rest)
         } else {
-            return Err("base_url must begin with https:// or http://".to_owned());
+            return Err(ClientError::Scheme);
         };
         if rest.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'\\') {
-            return Err("base_url must not hold spaces, control characters or backslashes".to_owned());
+            return Err(ClientError::Characters);
         }
         if rest.contains(['?', '#']) {
-            return Err("base_url must not have a query or a fragment".to_owned());
+            return Err(ClientError::QueryOrFragment);
         }
         let (place, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
         if place.contains('@') {
-            return Err("base_url must not hold a user or a password: use api_key".to_owned());
+            return Err(ClientError::Credentials);
         }
         let (host, port) = split_port(place, if https { 443 } else { 80 })?;
         let host = OriginHost::parse(host)?;
         if let OriginHost::Address(address) = host
             && reach(address) == Reach::Forbidden
         {
-            return Err("base_url is a link-local or metadata address: these are never called".to_owned());
+            return Err(ClientError::ForbiddenAddress);
         }
         let shown = match &host {
             OriginHost::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
@@ -73,12 +74,11 @@ impl Origin {
         };
         let is_default_port = port == if https { 443 } else { 80 };
         let place = if is_default_port { shown } else { format!("{shown}:{port}") };
-        let authority: Authority = place.parse().map_err(|_| "base_url has no valid host".to_owned())?;
-        let host_header =
-            HeaderValue::from_str(&place).map_err(|_| "base_url has no valid host".to_owned())?;
+        let authority: Authority = place.parse().map_err(|_| ClientError::Host)?;
+        let host_header = HeaderValue::from_str(&place).map_err(|_| ClientError::Host)?;
         let base_path = path.trim_end_matches('/').to_owned();
         let origin = Self { https, host, port, base_path, host_header, authority };
-        origin.path("/").map_err(|_| "base_url has no valid path".to_owned())?;
+        origin.path("/").map_err(|_| ClientError::Path)?;
         Ok(origin)
     }
 
@@ -118,21 +118,21 @@ impl Origin {
     ///
     /// # Errors
     /// The host is no DNS name.
-    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, String> {
+    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, ClientError> {
         match &self.host {
             OriginHost::Address(address) => Ok(ServerName::IpAddress((*address).into())),
-            OriginHost::Name(name) => ServerName::try_from(name.clone())
-                .map_err(|_| "base_url's host is not a name a certificate can carry".to_owned()),
+            OriginHost::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|_| ClientError::CertificateName)
+            }
         }
     }
 }
 
 impl OriginHost {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ClientError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or_default();
-            let address: Ipv6Addr =
-                inner.parse().map_err(|_| "base_url has no valid IPv6 address in its brackets".to_owned())?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| ClientError::Ipv6)?;
             return Ok(Self::Address(IpAddr::V6(address)));
         }
         if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
@@ -140,7 +140,7 @@ impl OriginHost {
         }
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {
-            return Err("base_url has no valid host".to_owned());
+            return Err(ClientError::Host);
         }
         Ok(Self::Name(text.to_ascii_lowercase()))
     }
@@ -151,7 +151,7 @@ fn strip_scheme<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
     if head.eq_ignore_ascii_case(scheme) { url.get(scheme.len()..) } else { None }
 }
 
-fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
+fn split_port(place: &str, default: u16) -> Result<(&str, u16), ClientError> {
     let from = place.rfind(']').unwrap_or(0);
     let Some(colon) = place.get(from..).and_then(|tail| tail.rfind(':')).map(|at| at + from) else {
         return Ok((place, default));
@@ -161,7 +161,7 @@ fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
     let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(port) if digits && port != 0 => Ok((host, port)),
-        _ => Err("base_url has no valid port".to_owned()),
+        _ => Err(ClientError::Port),
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
             "http://[fd00:ec2::254]",
             "http://[::ffff:169.254.169.254]",
         ] {
-            let message = Origin::parse(url).expect_err(url);
+            let message = Origin::parse(url).expect_err(url).to_string();
             assert!(!message.contains("sekret"), "{url}: {message}");
         }
     }

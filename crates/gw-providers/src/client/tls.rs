@@ -9,6 +9,8 @@ use rustls_pki_types::pem::PemObject;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
+use super::error::{ClientError, TlsError};
+
 /// Shared by every provider without roots of its own, so that the roots are in memory once.
 static COMMON: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
 
@@ -24,9 +26,12 @@ impl Tls {
     ///
     /// # Errors
     /// The file cannot be read or holds no certificate.
-    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, ClientError> {
         let Some(path) = ca_file else { return Ok(Self::default()) };
-        let unreadable = |error: &dyn std::fmt::Display| format!("ca_file {}: {error}", path.display());
+        let unreadable = |fault: &dyn std::fmt::Display| ClientError::CaFile {
+            path: path.to_owned(),
+            fault: fault.to_string(),
+        };
         let pem = std::fs::read(path).map_err(|error| unreadable(&error))?;
         let extra_roots: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<_, _>>()
@@ -41,7 +46,7 @@ impl Tls {
     ///
     /// # Errors
     /// No usable configuration.
-    pub(crate) async fn connector(&self) -> Result<TlsConnector, String> {
+    pub(crate) async fn connector(&self) -> Result<TlsConnector, TlsError> {
         let cell = if self.extra_roots.is_empty() { &COMMON } else { &self.own };
         let config = cell
             .get_or_try_init(|| {
@@ -49,7 +54,7 @@ impl Tls {
                 async move {
                     tokio::task::spawn_blocking(move || load(extra_roots))
                         .await
-                        .map_err(|error| error.to_string())?
+                        .map_err(|error| TlsError::Task(error.to_string()))?
                 }
             })
             .await?;
@@ -57,7 +62,7 @@ impl Tls {
     }
 }
 
-fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
+fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
     // A root of the machine that cannot be read is one fewer to trust, not a reason to stop.
     let (native, _ignored) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -65,12 +70,12 @@ fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, 
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
     for root in extra_roots {
-        roots.add(root).map_err(|error| format!("ca_file: {error}"))?;
+        roots.add(root).map_err(|error| TlsError::RootCertificate(error.to_string()))?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(|error| TlsError::Configuration(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

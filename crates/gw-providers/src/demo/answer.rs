@@ -2,43 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::DemoResponse;
 use super::body::{BodyStep, DemoBody};
+use super::choice::DemoChoice;
 use super::example::{self, FilledMembers};
-use super::tools::{self, DemoToolCall};
+use super::response::DemoResponse;
+use super::text::text_of;
+use super::tools;
 use super::write::{self, DemoEndpoint};
-
-/// One choice.
-#[derive(Debug, Default)]
-pub(super) struct DemoChoice {
-    pub(super) text: String,
-    pub(super) called: Vec<DemoToolCall>,
-    /// The tools were offered as legacy functions.
-    pub(super) legacy: bool,
-    /// The token limit cut the text.
-    pub(super) cut: bool,
-}
-
-impl DemoChoice {
-    /// Words, with those of the arguments.
-    pub(super) fn tokens(&self) -> u64 {
-        words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
-    }
-
-    pub(super) fn finish(&self) -> &'static str {
-        match (self.called.is_empty(), self.legacy, self.cut) {
-            (false, false, _) => "tool_calls",
-            (false, true, _) => "function_call",
-            (true, _, true) => "length",
-            (true, _, false) => "stop",
-        }
-    }
-}
-
-/// The demo's tokens are words.
-pub(super) fn words(text: &str) -> u64 {
-    text.split_whitespace().count() as u64
-}
 
 type DemoChoices = Result<Vec<DemoChoice>, Box<DemoResponse>>;
 
@@ -154,30 +124,6 @@ fn choices(request: &Value) -> u64 {
     request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, 128)
 }
 
-impl DemoChoice {
-    /// A text cut at the first stop sequence and at the token limit.
-    fn limited(mut text: String, request: &Value) -> Self {
-        let stops = match request.get("stop") {
-            Some(Value::String(stop)) => vec![stop.as_str()],
-            Some(Value::Array(stops)) => stops.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        };
-        let stop = stops.iter().filter(|stop| !stop.is_empty()).filter_map(|stop| text.find(stop)).min();
-        if let Some(at) = stop {
-            text.truncate(at);
-        }
-        let limit =
-            ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
-        let cut = limit.is_some_and(|limit| words(&text) > limit);
-        if let Some(limit) = limit.filter(|_| cut) {
-            let kept: Vec<&str> =
-                text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
-            text = kept.concat().trim_end().to_owned();
-        }
-        Self { text, cut, ..Self::default() }
-    }
-}
-
 /// The answer as JSON, when the request asks for JSON.
 fn shaped(request: &Value, text: &str) -> Option<String> {
     let format = request.get("response_format")?;
@@ -189,17 +135,5 @@ fn shaped(request: &Value, text: &str) -> Option<String> {
             Some(example::of(&schema, FilledMembers::All, text).to_string())
         }
         _ => None,
-    }
-}
-
-/// The text of a message: its string or its text parts.
-pub(super) fn text_of(message: &Value) -> String {
-    match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
-            texts.join(" ")
-        }
-        _ => String::new(),
     }
 }

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::DemoResponse;
-use super::answer::words;
+use super::response::DemoResponse;
+use super::text::words;
 
 const DEFAULT_DIMENSIONS: u64 = 256;
 const MAX_DIMENSIONS: u64 = 16_384;

@@ -7,9 +7,10 @@ use http::HeaderValue;
 use http::header::RETRY_AFTER;
 use serde_json::{Value, json};
 
-use super::DemoResponse;
-use super::answer::{self, DemoChoice};
+use super::answer;
 use super::body::{BodyStep, DemoBody};
+use super::choice::DemoChoice;
+use super::response::DemoResponse;
 use super::write::{self, DemoEndpoint};
 
 /// Time between two tokens of the model `slow`.

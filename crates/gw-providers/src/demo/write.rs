@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::answer::{DemoChoice, text_of, words};
+use super::choice::DemoChoice;
+use super::text::{text_of, words};
 use super::tools::DemoToolCall;
 
 /// Which of the two generation endpoints was called.

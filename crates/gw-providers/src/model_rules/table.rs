@@ -7,6 +7,28 @@ use serde::Deserialize;
 use super::name::{fits, words};
 use super::row::{Row, Thinks};
 
+/// A fault of a table's file.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// The file is not TOML, or has unknown members.
+    #[error("{0}")]
+    Toml(toml::de::Error),
+    /// Two rows have the same name, here as its words.
+    #[error("two rows are called {0:?}")]
+    Twice(Vec<String>),
+    /// `newest` names a row that does not exist.
+    #[error("newest = \"{0}\" is not a row")]
+    NoNewest(String),
+    /// A row contradicts itself, or gives no source.
+    #[error("row '{row}': {fault}")]
+    Row {
+        /// The name of the row.
+        row: String,
+        /// The fault.
+        fault: &'static str,
+    },
+}
+
 /// The file as it is written. Rows are laid over the defaults before they are read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,12 +67,12 @@ impl Table {
     ///
     /// # Errors
     /// What is wrong with it, for people.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let file: TableFile = toml::from_str(text).map_err(|error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<Self, TableError> {
+        let file: TableFile = toml::from_str(text).map_err(TableError::Toml)?;
         let read = |row: toml::Table| {
             let mut whole = file.defaults.clone();
             whole.extend(row);
-            let row: Row = whole.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+            let row: Row = whole.try_into().map_err(TableError::Toml)?;
             checked(row)
         };
         let rows = file.rows.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -60,13 +82,13 @@ impl Table {
             all.flat_map(|(at, row)| row.names.iter().map(move |name| (words(name), at))).collect();
         let mut known = HashSet::new();
         if let Some((twice, _)) = patterns.iter().find(|(pattern, _)| !known.insert(pattern.clone())) {
-            return Err(format!("two rows are called {twice:?}"));
+            return Err(TableError::Twice(twice.clone()));
         }
         let newest = match &file.newest {
             None => None,
             Some(name) => match rows.iter().position(|row| row.name == *name) {
                 Some(at) => Some(at),
-                None => return Err(format!("newest = \"{name}\" is no row")),
+                None => return Err(TableError::NoNewest(name.clone())),
             },
         };
         let (vendor, words, words_with_number) = (file.vendor, file.words, file.words_with_number);
@@ -104,8 +126,8 @@ impl Table {
 }
 
 /// A row that contradicts itself, or does not say where it is from, is a fault of the file.
-fn checked(row: Row) -> Result<Row, String> {
-    let fault = |fault: &str| Err(format!("row '{}': {fault}", row.name));
+fn checked(row: Row) -> Result<Row, TableError> {
+    let fault = |fault: &'static str| Err(TableError::Row { row: row.name.clone(), fault });
     if row.source.is_empty() || row.as_of.len() != 10 {
         return fault("source and as_of (YYYY-MM-DD) are missing");
     }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::adapter::Scheme;
+use crate::settings::SettingsError;
 
 /// Turns of one round at most; weights beyond it are scaled down.
 const MAX_TURNS: u64 = 1024;
@@ -76,7 +77,7 @@ impl Credentials {
     ///
     /// # Errors
     /// A key cannot be sent in a header. The message does not hold it.
-    pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, String> {
+    pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, SettingsError> {
         let header = match scheme {
             Scheme::Bearer => http::header::AUTHORIZATION,
             Scheme::Header(name) => HeaderName::from_static(name),
@@ -173,17 +174,16 @@ impl fmt::Debug for Credentials {
     }
 }
 
-fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, String> {
+fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, SettingsError> {
     let bare = key.expose_secret();
     if bare.is_empty() {
-        return Err("api_key is empty".to_owned());
+        return Err(SettingsError::EmptyKey);
     }
     let text = match scheme {
         Scheme::Bearer => format!("Bearer {bare}"),
         Scheme::Header(_) => bare.to_owned(),
     };
-    let mut value = HeaderValue::from_str(&text)
-        .map_err(|_| "api_key holds characters that cannot be sent in a header".to_owned())?;
+    let mut value = HeaderValue::from_str(&text).map_err(|_| SettingsError::UnsendableKey)?;
     value.set_sensitive(true);
     Ok(Key { value, bare: key.clone(), state: Mutex::default() })
 }
@@ -294,7 +294,8 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_sent_is_refused_without_showing_it() {
         for key in ["", "sekret\n", "sek\u{0}ret"] {
-            let message = Credentials::new(&[(SecretString::from(key), 1)], Scheme::Bearer).unwrap_err();
+            let message =
+                Credentials::new(&[(SecretString::from(key), 1)], Scheme::Bearer).unwrap_err().to_string();
             assert!(!message.contains("sek"), "{message}");
         }
     }

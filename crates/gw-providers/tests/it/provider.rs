@@ -29,7 +29,7 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
 }
 
 fn build(settings: &ProviderSettings) -> Result<Provider, String> {
-    Provider::build(settings, Timeouts::default())
+    Provider::build(settings, Timeouts::default()).map_err(|fault| fault.to_string())
 }
 
 fn secret(text: &str) -> SecretString {

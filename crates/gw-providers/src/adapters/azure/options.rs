@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use secrecy::{ExposeSecret, SecretString};
 use toml::{Table, Value};
 
-use crate::settings::ProviderSettings;
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// Where tokens come from unless `authority` says so.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
@@ -49,23 +49,26 @@ pub(super) fn is_dated(version: &str) -> bool {
 }
 
 impl AzureOptions {
-    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, String> {
+    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, SettingsError> {
         let options = &settings.options;
         let version = text(options, "api_version")?.filter(|version| version != "v1");
         Ok(Self { version, deployments: deployments(options)?, credentials: credentials(settings)? })
     }
 }
 
-fn text(options: &Table, name: &str) -> Result<Option<String>, String> {
+fn text(options: &Table, name: &'static str) -> Result<Option<String>, SettingsError> {
     match options.get(name) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(format!("{name} must be a text that is not empty")),
+        Some(_) => Err(SettingsError::Option { name, expected: "a text that is not empty" }),
     }
 }
 
-fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
-    let wrong = || "deployments must be a map of model names to deployment names".to_owned();
+fn deployments(options: &Table) -> Result<HashMap<String, String>, SettingsError> {
+    let wrong = || SettingsError::Option {
+        name: "deployments",
+        expected: "a map of model names to deployment names",
+    };
     let Some(value) = options.get("deployments") else { return Ok(HashMap::new()) };
     let entries = value.as_table().ok_or_else(wrong)?.iter();
     let entry = |(model, deployment): (&String, &Value)| match deployment.as_str() {
@@ -75,12 +78,12 @@ fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
     entries.map(entry).collect()
 }
 
-fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, String> {
+fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> {
     let options = &settings.options;
     let bearer = match text(options, "auth")?.as_deref() {
         None | Some("api-key") => false,
         Some("bearer") => true,
-        Some(_) => return Err("auth must be \"api-key\" or \"bearer\"".to_owned()),
+        Some(_) => return Err(SettingsError::Option { name: "auth", expected: "\"api-key\" or \"bearer\"" }),
     };
     let (tenant, id) = (text(options, "tenant_id")?, text(options, "client_id")?);
     let own_secret = text(options, "client_secret")?.map(SecretString::from);
@@ -89,16 +92,33 @@ fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, String> {
             return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
         (Some(tenant), Some(id)) => (tenant, id),
-        _ => return Err("tenant_id, client_id and client_secret belong together".to_owned()),
+        _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret belong together")),
     };
     let key = settings.api_keys.first().map(|(key, _)| key.clone());
     let secret = match (own_secret, key) {
         (Some(_), Some(_)) => {
-            return Err("an api_key and a client_secret: calls can carry only one of the two".to_owned());
+            return Err(SettingsError::Rule(
+                "an api_key and a client_secret: calls can carry only one of the two",
+            ));
         }
         (Some(secret), None) | (None, Some(secret)) if !secret.expose_secret().is_empty() => secret,
-        _ => return Err("the client_secret (or api_key in its place) is missing".to_owned()),
+        _ => return Err(SettingsError::Rule("the client_secret (or api_key in its place) is missing")),
     };
     let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
     Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))
+}
+
+/// A text as one segment of a path, or as one value of a query or a form.
+pub(super) fn percent_encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
 }

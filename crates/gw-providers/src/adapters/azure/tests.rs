@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::adapter::{Adapter, ChoiceRange, Encoded, Reading, Scheme, Target};
-use crate::registry::{self, Built};
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::adapter::{Adapter, Built, ChoiceRange, Encoded, Reading, Scheme, Target};
+use crate::registry;
+use crate::settings::{Api, ProviderSettings, SettingsError, TimeoutOverrides};
 
 macro_rules! fixture {
     ($name:literal) => {
@@ -43,7 +43,7 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
     }
 }
 
-fn try_build(base_url: &str, options: &str) -> Result<Built, String> {
+fn try_build(base_url: &str, options: &str) -> Result<Built, SettingsError> {
     registry::build(&settings(base_url, options))
 }
 
@@ -124,7 +124,7 @@ fn an_endpoint_may_be_written_with_what_follows_it() {
     }
     assert!(try_build("https://r.openai.azure.com/openai/v1", "api_version = '2024-10-21'").is_err());
     let nowhere = ProviderSettings { base_url: None, ..settings("", "") };
-    assert!(registry::build(&nowhere).unwrap_err().contains("base_url"));
+    assert!(registry::build(&nowhere).unwrap_err().to_string().contains("base_url"));
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn credentials_are_a_key_a_token_or_an_application() {
         "deployments = 'x'",
         "deployments = { m = 5 }",
     ] {
-        let message = try_build(ENDPOINT, options).unwrap_err();
+        let message = try_build(ENDPOINT, options).unwrap_err().to_string();
         assert!(!message.contains("sekret"), "{message}");
     }
     let both = ProviderSettings {

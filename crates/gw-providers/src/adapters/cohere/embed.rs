@@ -10,11 +10,10 @@ use gw_wire::usage::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::reply;
 use super::shape::CohereTokens;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::openai::lenient::lenient_members;
 use crate::adapters::openai::post;
 use crate::adapters::vectors;
@@ -66,7 +65,7 @@ lenient_members! {
 
 /// Reads exactly so many vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
+    let text = body_text(body)?;
     let answer: CohereEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let Some(found) = answer.embeddings.and_then(|by_type| by_type.float) else {
         if answer.message.is_some() {

@@ -8,14 +8,13 @@ use gw_wire::json::{View, write_str};
 
 use super::messages;
 use crate::adapter::{Encoded, Reading, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes: the member is required.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Cohere's own members of a chat, for clients that know them.
 const COPIED_MEMBERS: [&str; 3] = ["k", "citation_options", "safety_mode"];
 
@@ -110,24 +109,13 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
     if offered.iter().all(|tool| tool.strict == Some(true)) {
         body.raw("strict_tools", "true");
     }
-    body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+    body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
     match &conversation.tool_choice {
         _ if !has_choice => {}
         ToolChoice::Unset | ToolChoice::Auto => {}
         ToolChoice::Never => body.text("tool_choice", "NONE"),
         ToolChoice::Required | ToolChoice::Named(_) => body.text("tool_choice", "REQUIRED"),
     }
-}
-
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-    });
 }
 
 /// A schema is a member of the JSON format there.

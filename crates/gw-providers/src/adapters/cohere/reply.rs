@@ -10,20 +10,14 @@ use super::shape::{CohereCall, CohereMessage, CohereReply, cite};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
-
 /// Reads a chat answer. Cohere does not tell the model's name in it.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let message = reply.message.filter(|message| message.get().starts_with('{'));
     let Some(message) = message.filter(|_| reply.error.is_none()) else {

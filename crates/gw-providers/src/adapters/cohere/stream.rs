@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::sse::SseDecoder;
 use gw_wire::stream::MOST_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,34 +16,18 @@ use serde_json::value::RawValue;
 use super::reply::{USUAL, record};
 use super::shape::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
-use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::annotations::Annotations;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
-use crate::adapters::ndjson::LineDecoder;
+use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::sse_adapter::{Framing, Sink, SseAdapter, StreamProgress, StreamState, UpstreamEvent};
 
 /// Decodes one stream.
-#[derive(Debug, Default)]
-pub(super) struct CohereStream {
-    body: Body,
-    state: CohereStreamState,
-}
-
-/// What the body turned out to be.
-#[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
-    #[default]
-    Unknown,
-    Events(SseDecoder),
-    LineDecoder(LineDecoder),
-}
+pub(super) type CohereStream = SseAdapter<CohereStreamState>;
 
 #[derive(Debug, Default)]
-struct CohereStreamState {
+pub(super) struct CohereStreamState {
+    progress: StreamProgress,
     /// Calls that began. A call's place among them is our handle.
     calls: u32,
     /// The last call of each of Cohere's numbers.
@@ -53,116 +36,50 @@ struct CohereStreamState {
     said: bool,
     annotations: Annotations,
     order: Order,
-    /// Something that means something came.
-    begun: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
 }
 
-impl StreamDecoder for CohereStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
-            return;
-        }
-        if matches!(self.body, Body::Unknown) {
-            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => return,
-                Some(b'{') => Body::LineDecoder(LineDecoder::default()),
-                Some(_) => Body::Events(SseDecoder::default()),
-            };
-        }
-        let Self { body, state } = self;
-        let fault = match body {
-            Body::Unknown => None,
-            Body::Events(sse) => {
-                let fed = sse.feed(chunk, &mut |event| state.event(event.name, event.data, false, sink));
-                fed.err().map(invalid)
-            }
-            Body::LineDecoder(lines) => {
-                let fed = lines.feed(chunk, &mut |line| state.event(b"", line, false, sink));
-                fed.err().map(invalid)
-            }
-        };
-        if let Some(failure) = fault {
-            state.fail(failure, sink);
-        }
+impl StreamState for CohereStreamState {
+    fn framing(first: u8) -> Framing {
+        if first == b'{' { Framing::Lines } else { Framing::Events }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
-        let Self { body, state } = self;
-        match body {
-            Body::Unknown => {}
-            Body::Events(sse) => sse.eof(&mut |event| state.event(event.name, event.data, true, sink)),
-            Body::LineDecoder(lines) => lines.eof(&mut |line| state.event(b"", line, true, sink)),
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
+    }
+
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
+        let UpstreamEvent { name, data, is_last, .. } = event;
+        // Cohere has no such mark; servers that speak its dialect have.
+        if data == b"[DONE]" {
+            return self.progress.end(sink);
         }
-        if !state.begun {
-            state.fail(invalid("the body is not an event stream"), sink);
-        }
+        let Ok(text) = std::str::from_utf8(data) else {
+            return self.fail(invalid("an event of the stream is not UTF-8"), sink);
+        };
+        let failure = match serde_json::from_str::<shape::CohereEvent<'_>>(text) {
+            Ok(event) if name == b"error" || is_error(&event) => {
+                let error = serde_json::from_str(text).unwrap_or(Value::Null);
+                reported(&error, FailureKind::StreamBroken)
+            }
+            Ok(event) => return self.read(event, sink),
+            Err(_) if name == b"error" => {
+                reported(&Value::String(text.to_owned()), FailureKind::StreamBroken)
+            }
+            Err(_) if is_last => cut_event(),
+            Err(fault) => invalid_event(&fault),
+        };
+        self.fail(failure, sink);
     }
 
     fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            Body::Events(sse) => sse.held_bytes(),
-            Body::LineDecoder(lines) => lines.held_bytes(),
-            Body::Unknown => 0,
-        };
-        let CohereStreamState { by_index, annotations, order, .. } = &self.state;
-        let calls = by_index.capacity() * size_of::<(u32, u32)>();
-        body.saturating_add(calls + annotations.held_bytes() + order.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        let pending = match &self.body {
-            Body::Events(sse) => sse.pending_bytes(),
-            Body::LineDecoder(lines) => lines.pending_bytes(),
-            Body::Unknown => 0,
-        };
-        work_by_lines(pending, chunk)
+        let calls = self.by_index.capacity() * size_of::<(u32, u32)>();
+        calls + self.annotations.held_bytes() + self.order.held_bytes()
     }
 }
 
 impl CohereStreamState {
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
-            sink(Event::Error(failure));
-        }
-    }
-
-    /// `last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, name: &[u8], data: &[u8], last: bool, sink: Sink<'_>) {
-        let data = data.trim_ascii();
-        if self.over || data.is_empty() {
-            return;
-        }
-        self.begun = true;
-        // Cohere has no such mark; servers that speak its dialect have.
-        if data == b"[DONE]" {
-            self.over = true;
-            return sink(Event::End);
-        }
-        let Ok(text) = std::str::from_utf8(data) else {
-            return self.fail(invalid("an event of the stream is not UTF-8"), sink);
-        };
-        match serde_json::from_str::<shape::CohereEvent<'_>>(text) {
-            Ok(event) if name == b"error" || is_error(&event) => {
-                let error = serde_json::from_str(text).unwrap_or(Value::Null);
-                self.fail(reported(&error, FailureKind::StreamBroken), sink);
-            }
-            Ok(event) => self.read(event, sink),
-            Err(_) if name == b"error" => {
-                self.fail(reported(&Value::String(text.to_owned()), FailureKind::StreamBroken), sink);
-            }
-            Err(_) if last => {
-                self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
-            }
-            Err(fault) => {
-                let mut failure = invalid_json(&fault);
-                "The upstream provider sent an event that is not JSON of the expected kind."
-                    .clone_into(&mut failure.message);
-                self.fail(failure, sink);
-            }
-        }
+        self.progress.fail(failure, sink);
     }
 
     fn read(&mut self, event: shape::CohereEvent<'_>, sink: Sink<'_>) {
@@ -260,13 +177,12 @@ impl CohereStreamState {
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
-                self.over = true;
                 if let Some(value) = self.order.entry(USUAL, 0) {
                     sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
                 self.annotations.tell(0, sink);
                 sink(Event::Finish { choice: 0, reason });
-                sink(Event::End);
+                self.progress.end(sink);
             }
             Err(failure) => self.fail(failure, sink),
         }

@@ -2,20 +2,19 @@
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
+use gw_wire::conversation::{Conversation, Format, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View};
+use gw_wire::json::Kind;
 
 use super::messages;
 use crate::adapter::{Encoded, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes; Mistral wants to be told.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Mistral's own members of a chat, for clients that know them, and those that it shares with OpenAI as they are.
 const COPIED_MEMBERS: [&str; 8] = [
     "stop",
@@ -133,7 +132,9 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>) {
     if conversation.tools.is_empty() {
         return;
     }
-    body.list("tools", &conversation.tools, |out, tool| object(out, |entry| function(entry, tool)));
+    body.list("tools", &conversation.tools, |out, tool| {
+        object(out, |entry| write_function(entry, tool, tool.strict))
+    });
     match &conversation.tool_choice {
         ToolChoice::Unset => {}
         ToolChoice::Auto => body.text("tool_choice", "auto"),
@@ -147,18 +148,6 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>) {
     if let Some(parallel) = conversation.parallel_tool_calls {
         body.raw("parallel_tool_calls", if parallel { "true" } else { "false" });
     }
-}
-
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-        flag(function, "strict", tool.strict);
-    });
 }
 
 fn flag(object: &mut Object, name: &str, value: Option<bool>) {

@@ -9,10 +9,10 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
 
-use super::{errors, post, reply};
+use super::{errors, post};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::openai::lenient::{LenientText, lenient_members};
 use crate::adapters::vectors;
 use crate::adapters::write::Object;
@@ -49,7 +49,7 @@ lenient_members! {
 
 /// Reads exactly so many vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
+    let text = body_text(body)?;
     let answer: OllamaEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));

@@ -5,17 +5,16 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View, write_str};
+use gw_wire::json::{Kind, write_str};
 
 use super::{messages, post};
 use crate::adapter::{Encoded, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::dropped;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Off, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// Ollama's own options, for clients that know them: numbers, which stand beside OpenAI's in a request.
 const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
 /// OpenAI's members that are options of the same name.
@@ -85,19 +84,8 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warn
     let offered: Vec<&Tool<'_>> =
         conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
     if !offered.is_empty() {
-        body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+        body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
     }
-}
-
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-    });
 }
 
 fn format(body: &mut Object, format: &Format<'_>) {

@@ -10,18 +10,12 @@ use serde_json::Value;
 use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::ListedModel;
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::model_list::ModelList;
-
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
 
 /// Reads an answer of `/api/chat` or `/api/generate`.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     let line: OllamaLine<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if line.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));

@@ -7,8 +7,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::lenient::{LenientNumber, LenientText, RawText, members};
-use super::{reply, usage};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use super::usage;
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
+use crate::adapters::vectors;
 
 members! {
     /// The whole answer.
@@ -31,7 +32,7 @@ members! {
 
 /// Sorted by index, exactly `expected` vectors, all of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
+    let text = body_text(body)?;
     let answer: OpenAiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() || answer.object.is_some_and(|object| object.0 == "error") {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -53,11 +54,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         }
     }
     let vectors: Vec<Vector<'_>> = places.into_iter().flatten().collect();
-    let mut lengths = vectors.iter().map(Vector::dimensions);
-    let first = lengths.next();
-    if lengths.any(|length| Some(length) != first) {
-        return Err(invalid("vectors of different lengths"));
-    }
+    vectors::check_lengths(&vectors)?;
     let model = answer.model.map(|text| text.0).filter(|text| !text.is_empty());
     Ok(EmbeddingsReply { model, vectors, usage: answer.usage.and_then(usage::read_prompt) })
 }

@@ -11,11 +11,11 @@ use super::lenient::Reference;
 use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
 use super::{quick, repair, usage};
 use crate::adapters::annotations::{Annotations, CitedSource};
-use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
+use crate::adapters::failure::{body_text, gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => chat_reply(envelope, text),
         Err(fault) => {
@@ -28,7 +28,7 @@ pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 /// Reads a text completion.
 pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => text_reply(envelope, text),
         Err(fault) => {
@@ -37,12 +37,6 @@ pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
             text_reply(envelope, &repaired).map(own_text)
         }
     }
-}
-
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
 /// The choices, once it is sure that this is an answer and no error.

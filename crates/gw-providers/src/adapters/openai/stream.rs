@@ -6,7 +6,6 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{EVENT_CAP, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::calls::ToolCallTracker;
@@ -14,33 +13,16 @@ use super::located::TextLocations;
 use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::template::Template;
 use super::{repair, usage};
-use crate::adapter::{StreamDecoder, work_by_lines};
-use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
+use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::sse_adapter::{Framing, Sink, SseAdapter, StreamProgress, StreamState, UpstreamEvent};
 
 /// Decodes one stream.
-#[derive(Debug, Default)]
-pub(super) struct OpenAiStream {
-    sse: SseDecoder,
-    body: Body,
-    state: OpenAiStreamState,
-}
-
-/// What the body turned out to be.
-#[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
-    #[default]
-    Unknown,
-    Events,
-    /// The upstream ignored `stream` and answers with one JSON document.
-    Document(Vec<u8>),
-}
+pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 
 #[derive(Debug, Default)]
-struct OpenAiStreamState {
+pub(super) struct OpenAiStreamState {
+    progress: StreamProgress,
     calls: ToolCallTracker,
     /// The catalogue id that what has to come back is stamped with.
     origin: Option<String>,
@@ -50,103 +32,32 @@ struct OpenAiStreamState {
     model_known: bool,
     fingerprint_known: bool,
     tier_known: bool,
-    /// Something that means something came.
-    begun: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
 }
 
 impl OpenAiStream {
-    /// Of events of at most so many bytes.
-    pub(super) fn new(most_bytes: usize) -> Self {
-        Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
-    }
-
-    /// Of an upstream whose texts refer to sources.
+    /// A decoder for an upstream whose texts refer to sources.
     pub(super) fn locating() -> Self {
-        let located = TextLocations::new();
-        Self { state: OpenAiStreamState { located, ..OpenAiStreamState::default() }, ..Self::default() }
+        Self::new(OpenAiStreamState { located: TextLocations::new(), ..OpenAiStreamState::default() })
     }
 
-    /// Of the model with this catalogue id.
+    /// A decoder for the model with this catalogue id.
     pub(super) fn of(origin: Option<String>) -> Self {
-        Self { state: OpenAiStreamState { origin, ..OpenAiStreamState::default() }, ..Self::default() }
+        Self::new(OpenAiStreamState { origin, ..OpenAiStreamState::default() })
     }
 }
 
-impl StreamDecoder for OpenAiStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
-            return;
-        }
-        if matches!(self.body, Body::Unknown) {
-            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Document(Vec::new()),
-                Some(_) => Body::Events,
-            };
-        }
-        if let Body::Document(document) = &mut self.body {
-            hold(document, chunk, EVENT_CAP);
-            if document.len() > EVENT_CAP {
-                self.state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
-            }
-            return;
-        }
-        let Self { sse, state, .. } = self;
-        if let Err(fault) = sse.feed(chunk, &mut |event| state.event(event, false, sink)) {
-            state.fail(invalid(fault), sink);
-        }
+impl StreamState for OpenAiStreamState {
+    fn framing(first: u8) -> Framing {
+        if matches!(first, b'{' | b'[') { Framing::Document } else { Framing::Events }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
-        let Self { sse, state, body } = self;
-        if let Body::Document(document) = body {
-            state.document(document, sink);
-        } else {
-            sse.eof(&mut |event| state.event(event, true, sink));
-        }
-        if !state.begun {
-            state.fail(invalid("the body is not an event stream"), sink);
-        }
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
     }
 
-    fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            Body::Document(document) => document.capacity(),
-            Body::Unknown | Body::Events => self.sse.held_bytes(),
-        };
-        body.saturating_add(self.state.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        match &self.body {
-            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
-            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
-        }
-    }
-}
-
-impl OpenAiStreamState {
-    fn held_bytes(&self) -> usize {
-        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
-    }
-
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
-            sink(Event::Error(failure));
-        }
-    }
-
-    /// `last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, last: bool, sink: Sink<'_>) {
-        let data = event.data.trim_ascii();
-        if self.over || data.is_empty() {
-            return;
-        }
-        self.begun = true;
-        if event.name != b"error"
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
+        let UpstreamEvent { name, data, is_last, .. } = event;
+        if name != b"error"
             && let Some((choice, text)) = self.template.read(data)
         {
             self.located.text(choice, text, None);
@@ -154,41 +65,52 @@ impl OpenAiStreamState {
             return;
         }
         if data == b"[DONE]" {
-            self.over = true;
-            sink(Event::End);
-            return;
+            return self.progress.end(sink);
         }
         let Ok(text) = std::str::from_utf8(data) else {
-            self.fail(invalid("an event of the stream is not UTF-8"), sink);
-            return;
+            return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
-        if event.name == b"error" {
+        if name == b"error" {
             let error = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-            self.fail(reported(&error, FailureKind::StreamBroken), sink);
-            return;
+            return self.fail(reported(&error, FailureKind::StreamBroken), sink);
         }
-        match serde_json::from_str::<OpenAiEnvelope<'_>>(text) {
-            Ok(envelope) => {
-                let mut carried = Carried::Nothing;
-                self.envelope(envelope, text, &mut |event| {
-                    carried = match (&event, &carried) {
-                        (
-                            Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None },
-                            Carried::Nothing,
-                        ) => {
-                            let start = offset(text, piece);
-                            Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
-                        }
-                        _ => Carried::More,
-                    };
-                    sink(event);
-                });
-                if let Carried::Text { choice, place } = carried {
-                    self.template.learn(text, choice, place);
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else {
+            return self.odd_event(text, is_last, sink);
+        };
+        let mut carried = Carried::Nothing;
+        self.envelope(envelope, text, &mut |event| {
+            carried = match (&event, &carried) {
+                (Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None }, Carried::Nothing) => {
+                    let start = offset(text, piece);
+                    Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
                 }
-            }
-            Err(_) => self.odd_event(text, last, sink),
+                _ => Carried::More,
+            };
+            sink(event);
+        });
+        if let Carried::Text { choice, place } = carried {
+            self.template.learn(text, choice, place);
         }
+    }
+
+    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
+        let Ok(text) = std::str::from_utf8(document) else { return };
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
+        if envelope.is_error() || envelope.choices.is_some() {
+            self.progress.has_begun = true;
+            self.envelope(envelope, text, sink);
+            self.progress.end(sink);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
+    }
+}
+
+impl OpenAiStreamState {
+    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+        self.progress.fail(failure, sink);
     }
 
     /// Not one JSON object: several in a row, bare NaN in it, or no JSON at all.
@@ -198,24 +120,12 @@ impl OpenAiStreamState {
         let text = repaired.as_deref().unwrap_or(text);
         for envelope in serde_json::Deserializer::from_str(text).into_iter::<OpenAiEnvelope<'_>>() {
             match envelope {
-                Ok(envelope) if !self.over => self.envelope(envelope, text, sink),
+                Ok(envelope) if !self.progress.is_over => self.envelope(envelope, text, sink),
                 Ok(_) => return,
                 Err(_) if last => {
-                    return self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
+                    return self.fail(cut_event(), sink);
                 }
-                Err(fault) => return self.fail(not_json(&fault), sink),
-            }
-        }
-    }
-
-    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
-        let Ok(text) = std::str::from_utf8(document) else { return };
-        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
-        if envelope.is_error() || envelope.choices.is_some() {
-            self.begun = true;
-            self.envelope(envelope, text, sink);
-            if !std::mem::replace(&mut self.over, true) {
-                sink(Event::End);
+                Err(fault) => return self.fail(invalid_event(&fault), sink),
             }
         }
     }
@@ -238,7 +148,7 @@ impl OpenAiStreamState {
         for (position, choice) in envelope.choices.unwrap_or_default().into_iter().enumerate() {
             used = used.or(choice.usage);
             self.choice(choice, position, sink);
-            if self.over {
+            if self.progress.is_over {
                 return;
             }
         }
@@ -359,13 +269,6 @@ enum Carried {
 /// Where `piece`, a slice of `text`, begins in it.
 fn offset(text: &str, piece: &str) -> usize {
     (piece.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize)
-}
-
-fn not_json(fault: &serde_json::Error) -> Failure {
-    let mut failure = invalid_json(fault);
-    "The upstream provider sent an event that is not JSON of the expected kind."
-        .clone_into(&mut failure.message);
-    failure
 }
 
 #[cfg(test)]

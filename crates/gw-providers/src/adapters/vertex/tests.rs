@@ -12,8 +12,8 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::build_with;
+use crate::adapter::Built;
 use crate::adapter::{ChoiceRange, HttpCall, Reading, Target};
-use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {

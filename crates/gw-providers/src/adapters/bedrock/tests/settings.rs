@@ -7,8 +7,8 @@ use secrecy::SecretString;
 
 use super::super::build_in;
 use super::super::credentials::Environment;
+use crate::adapter::Built;
 use crate::adapter::{HttpCall, Scheme};
-use crate::registry::Built;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)]) -> ProviderSettings {
