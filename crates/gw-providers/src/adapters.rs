@@ -1,4 +1,5 @@
-//! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
+//! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and the code that several of them
+//! share.
 
 mod annotations;
 pub mod anthropic;

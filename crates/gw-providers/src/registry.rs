@@ -1,4 +1,4 @@
-//! Which dialect belongs to which API: one line each.
+//! The dialect of each API, one line each.
 
 use crate::adapter::Built;
 use crate::adapters::anthropic;
@@ -13,10 +13,10 @@ use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
-/// The dialect of an API, set up for this provider.
+/// The dialect of an API, configured for this provider.
 ///
 /// # Errors
-/// What is wrong with its options, without any secret.
+/// The options of the provider are wrong. The message holds no secret.
 pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     match settings.api {
         Api::OpenAi | Api::Demo => {

@@ -1,4 +1,4 @@
-//! The keys of a provider: taken in turn by weight, set aside when the provider refuses them. Nothing here prints them.
+//! The keys of a provider, used in turn by weight. A key that the provider refuses is set aside. No output shows a key.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,26 +12,26 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::adapter::Scheme;
 use crate::settings::SettingsError;
 
-/// Turns of one round at most; weights beyond it are scaled down.
+/// The most turns of one round. Larger weights are scaled down.
 const MAX_TURNS: u64 = 1024;
 
-/// How long a refused key is left alone before it is tried again: somebody may have paid the bill.
+/// How long a refused key is not used. Afterwards it is tried again, because the account may have been topped up.
 const DEAD_KEY_PAUSE: Duration = Duration::from_secs(300);
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyState {
     /// In use.
     #[default]
     Alive,
-    /// The provider refused it (401, 402, 403) with this status.
+    /// The provider refused the key with this status (401, 402, 403).
     Dead(Option<u16>),
-    /// The provider asked for a pause.
+    /// The provider asked to pause with this key.
     Resting,
 }
 
 impl KeyState {
-    /// The word for operators.
+    /// The name of the state in the admin API and in logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl KeyState {
 struct Key {
     value: HeaderValue,
     bare: SecretString,
-    /// How it stands, and until when; over, it is alive again.
+    /// The state, and when it ends. Afterwards the key is alive again.
     state: Mutex<(KeyState, Option<Instant>)>,
 }
 
@@ -59,24 +59,24 @@ impl Key {
     }
 }
 
-/// Keys in the order they are used.
+/// Keys, and the order of their use.
 pub(super) struct Credentials {
     header: HeaderName,
     keys: Vec<Key>,
-    /// Indexes of `keys`: one round, spread evenly.
+    /// One round as indexes of `keys`, evenly mixed.
     turns: Vec<usize>,
     next: AtomicUsize,
 }
 
-/// Every key is set aside; the time until the first comes back.
+/// Every key is set aside. Holds the time until the first key is used again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoUsableKey(pub(super) Duration);
 
 impl Credentials {
-    /// Keys sent in this way; no key = no credentials.
+    /// Keys that are sent with this scheme. An empty list sends no credentials.
     ///
     /// # Errors
-    /// A key cannot be sent in a header. The message does not hold it.
+    /// A key cannot be sent in a header. The message does not show the key.
     pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, SettingsError> {
         let header = match scheme {
             Scheme::Bearer => http::header::AUTHORIZATION,
@@ -92,10 +92,10 @@ impl Credentials {
         &self.header
     }
 
-    /// Whose turn it is. An only key is never set aside: there is nothing better to do than to ask.
+    /// The next key. The only key of a provider is never set aside, because there is no alternative.
     ///
     /// # Errors
-    /// There are several keys, all of them dead or resting.
+    /// There are several keys, and all of them are dead or resting.
     pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoUsableKey> {
         match self.keys.as_slice() {
             [] => return Ok(None),
@@ -118,12 +118,12 @@ impl Credentials {
         ))
     }
 
-    /// Whether another call has a key to use that no provider refused.
+    /// Whether another call can use a key that is alive.
     pub(super) fn has_other(&self) -> bool {
         self.keys.len() > 1 && self.keys.iter().any(|key| key.state().0 == KeyState::Alive)
     }
 
-    /// Notes what the provider said to a key. True when it is news that the key is dead.
+    /// Records a failure of a call with this key. Returns true when the key has just died.
     pub(super) fn judge(&self, key: usize, failure: &Failure) -> bool {
         let Some(key) = self.keys.get(key) else { return false };
         let now = Instant::now();
@@ -142,7 +142,7 @@ impl Credentials {
         is_news
     }
 
-    /// A key was accepted: whatever was held against it is over.
+    /// Records that the provider accepted a key, which makes it alive again.
     pub(super) fn accepted(&self, key: usize) {
         if let Some(key) = self.keys.get(key) {
             let mut state = key.state.lock();
@@ -152,7 +152,7 @@ impl Credentials {
         }
     }
 
-    /// How the keys stand, in the order of the configuration, each with the time until it is used again.
+    /// The state of each key, in the order of the configuration, with the time until the key is used again.
     pub(super) fn states(&self) -> Vec<(KeyState, Option<Duration>)> {
         let now = Instant::now();
         let state = |key: &Key| {
@@ -188,8 +188,7 @@ fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, SettingsError> {
     Ok(Key { value, bare: key.clone(), state: Mutex::default() })
 }
 
-/// One round in which each index appears as often as its weight says, spread as evenly as it goes (smooth weighted
-/// round robin).
+/// One round of smooth weighted round robin: each index appears as often as its weight says, evenly mixed.
 fn spread(weights: &[u32]) -> Vec<usize> {
     let divisor = weights.iter().fold(0, |sum, weight| gcd(sum, u64::from(*weight))).max(1);
     let total: u64 = weights.iter().map(|weight| u64::from(*weight) / divisor).sum();
@@ -205,7 +204,7 @@ fn spread(weights: &[u32]) -> Vec<usize> {
         for (credit, share) in credit.iter_mut().zip(&shares) {
             *credit += share;
         }
-        // The first of the richest: `max_by_key` would take the last.
+        // Of equal credits the first index wins. `max_by_key` alone would take the last.
         let richest = credit.iter_mut().enumerate().rev().max_by_key(|(_, credit)| **credit);
         if let Some((index, credit)) = richest {
             *credit -= round;
