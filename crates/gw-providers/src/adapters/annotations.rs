@@ -1,5 +1,6 @@
-//! Where an answer's text comes from, as OpenAI says it: `message.annotations`, entries of the type `url_citation`
-//! (openai-python `ChatCompletionMessage.annotations`, November 2026). Every dialect tells it in a way of its own.
+//! The sources of an answer's text in OpenAI's format: entries of the type `url_citation` in `message.annotations`
+//! (openai-python `ChatCompletionMessage.annotations`, November 2026). Every dialect reports its sources in its own
+//! format.
 
 use std::borrow::Cow;
 
@@ -8,34 +9,34 @@ use gw_wire::reply::ChatChoice;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The member.
+/// The member of a message.
 const MEMBER: &str = "annotations";
 
-/// Sources of one answer that are told; and the bytes of a text of theirs.
+/// The most sources of one answer, and the most bytes of each of their texts.
 pub(super) const MAX_SOURCES: usize = 128;
 const MAX_TEXT_BYTES: usize = 1024;
 
-/// One source of a piece of the answer.
+/// A source of a part of the answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CitedSource<'a> {
-    /// Empty where the source has no address: a document of the request, a numbered reference.
+    /// Empty for a source without an address, such as a document of the request or a numbered reference.
     pub(super) url: Cow<'a, str>,
     pub(super) title: Cow<'a, str>,
-    /// What of the source was used.
+    /// The text that was taken from the source.
     pub(super) quoted: Option<Cow<'a, str>>,
-    /// The provider's own name of the source.
+    /// The provider's name of the source.
     pub(super) id: Option<Cow<'a, str>>,
 }
 
 impl CitedSource<'_> {
-    /// All that it says.
+    /// All texts of the source.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let texts = [Some(&self.url), Some(&self.title), self.quoted.as_ref(), self.id.as_ref()];
         texts.into_iter().flatten().map(|text| &**text)
     }
 }
 
-/// About what an entry costs besides its texts.
+/// Approximate memory of an entry without its texts.
 const ENTRY_BYTES: usize = 512;
 
 /// All sources of an answer.
@@ -46,12 +47,12 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Bytes that are kept.
+    /// Bytes that the entries keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Adds the source of these characters of the answer's text. The same one is not told twice.
+    /// Adds the source of a range of characters in the answer's text. An identical entry is not added again.
     pub(super) fn add(&mut self, source: &CitedSource<'_>, start: u64, end: u64) {
         let text_bytes = source.texts().map(|text| short(text).len()).sum::<usize>();
         if text_bytes == 0 || self.entries.len() >= MAX_SOURCES {
@@ -74,12 +75,12 @@ impl Annotations {
         }
     }
 
-    /// As a member of a whole answer.
+    /// Adds the entries to a complete answer.
     pub(super) fn put(&self, choice: &mut ChatChoice<'_>) {
         choice.extras.extend(self.value().map(|value| (Cow::Borrowed(MEMBER), Cow::Owned(value))));
     }
 
-    /// As a delta, all at once: clients that put a stream together cannot join lists without an index.
+    /// Reports the entries in one delta, because clients cannot join lists whose entries have no index.
     pub(super) fn tell(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(value) = self.value() {
             sink(Event::Extra { choice, name: MEMBER, value: &value });
@@ -92,23 +93,24 @@ impl Annotations {
     }
 }
 
-/// The begin of a text, which is nearly always all of it.
+/// The text, cut at [`MAX_TEXT_BYTES`].
 pub(super) fn short(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default()
 }
 
-/// Characters, as clients count them.
+/// The number of characters, which is how clients count positions.
 pub(super) fn characters(text: &str) -> u64 {
     text.chars().count() as u64
 }
 
-/// Runs of characters of one width that are remembered; a text with more is not located any more.
+/// The most runs of characters of one width. Positions in a text with more runs are not converted.
 const MAX_RUNS: usize = 4096;
 
-/// Tells which character of a text stands at a byte, without keeping the text: for a dialect that counts bytes.
+/// Converts byte positions of a text into character positions without keeping the text, for a dialect that counts
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct CharacterCounter {
-    /// Where each run begins, in bytes and in characters, and how wide its characters are.
+    /// Each run: its start in bytes, its start in characters, and the width of its characters.
     runs: Vec<(u64, u64, u64)>,
     bytes: u64,
     characters: u64,
@@ -116,12 +118,12 @@ pub(super) struct CharacterCounter {
 }
 
 impl CharacterCounter {
-    /// Bytes that are kept.
+    /// Bytes that the runs keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<(u64, u64, u64)>()
     }
 
-    /// The text goes on with this.
+    /// Appends a piece of the text.
     pub(super) fn add(&mut self, text: &str) {
         if text.is_ascii() {
             let length = text.len() as u64;
@@ -149,7 +151,7 @@ impl CharacterCounter {
         }
     }
 
-    /// The character at a byte; 0 where that cannot be told.
+    /// The character at a byte; 0 for a text with too many runs.
     pub(super) fn at(&self, byte: u64) -> u64 {
         if self.is_too_long {
             return 0;

@@ -4,13 +4,13 @@
 //! and "Azure OpenAI in Microsoft Foundry Models v1 API"; the content filter's chunks in "Content streaming"; Entra ID in
 //! "OAuth 2.0 client credentials flow on the Microsoft identity platform".
 //!
-//! Two addresses are spoken:
-//! - with a dated `api_version` the classic one, `/openai/deployments/{deployment}/…?api-version=…`, whose body names no
-//!   model;
-//! - without one, or with a word (`preview`), the v1 API, `/openai/v1/…`, where `model` is the deployment.
+//! It has two kinds of addresses:
+//! - With a dated `api_version`, the classic address `/openai/deployments/{deployment}/…?api-version=…`. The body has
+//! no model.
+//! - Without one, or with a word (`preview`), the v1 API `/openai/v1/…`. The member `model` is the deployment.
 //!
-//! A deployment has a name of its own. `deployments = { "model" = "deployment" }` tells it; a model that is not in there is
-//! deployed under its own name. What a model takes (`max_completion_tokens`) goes by the model's name, never by the
+//! `deployments = { "model" = "deployment" }` names the deployment of a model. A model without an entry is deployed
+//! under its own name. The rules of a model (`max_completion_tokens`) depend on the model's name, never on the
 //! deployment's.
 
 mod entra;
@@ -41,19 +41,19 @@ use crate::settings::{Api, ProviderSettings, SettingsError};
 pub(crate) struct Azure {
     inner: OpenAi,
     scheme: Scheme,
-    /// What stands between the resource's address and `deployments` or `chat`.
+    /// The path between the resource's address and `deployments` or `chat`.
     prefix: &'static str,
-    /// A dated version: the deployment is part of the address.
+    /// The API version is dated, so the path names the deployment.
     classic: bool,
     /// `?api-version=…`, or nothing.
     query: String,
     deployments: HashMap<String, String>,
 }
 
-/// Azure set up for one provider.
+/// Azure OpenAI configured for one provider.
 ///
 /// # Errors
-/// What is wrong with its options, without any secret.
+/// The options are wrong. The message holds no secret.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let AzureOptions { version, deployments, credentials } = AzureOptions::read(settings)?;
     let classic = version.as_deref().is_some_and(options::is_dated);
@@ -63,7 +63,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         .ok_or(SettingsError::Rule("base_url is missing: it is the resource's endpoint"))?;
     let prefix = prefix(base, classic)?;
     let query = version.as_deref().map(|version| format!("?api-version={}", percent_encoded(version)));
-    // `stream_options` came with the versions of September 2024.
+    // `stream_options` exists since the API versions of September 2024.
     let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
     let (scheme, signer) = match credentials {
@@ -86,7 +86,8 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     Ok(Built { adapter: Box::new(azure), signer, base_url: None })
 }
 
-/// `base_url` is the resource's endpoint; some write what follows it, too.
+/// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or
+/// `/openai/v1`.
 fn prefix(base: &str, classic: bool) -> Result<&'static str, SettingsError> {
     let base = base.trim_end_matches('/');
     match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
@@ -194,7 +195,7 @@ impl Adapter for Azure {
         self.inner.classify(status, headers, body)
     }
 
-    /// What a resource lists under `/models` is what could be deployed, not what is.
+    /// `/models` lists the models that could be deployed, not those that are.
     fn list_models(&self) -> Option<HttpCall> {
         None
     }

@@ -1,9 +1,9 @@
-//! Cohere's own API: chats over `/v2/chat`, vectors over `/v2/embed`.
+//! Cohere's own API: chats at `/v2/chat`, embeddings at `/v2/embed`.
 //!
 //! Documented at docs.cohere.com: "Chat" (`/reference/chat`), "Chat with Streaming" (`/reference/chat-stream`), "Embed"
-//! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the stream's
-//! events at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member: nothing of the client's
-//! gets into it that is not in the reference.
+//! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the
+//! events of streams at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member, so it
+//! holds only members of the reference.
 
 mod embed;
 mod encode;
@@ -50,7 +50,7 @@ impl Dialect for Cohere {
     }
 
     /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of cohere
-    /// 7.3.1, which is of API v1; `ToolV2Function` says nothing; read 2026-11-22).
+    /// 7.3.1, for API v1; `ToolV2Function` gives no rule; read 2026-11-22).
     fn takes_tool_name(&self, name: &str) -> bool {
         tool_names::is_word(name)
             && !name.contains('-')

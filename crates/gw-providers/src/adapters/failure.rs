@@ -1,4 +1,4 @@
-//! What an upstream's error means: the status first, then the words it uses, in whichever of the usual forms they come.
+//! The meaning of an upstream's error, from its status and then from its text in any of the usual formats.
 
 use std::time::SystemTime;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::adapters::redact::{redact, redact_for_operators};
 use crate::adapters::retry_after::retry_after;
 
-/// An error body larger than this is not read: no error says so much.
+/// A larger error body is not parsed.
 const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// As much of a body that is no error object is looked at for the operator.
+/// The part of a body without an error object that is shown to the operator.
 const MAX_REASON_INPUT_BYTES: usize = 8 << 10;
 
-/// What an error object says, in whichever of the usual forms.
+/// The text of an error object, in any of the usual formats.
 #[derive(Debug, Default)]
 struct ErrorText {
     message: Option<String>,
@@ -24,7 +24,7 @@ struct ErrorText {
     class: Option<String>,
 }
 
-/// A non-2xx answer (or an odd 2xx).
+/// The failure that a response other than 2xx means.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let error = (body.len() <= MAX_BODY_BYTES)
         .then(|| serde_json::from_slice::<Value>(body).ok())
@@ -41,13 +41,13 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
     failure
 }
 
-/// What an upstream error, for the operator.
+/// The upstream's text for the operator, without secrets.
 fn reason(words: &str) -> Option<String> {
     Some(redact_for_operators(words)).filter(|words| !words.is_empty())
 }
 
-/// An error object inside a 200: a whole body, or an event of a stream. `otherwise` is the kind of an error that does
-/// not say what it is.
+/// The failure that an error object inside a 200 means, in a complete body or in an event of a stream. `otherwise` is
+/// the kind of an error that names none.
 pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
     let text = ErrorText::read(error);
     let status =
@@ -61,13 +61,14 @@ pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
     failure
 }
 
-/// A 2xx that cannot be understood.
+/// A 2xx response that cannot be read.
 pub(super) fn invalid(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer cannot be understood.")
         .with_detail(detail)
 }
 
-/// JSON that does not parse or has other types. Only the place is told: serde's words would quote the answer.
+/// JSON that does not parse or has the wrong types. The detail holds the position only, because serde's message quotes
+/// the answer.
 pub(super) fn invalid_json(fault: &serde_json::Error) -> Failure {
     invalid(format_args!("{:?} fault at line {} column {}", fault.classify(), fault.line(), fault.column()))
 }
@@ -91,13 +92,13 @@ pub(super) fn body_text(body: &[u8]) -> Result<&str, Failure> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// A stream that broke.
+/// A stream that broke off.
 pub(super) fn broken(message: &'static str) -> Failure {
     Failure::new(FailureKind::StreamBroken, message)
 }
 
-/// An answer that its model could not bring to an end: not the client's fault, and another try or another model may do
-/// better. `reason` is the provider's word for it.
+/// An answer that the model could not finish. It is not the client's fault, and another attempt or another model may
+/// succeed. `reason` is the provider's word.
 pub(super) fn gave_up(reason: &str) -> Failure {
     broken("The upstream provider gave up its answer with an error.").with_detail(reason)
 }
@@ -122,13 +123,13 @@ impl ErrorText {
         let upstream = self.message.as_deref().map(redact).filter(|words| !words.is_empty());
         let about_the_request =
             matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
-        // A server that was built or started without what is asked for says so with a 501.
+        // A server without the requested feature answers with 501 and a useful message.
         let shown = about_the_request || (kind == FailureKind::Server && status == Some(501));
         let mut failure = Failure::new(kind, own);
         failure.reason = self.message.as_deref().and_then(reason);
         match upstream.filter(|_| shown) {
             Some(words) => failure.message = words,
-            // The words are in `reason` alone, because they may quote the prompt. The short names cannot.
+            // The message may quote the prompt, so it is kept in `reason` only. The code and the type cannot.
             None => failure.detail = self.names(),
         }
         if kind == FailureKind::BadRequest {
@@ -148,7 +149,7 @@ impl ErrorText {
         (!names.is_empty()).then(|| names.join(" "))
     }
 
-    /// Whether the code or the type is one of these (lower case).
+    /// Whether the code or the type is one of these names (lower case).
     fn is(&self, names: &[&str]) -> bool {
         [&self.code, &self.class]
             .into_iter()
@@ -156,14 +157,14 @@ impl ErrorText {
             .any(|word| names.iter().any(|name| word.eq_ignore_ascii_case(name)))
     }
 
-    /// Whether the message contains one of these (lower case).
+    /// Whether the message contains one of these phrases (lower case).
     fn says(&self, phrases: &[&str]) -> bool {
         let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
         phrases.iter().any(|phrase| message.contains(phrase))
     }
 }
 
-/// A string, a number as a string, or the messages of a list (`detail: [{loc, msg}]`, which some put into the message).
+/// A string, a number as a string, or the joined messages of a list (`detail: [{loc, msg}]`).
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -177,7 +178,7 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// `{"loc": ["body", "messages", 0], "msg": "Field required"}` as `messages.0: Field required`.
+/// Writes `{"loc": ["body", "messages", 0], "msg": "Field required"}` as `messages.0: Field required`.
 fn located(item: &Value) -> Option<String> {
     let message = item.get("msg")?.as_str()?;
     let steps = item.get("loc").and_then(Value::as_array).into_iter().flatten();
@@ -193,7 +194,7 @@ fn is_plain(code: &str) -> bool {
 fn by_status(status: u16, error: &ErrorText) -> FailureKind {
     match status {
         400 | 413 | 422 => by_words(error).unwrap_or(FailureKind::BadRequest),
-        // A prompt that a filter refuses, or a model that the key may not use, is no fault of the key.
+        // A 401 or 403 for a filtered prompt, a missing model or an empty account does not mean that the key is bad.
         401 | 403 => match by_words(error) {
             Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => {
                 kind
@@ -201,7 +202,7 @@ fn by_status(status: u16, error: &ErrorText) -> FailureKind {
             _ => FailureKind::Auth,
         },
         402 => FailureKind::Billing,
-        // A wrong method or a withdrawn address: what we call is not there, whatever its name.
+        // A wrong method or a removed address also means that the model is not available there.
         404 | 405 | 410 => FailureKind::ModelMissing,
         409 | 424 | 425 => FailureKind::Server,
         429 => match by_words(error) {
@@ -211,7 +212,7 @@ fn by_status(status: u16, error: &ErrorText) -> FailureKind {
         503 | 529 | 498 => FailureKind::Overloaded,
         408 | 504 | 524 => FailureKind::Timeout,
         500..=599 => match by_words(error) {
-            // llama.cpp and some proxies say so with a 500.
+            // llama.cpp and some proxies report a prompt that is too long with a 500.
             Some(FailureKind::ContextLength) => FailureKind::ContextLength,
             _ => FailureKind::Server,
         },
@@ -220,7 +221,7 @@ fn by_status(status: u16, error: &ErrorText) -> FailureKind {
     }
 }
 
-/// What the words tell for sure.
+/// The kind of failure that the text states for certain.
 fn by_words(error: &ErrorText) -> Option<FailureKind> {
     let context = ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"];
     let too_long = [
@@ -246,7 +247,7 @@ fn by_words(error: &ErrorText) -> Option<FailureKind> {
         "exceeded_current_quota_error",
         "insufficient_balance",
         "billing_error",
-        // Z.ai's number for an empty account.
+        // Z.ai's code for an empty account.
         "1113",
     ];
     let key = ["api key not valid", "incorrect api key", "invalid api key"];
@@ -267,7 +268,7 @@ fn by_words(error: &ErrorText) -> Option<FailureKind> {
     }
 }
 
-/// What the error's type tells when there is no status.
+/// The kind of failure that the error's code or type suggests when there is no status.
 fn by_class(error: &ErrorText) -> Option<FailureKind> {
     [&error.code, &error.class].into_iter().flatten().find_map(|word| {
         let word = word.to_ascii_lowercase();
@@ -292,7 +293,8 @@ fn by_class(error: &ErrorText) -> Option<FailureKind> {
     })
 }
 
-/// Our own sentence, for the kinds whose upstream words are not for clients and for silent upstreams.
+/// The gateway's own message, for failures whose upstream text is not shown to clients, and for upstreams without a
+/// text.
 fn own_words(kind: FailureKind, status: Option<u16>) -> String {
     match (kind, status) {
         (FailureKind::InvalidResponse, Some(status @ 300..=399)) => {

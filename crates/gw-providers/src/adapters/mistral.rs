@@ -1,10 +1,10 @@
-//! Mistral's La Plateforme: OpenAI's shape, read by a strict validator.
+//! Mistral's La Plateforme: OpenAI's format with a strict validator.
 //!
-//! Documented in Mistral's API reference (docs.mistral.ai/api): Chat Completion, Fill-in-the-middle Completion, Embeddings,
-//! List Models; the models of the official clients (`ChatCompletionRequest`, `FIMCompletionRequest`, `ContentChunk`) are made
-//! from the same specification. A member that is not in there is refused with 422 `extra_forbidden`, at the top level and
-//! inside messages and tools alike, so a body is written member by member and nothing else of the client's gets into it.
-//! Answers are OpenAI's, with `content` that may be a list of `text` and `thinking` parts: OpenAI's reader reads them.
+//! Documented in Mistral's API reference (docs.mistral.ai/api): Chat Completion, Fill-in-the-middle Completion,
+//! Embeddings, List Models. The models of the official clients (`ChatCompletionRequest`, `FIMCompletionRequest`,
+//! `ContentChunk`) are generated from the same specification. An unknown member is refused with 422 `extra_forbidden`,
+//! at the top level and inside messages and tools. A body is therefore written member by member. Answers have OpenAI's
+//! format, except that `content` may be a list of `text` and `thinking` parts. OpenAI's reader reads both.
 
 mod encode;
 mod messages;
@@ -29,7 +29,7 @@ use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
-/// Choices of one call: all that a client may ask for. The reference names no bound.
+/// The most choices of one call: the most that a client may ask for. The reference gives no bound.
 const MAX_CHOICES: u32 = 128;
 
 /// Mistral's dialect as an adapter.
@@ -40,7 +40,7 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
 /// The dialect.
 #[derive(Debug)]
 struct Mistral {
-    /// Reads what comes back.
+    /// Reads the answers.
     answers: OpenAi,
 }
 

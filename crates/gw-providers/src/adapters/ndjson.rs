@@ -1,31 +1,32 @@
-//! Streams of one JSON document per line (`application/x-ndjson`), cut into lines on bytes, however the network cut them.
+//! Streams with one JSON document per line (`application/x-ndjson`). The lines do not depend on how the network cuts
+//! the bytes.
 
 use gw_wire::sse::{EVENT_CAP, hold};
 use memchr::memchr;
 
-/// The longest line that is held, as long as an event may be. Ollama sends the arguments of a call whole, and at the end of a
-/// text completion the context as a list of numbers, which is a megabyte where the context is long.
+/// The longest line, as long as the longest event. Ollama sends the arguments of a call in one line. At the end of a
+/// text completion it sends the context as a list of numbers, which is a megabyte for a long context.
 pub(super) const MAX_LINE_BYTES: usize = EVENT_CAP;
 
-/// A carry-over buffer above this many bytes is given back after the line that needed it.
+/// A larger buffer is freed after the line that needed it.
 const MAX_KEPT_CAPACITY: usize = 64 << 10;
 
-/// A line outgrew [`MAX_LINE_BYTES`]. Nothing more is given after it.
+/// A line is longer than [`MAX_LINE_BYTES`]. The decoder passes nothing on after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the upstream's stream is larger than 16 MiB")]
 pub(super) struct LineTooLong;
 
-/// Cuts one stream into lines. A line that lies whole in a chunk is given as a slice of it.
+/// Cuts one stream into lines. A line that lies within one chunk is passed on without a copy.
 #[derive(Debug, Default)]
 pub(super) struct LineDecoder {
-    /// The begin of the unfinished line.
+    /// The beginning of the unfinished line.
     held: Vec<u8>,
     failed: bool,
 }
 
 impl LineDecoder {
-    /// Takes the next bytes; every line that they complete goes to `sink` at once, without blanks around it. Blank lines
-    /// are left out.
+    /// Takes the next bytes and passes every line that they complete to `sink`, without blanks around it. Blank lines
+    /// are skipped.
     pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), LineTooLong> {
         if self.failed {
             return Err(LineTooLong);
@@ -49,22 +50,22 @@ impl LineDecoder {
         self.hold(rest)
     }
 
-    /// The stream ended: a last line without its line end is given as if it had one.
+    /// Handles the end of the stream. A last line without a line end is passed on.
     pub(super) fn eof(&mut self, sink: &mut dyn FnMut(&[u8])) {
         give(&std::mem::take(&mut self.held), sink);
     }
 
-    /// Bytes that are kept of a line that is not complete.
+    /// Memory that is kept for an unfinished line.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Bytes of a line that is not complete.
+    /// Bytes of the unfinished line.
     pub(super) fn pending_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// The bound is on the whole line, so that it does not depend on the cuts.
+    /// The bound counts the whole line, so it does not depend on the chunks.
     fn check_room(&mut self, more: &[u8]) -> Result<(), LineTooLong> {
         if self.held.len() + more.len() > MAX_LINE_BYTES {
             self.failed = true;

@@ -1,9 +1,9 @@
-//! Ollama's own API: chats over `/api/chat`, text between a prompt and a suffix over `/api/generate`, vectors over
+//! Ollama's own API: chats at `/api/chat`, text completions with a suffix at `/api/generate`, embeddings at
 //! `/api/embed`.
 //!
-//! Documented at docs.ollama.com/api, before in docs/api.md of github.com/ollama/ollama; what that leaves out (`truncate`,
-//! `shift`, `tool_name`) is in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect but takes no
-//! `num_ctx`, and so forgets the begin of long prompts silently.
+//! Documented at docs.ollama.com/api, formerly in docs/api.md of github.com/ollama/ollama. Missing members (`truncate`,
+//! `shift`, `tool_name`) are in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect without
+//! `num_ctx`, so it silently drops the beginning of long prompts.
 
 mod embed;
 mod encode;
@@ -30,7 +30,7 @@ use crate::settings::{Api, ProviderSettings, SettingsError};
 /// Ollama's dialect as an adapter.
 ///
 /// # Errors
-/// What is wrong with its options.
+/// The options are wrong.
 pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, SettingsError> {
     let num_ctx_max = match settings.options.get("num_ctx_max") {
         None => None,
@@ -50,14 +50,14 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
 /// The dialect.
 #[derive(Debug)]
 struct Ollama {
-    /// The largest `num_ctx` that may be asked for: memory is taken for all of it.
+    /// The largest `num_ctx` of a request, because the server allocates memory for all of it.
     num_ctx_max: Option<u64>,
-    /// Clients may say how long a model stays in memory.
+    /// Clients may set how long a model stays in memory.
     keep_alive: bool,
 }
 
 impl Ollama {
-    /// The context that is asked for: the model's, as far as the operator allows; None when nobody knows.
+    /// The `num_ctx` of a request: the model's context, up to the operator's limit; None when neither is known.
     fn num_ctx(&self, target: &Target<'_>) -> Option<u64> {
         match (target.context_length, self.num_ctx_max) {
             (Some(context), Some(most)) => Some(context.min(most)),
@@ -73,7 +73,7 @@ impl Dialect for Ollama {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            // The last line of a stream always has it.
+            // The last line of a stream always has the usage.
             stream_usage: true,
             suffix: true,
             image_urls: false,
@@ -81,7 +81,7 @@ impl Dialect for Ollama {
         }
     }
 
-    /// A key is sent where one is configured: to ollama.com, or to a proxy in front of a server.
+    /// A configured key is sent to ollama.com, or to a proxy in front of a server.
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
     }

@@ -1,16 +1,16 @@
-//! Names of tools as a provider takes them: each refuses other ones, in the tools that are offered and in the calls of the history
-//! alike. A name that is refused is changed everywhere in the request, and back in the answer.
+//! Tool names that the provider accepts. Each provider refuses other names, both of offered tools and of calls in the
+//! history. A refused name is changed everywhere in the request and restored in the answer.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use gw_wire::conversation::{Conversation, Role, ToolChoice, short_id};
 
-/// The length that every provider takes, in characters.
+/// The length that every provider accepts. Names have one byte per character.
 const MAX_NAME_BYTES: usize = 64;
 
-/// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors), the request
-/// validator of mistral-common 1.13.1 (all read 2026-11-22).
+/// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors) and the
+/// request validator of mistral-common 1.13.1 (read 2026-11-22).
 pub(super) fn is_word(name: &str) -> bool {
     is_word_within(MAX_NAME_BYTES, name)
 }
@@ -25,7 +25,7 @@ fn is_word_within(longest: usize, name: &str) -> bool {
     !name.is_empty() && name.len() <= longest && name.bytes().all(fits)
 }
 
-/// Changes the names that do not fit. Gives each new name with the client's.
+/// Changes the refused names. Returns each new name with the client's name.
 pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let mut names = RenamedTools::new(conversation, fits);
     if names.refused.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bo
 }
 
 struct RenamedTools {
-    /// By a refused name: the one in its place.
+    /// The new name of each refused name.
     refused: HashMap<String, String>,
 }
 
@@ -88,8 +88,8 @@ impl RenamedTools {
     }
 }
 
-/// A name of letters, digits and `_` that is like this one and that no other tool has. It depends on the name alone as long as
-/// nobody else wants the same one.
+/// A new name of letters, digits and `_` that resembles this one and that no other tool has. It depends on this name
+/// only, unless another tool would get the same one.
 fn free(name: &str, taken: &HashSet<Cow<'_, str>>) -> String {
     let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
     let mut base: String = letters.take(MAX_NAME_BYTES - 1).collect();

@@ -1,4 +1,4 @@
-//! A list of vectors, as the dialects send them that answer in input order.
+//! Lists of vectors, for dialects that answer in input order.
 
 use gw_wire::embeddings::read_vector;
 use gw_wire::failure::Failure;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::failure::invalid;
 
-/// Reads exactly so many vectors, all of one length.
+/// Reads exactly `expected` vectors, all of one length.
 pub(super) fn read<'a>(found: &[&'a RawValue], expected: usize) -> Result<Vec<Vector<'a>>, Failure> {
     if found.len() != expected {
         return Err(invalid(format_args!("{} vectors for {expected} inputs", found.len())));

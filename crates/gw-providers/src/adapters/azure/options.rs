@@ -1,4 +1,4 @@
-//! The options of an Azure provider, read and checked.
+//! Reads and checks the options of an Azure provider.
 
 use std::collections::HashMap;
 
@@ -7,35 +7,35 @@ use toml::{Table, Value};
 
 use crate::settings::{ProviderSettings, SettingsError};
 
-/// Where tokens come from unless `authority` says so.
+/// The default of `authority`, the address that issues tokens.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// What a configuration says.
+/// The options of a provider.
 #[derive(Debug)]
 pub(super) struct AzureOptions {
     /// `api_version`.
     pub(super) version: Option<String>,
     /// `deployments`.
     pub(super) deployments: HashMap<String, String>,
-    /// How calls prove whose they are.
+    /// How calls are authenticated.
     pub(super) credentials: AzureAuth,
 }
 
-/// How calls prove whose they are.
+/// How calls are authenticated.
 #[derive(Debug)]
 pub(super) enum AzureAuth {
     /// `api-key: <key>`.
     Key,
-    /// `auth = "bearer"`: the key is an Entra token that somebody else keeps fresh.
+    /// `auth = "bearer"`: the key is an Entra token that is renewed outside the gateway.
     Bearer,
-    /// `tenant_id`, `client_id` and a secret: tokens are fetched.
+    /// `tenant_id`, `client_id` and a secret: the gateway fetches tokens.
     Application(EntraApplication),
 }
 
 /// An application registered in Entra ID.
 #[derive(Debug)]
 pub(super) struct EntraApplication {
-    /// `https://login.microsoftonline.com`, or that of another cloud.
+    /// `https://login.microsoftonline.com`, or the address of another cloud.
     pub(super) authority: String,
     pub(super) tenant: String,
     pub(super) id: String,
@@ -43,7 +43,7 @@ pub(super) struct EntraApplication {
     pub(super) secret: SecretString,
 }
 
-/// Whether a version is a date, as opposed to `preview` and `latest` of the v1 API.
+/// Whether a version is a date. The v1 API has the versions `preview` and `latest`.
 pub(super) fn is_dated(version: &str) -> bool {
     version.starts_with(|first: char| first.is_ascii_digit())
 }

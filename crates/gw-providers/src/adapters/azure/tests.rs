@@ -1,4 +1,4 @@
-//! Requests as they leave for Azure, and what comes back, against the fixtures of `fixtures/azure`.
+//! Requests to Azure and its answers, compared with `fixtures/azure`.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         embedding_batch: None,
         allow_private_network: false,
         file_ids: false,
-        // The requests of these tests search the operator's own data.
+        // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],
         options: options.parse().unwrap(),
     }
@@ -184,7 +184,7 @@ fn a_reply_is_read_with_its_usage() {
     assert_eq!((usage.prompt, usage.completion, usage.cached, usage.reasoning), (58, 68, Some(16), Some(64)));
 }
 
-/// What a stream says, pieces of the same kind in a row joined.
+/// The events of a stream. Adjacent pieces of one kind are joined.
 fn told(pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = azure("").chat_stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Which tool call a piece of a stream belongs to, for upstreams that number, name or repeat their calls as they like.
+//! Assigns the pieces of a stream to tool calls. Upstreams number, name and repeat their calls in different ways.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,56 +11,56 @@ use super::shape::OpenAiCall;
 /// The tool calls of one stream so far.
 #[derive(Debug, Default)]
 pub(super) struct ToolCallTracker {
-    /// By handle.
+    /// The calls; a call's handle is its index.
     known: Vec<KnownCall>,
-    /// By choice.
+    /// The calls of each choice.
     choices: HashMap<u32, ChoiceCalls>,
-    /// Bytes of all ids, as often as they are kept.
+    /// Bytes of all stored copies of ids.
     id_bytes: usize,
 }
 
-/// About what a call costs in the list and the maps, without its id.
+/// Approximate memory of a call in the list and the maps, without its id.
 const CALL_BYTES: usize = 256;
 
-/// So often an id is kept: by its call and in two maps.
+/// Stored copies of an id: in its call and in two maps.
 const ID_COPIES: usize = 3;
 
-/// The calls of one choice. Each piece of a stream looks for its call, so each way to find it is a map.
+/// The calls of one choice, as handles. Every piece searches its call, so each way to find it is a map.
 #[derive(Debug, Default)]
 struct ChoiceCalls {
-    /// In the order in which they began.
+    /// In the order of their start.
     all: Vec<usize>,
-    /// The last call of each of the upstream's numbers.
+    /// The last call with each of the upstream's indexes.
     by_index: HashMap<u32, usize>,
-    /// The first call of each id.
+    /// The first call with each id.
     by_id: HashMap<String, usize>,
-    /// The first call of each id with one of the upstream's numbers.
+    /// The first call with each index and id.
     by_index_and_id: HashMap<(u32, String), usize>,
-    /// A call was announced.
+    /// The start of a call was reported.
     has_started: bool,
 }
 
 #[derive(Debug)]
 struct KnownCall {
-    /// The upstream's own number, if it gives one.
+    /// The upstream's index, if it gives one.
     index: Option<u32>,
     id: String,
-    /// The call was announced. It waits for its name, or for arguments when no name comes.
+    /// The start was reported. It is delayed until the name arrives, or until arguments arrive without a name.
     started: bool,
 }
 
 impl ToolCallTracker {
-    /// Bytes that are kept.
+    /// Bytes that the tracker keeps.
     pub(super) fn held_bytes(&self) -> usize {
         self.id_bytes.saturating_add(self.known.len() * CALL_BYTES)
     }
 
-    /// Whether this choice has called a tool.
+    /// Whether this choice has a tool call.
     pub(super) fn any(&self, choice: u32) -> bool {
         self.choices.get(&choice).is_some_and(|calls| calls.has_started)
     }
 
-    /// Turns the pieces of one chunk's `tool_calls` into events. False: there are too many calls.
+    /// Converts the `tool_calls` of one chunk into events. Returns false when there are too many calls.
     pub(super) fn take(
         &mut self,
         choice: u32,
@@ -77,7 +77,7 @@ impl ToolCallTracker {
         true
     }
 
-    /// `position` is given when a chunk has several pieces: it tells apart what has neither number nor id nor name.
+    /// `position` is given when a chunk has several pieces. It identifies pieces without index, id and name.
     fn piece(
         &mut self,
         choice: u32,
@@ -124,7 +124,7 @@ impl ToolCallTracker {
         }
     }
 
-    /// The call that a piece continues; None when it begins one.
+    /// The call that a piece continues; None when the piece starts a call.
     fn find(
         &self,
         choice: u32,
@@ -138,7 +138,7 @@ impl ToolCallTracker {
         if let Some(index) = index {
             let handle = *calls.by_index.get(&index)?;
             let known = self.known.get(handle)?;
-            // Some upstreams number every call 0: another id with a name is another call.
+            // Some upstreams give every call the index 0. Another id with a name starts another call.
             let other = named && known.started && !id.is_empty() && !known.id.is_empty() && known.id != id;
             if !other {
                 return Some(handle);
@@ -147,7 +147,7 @@ impl ToolCallTracker {
         }
         if !id.is_empty() {
             let same = calls.by_id.get(id).copied();
-            // Another id without a name begins nothing: it came late, or changes with every piece.
+            // Another id without a name starts nothing: it came late, or changes with every piece.
             return same.or_else(|| last.filter(|_| !named));
         }
         if named {

@@ -1,4 +1,4 @@
-//! Embeddings of an OpenAI-type upstream: vectors in input order, each checked, numbers kept as the text they came in.
+//! Embeddings of OpenAI's dialect: every vector is checked, and numbers keep their text.
 
 use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::{Failure, FailureKind};
@@ -12,7 +12,7 @@ use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::vectors;
 
 members! {
-    /// The whole answer.
+    /// The complete answer.
     OpenAiEmbeddings<'de> {
         object: LenientText<'de> = "object",
         model: LenientText<'de> = "model",
@@ -23,14 +23,14 @@ members! {
 }
 
 members! {
-    /// One vector with its place.
+    /// One vector with its index.
     EmbeddingEntry<'de> {
         index: LenientNumber = "index",
         embedding: &'de RawValue = "embedding",
     }
 }
 
-/// Sorted by index, exactly `expected` vectors, all of one length.
+/// Reads exactly `expected` vectors of one length, sorted by index.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = body_text(body)?;
     let answer: OpenAiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;

@@ -1,5 +1,5 @@
-//! JSON values as OpenAI-type upstreams really send them: strings that may be numbers, text that may be parts, text
-//! with broken escapes, members that come twice.
+//! Lenient JSON values for upstreams of OpenAI's dialect: strings that may be numbers, text that may be a list of
+//! parts, broken escapes, repeated members.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,12 +10,12 @@ use serde_json::value::RawValue;
 use crate::adapters::annotations::characters;
 use crate::adapters::text::repaired;
 
-/// A JSON string. A lone surrogate escape becomes U+FFFD instead of an error. Borrowed when it holds no escape.
+/// A JSON string. A lone surrogate becomes U+FFFD instead of an error. Borrowed unless it holds an escape.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct LenientText<'a>(pub(in crate::adapters) Cow<'a, str>);
 
-/// The text of a message: a string, or an array of parts whose texts are joined. Beside it what its `thinking` parts say
-/// (Mistral's reasoning models), and its `reference` parts.
+/// The text of a message: a string, or the joined texts of a list of parts. The other fields hold its `thinking` parts
+/// (Mistral's reasoning models) and its `reference` parts.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct LenientContent<'a>(
     pub(in crate::adapters) Cow<'a, str>,
@@ -23,26 +23,26 @@ pub(in crate::adapters) struct LenientContent<'a>(
     pub(in crate::adapters) Option<Box<[Reference]>>,
 );
 
-/// What the `thinking` parts of a text say, and how long each part is, in order: true for a thought.
+/// The text of all `thinking` parts, and the length of every part in order. True marks a `thinking` part.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct Thoughts {
     pub(in crate::adapters) text: String,
     pub(in crate::adapters) parts: Vec<(bool, usize)>,
 }
 
-/// A place in a text that sources stand behind: the character, and the sources' ids (docs.mistral.ai, "Citations and
-/// References": `{"type": "reference", "reference_ids": [0, 1]}`, November 2026).
+/// A position in a text, in characters, and the id of a source for it (docs.mistral.ai, "Citations and References":
+/// `{"type": "reference", "reference_ids": [0, 1]}`, November 2026).
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::adapters) struct Reference {
     pub(in crate::adapters) at: u64,
     pub(in crate::adapters) id: Box<str>,
 }
 
-/// A string, or the JSON text of anything else: ids that are numbers, arguments that are objects.
+/// A string, or the JSON text of another value: ids that are numbers, arguments that are objects.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct TextOrJson<'a>(pub(in crate::adapters) Cow<'a, str>);
 
-/// A small count; None when it is something else (negative, a fraction, a word).
+/// A small count; None for any other value (negative, a fraction, a word).
 #[derive(Clone, Copy, Debug)]
 pub(in crate::adapters) struct LenientNumber(pub(in crate::adapters) Option<u32>);
 
@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for TextVisitor {
 
 impl<'de> Deserialize<'de> for LenientText<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As bytes, because only then serde_json lets a lone surrogate pass.
+        // serde_json accepts a lone surrogate only when it reads bytes.
         deserializer.deserialize_bytes(TextVisitor).map(Self)
     }
 }
@@ -102,7 +102,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
         let (mut joined, mut thoughts) = (Cow::Borrowed(""), Thoughts::default());
-        // Of what came before the last reference: counted once.
+        // The characters before the last reference are counted once.
         let (mut references, mut counted, mut at) = (Vec::new(), 0, 0);
         while let Some(part) = parts.next_element::<&RawValue>()? {
             let piece = read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
@@ -127,14 +127,14 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// What one content part says.
+/// The content of one part.
 enum PartContent<'a> {
     Text(Cow<'a, str>),
     Thought(Cow<'a, str>),
     References(Vec<Box<str>>),
 }
 
-/// One content part, an empty text for parts that are neither text nor thinking; None when it is no part at all.
+/// Reads one content part. Unknown parts give an empty text; None when the value is not a part.
 fn read_part(part: &RawValue) -> Option<PartContent<'_>> {
     match part.get().as_bytes().first() {
         Some(b'"') => {
@@ -145,7 +145,7 @@ fn read_part(part: &RawValue) -> Option<PartContent<'_>> {
             let kind = part.kind.map_or(Cow::Borrowed("text"), |kind| kind.0);
             Some(match (&*kind, part.thinking) {
                 ("text" | "output_text", _) => PartContent::Text(part.text.unwrap_or_default().0),
-                // A list of text parts, or the text itself.
+                // The value is a list of text parts, or the text itself.
                 ("thinking", Some(thinking)) => {
                     let thought =
                         serde_json::from_str::<LenientContent<'_>>(thinking.get()).unwrap_or_default();
@@ -221,8 +221,8 @@ impl<'de> Deserialize<'de> for LenientNumber {
     }
 }
 
-/// A member that is read straight into its place. A struct of this dialect is some hundred bytes and would otherwise be
-/// moved at every level on its way up, which costs as much as reading it.
+/// A member that is read directly into its field. A struct of this dialect has some hundred bytes. Moving it at every
+/// level would cost as much as reading it.
 pub(in crate::adapters) trait Member<'de>: Sized {
     /// Reads a value that is not null.
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error>;
@@ -255,7 +255,7 @@ impl<'de, T: Deserialize<'de>> Member<'de> for Box<T> {
     }
 }
 
-/// The place of a member; null leaves it as it is.
+/// The field of a member. A null leaves it unchanged.
 pub(in crate::adapters) struct MemberSlot<'p, T>(pub(in crate::adapters) &'p mut Option<T>);
 
 impl<'de, T: Member<'de>> DeserializeSeed<'de> for MemberSlot<'_, T> {
@@ -282,7 +282,7 @@ impl<'de, T: Member<'de>> Visitor<'de> for MemberSlot<'_, T> {
     }
 }
 
-/// A member's name. Compared as bytes, so that the hundreds of names in a stream are not checked to be UTF-8 again.
+/// A member's name. It is compared as bytes, so the names in a stream are not checked for UTF-8.
 pub(in crate::adapters) struct Name<'a>(pub(in crate::adapters) Cow<'a, [u8]>);
 
 impl<'de> Deserialize<'de> for Name<'de> {
@@ -319,8 +319,8 @@ impl<'a> Name<'a> {
     }
 }
 
-/// A struct of optional members of a JSON object: `null` is absent, unknown members are skipped (or kept, with
-/// `+ extras`), and of a member that comes twice the last one counts. serde's derive would refuse the last.
+/// Defines a struct of optional members of a JSON object. Null means absent. Unknown members are skipped, or kept with
+/// `+ extras`. Of a repeated member the last one counts, which serde's derive would refuse.
 macro_rules! lenient_members {
     (@other $map:ident $name:ident $found:ident) => {
         $map.next_value::<serde::de::IgnoredAny>()?
@@ -382,7 +382,7 @@ macro_rules! lenient_members {
 }
 pub(in crate::adapters) use lenient_members;
 
-/// The same with the quick way, see [`super::quick`].
+/// Like `lenient_members!`, and also readable by [`super::quick`].
 macro_rules! members {
     ($(#[$meta:meta])* $object:ident<$de:lifetime> $(+ $extras:ident)? { $($(#[$about:meta])* $field:ident: $kind:ty = $member:literal,)+ }) => {
         $crate::adapters::openai::lenient::lenient_members! {
@@ -394,7 +394,7 @@ macro_rules! members {
 pub(super) use members;
 
 members! {
-    /// One part of an array content.
+    /// One part of a list of content parts.
     ContentPart<'de> {
         kind: LenientText<'de> = "type",
         text: LenientText<'de> = "text",

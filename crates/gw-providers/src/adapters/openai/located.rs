@@ -1,4 +1,4 @@
-//! Sources that a stream's text refers to, each where it stands in the whole text.
+//! The sources of a stream's texts, with their positions in the complete text.
 
 use gw_wire::event::Event;
 
@@ -9,10 +9,10 @@ use crate::adapters::annotations::{Annotations, characters};
 /// More choices than any request asks for.
 const MAX_CHOICES: usize = 128;
 
-/// Where the texts of a stream are.
+/// The position reached in the text of each choice.
 #[derive(Debug, Default)]
 pub(super) struct TextLocations {
-    /// Most upstreams refer to nothing, and their characters are not counted.
+    /// Most upstreams give no sources, and their characters are not counted.
     is_on: bool,
     choices: Vec<LocatedChoice>,
 }
@@ -25,12 +25,12 @@ struct LocatedChoice {
 }
 
 impl TextLocations {
-    /// Of an upstream that refers to sources.
+    /// For an upstream that gives sources.
     pub(super) fn new() -> Self {
         Self { is_on: true, choices: Vec::new() }
     }
 
-    /// A piece of text with the references in it.
+    /// Adds a piece of text with its references.
     pub(super) fn text(&mut self, index: u32, text: &str, references: Option<&[Reference]>) {
         if !self.is_on {
             return;
@@ -53,12 +53,12 @@ impl TextLocations {
         choice.characters += characters(text);
     }
 
-    /// Bytes that are kept.
+    /// Bytes that the positions and sources keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.choices.iter().map(|choice| size_of::<LocatedChoice>() + choice.annotations.held_bytes()).sum()
     }
 
-    /// The choice is over.
+    /// Reports the sources of a choice that ended.
     pub(super) fn tell(&mut self, index: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.index == index) {
             choice.annotations.tell(index, sink);

@@ -1,4 +1,4 @@
-//! Whole answers of an OpenAI-type upstream, chat and text, read without copying what they carry.
+//! Complete answers in OpenAI's dialect, chat and text, read without copying their texts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     }
 }
 
-/// The choices, once it is sure that this is an answer and no error.
+/// The choices of an answer; a failure when the envelope is an error.
 fn choices<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<OpenAiChoices<'a>, Failure> {
     if envelope.is_error() {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -82,7 +82,7 @@ fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
             .function_call
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
-        // Those of this dialect are among the extras.
+        // Images of this dialect are among the extras.
         images: Vec::new(),
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
@@ -96,7 +96,7 @@ fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
     read
 }
 
-/// Adds a reference of a piece of text that begins at this character.
+/// Adds a reference of a piece of text. `base` is the character at which the piece begins.
 pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
     let at = base + reference.at;
     annotations.add(
@@ -106,7 +106,7 @@ pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotati
     );
 }
 
-/// A call without a function is none. A custom tool's input takes the place of arguments.
+/// Converts a call. A call without a function is dropped. The input of a custom tool replaces the arguments.
 fn tool_call(mut call: OpenAiCall<'_>) -> Option<ToolCall<'_>> {
     let id = call.take_id();
     let custom = call.function.is_none();
@@ -147,10 +147,10 @@ fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<gw_wire::reply::Finish>, F
     }
 }
 
-/// Choice indices: the upstream's own, or the position where it is missing or given twice.
+/// The index of each choice: the upstream's, or the position when the index is missing or repeated.
 #[derive(Default)]
 struct Indices {
-    /// Empty as long as every index is its position, which it nearly always is.
+    /// Empty while every index equals its position, which is usual.
     seen: HashSet<u32>,
     position: u32,
 }
@@ -172,8 +172,8 @@ impl Indices {
     }
 }
 
-/// The same reply without borrows. Raw members cannot be owned; they are dropped, which only concerns replies that had
-/// to be repaired.
+/// An owned copy of a reply. Raw members cannot be owned and are dropped. Only replies that had to be repaired are
+/// copied.
 fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
     let choices = reply.choices.into_iter().map(|choice| ChatChoice {
         index: choice.index,
@@ -205,7 +205,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
     }
 }
 
-/// As [`own_chat`].
+/// An owned copy, like [`own_chat`].
 fn own_text(reply: TextReply<'_>) -> TextReply<'static> {
     let choices = reply.choices.into_iter().map(|choice| TextChoice {
         index: choice.index,

@@ -1,4 +1,4 @@
-//! The one shape of everything an OpenAI-type upstream answers: whole replies and stream chunks, chat and text.
+//! The JSON of every answer in OpenAI's dialect: complete replies and stream chunks, chat and text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -31,12 +31,13 @@ members! {
     }
 }
 
-/// The tiers that OpenAI's own clients know; strict ones refuse another vendor's (openai-python `ChatCompletion.service_tier`).
+/// The tiers that OpenAI's clients know. Strict clients refuse other values (openai-python
+/// `ChatCompletion.service_tier`).
 const TIERS: [&str; 7] =
     ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
 
 impl<'de> OpenAiEnvelope<'de> {
-    /// Members of the answer that are passed on as they are: OpenAI's, and Perplexity's sources.
+    /// Members that are passed on unchanged: OpenAI's, and Perplexity's sources.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
         let all = [
@@ -51,8 +52,8 @@ impl<'de> OpenAiEnvelope<'de> {
 }
 
 members! {
-    /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`. What chunks rarely have is
-    /// boxed, because a choice is moved several times while it is read.
+    /// One choice. A reply has `message` (chat) or `text`, a chunk has `delta` or `text`. Members that are rare in
+    /// chunks are boxed, because a choice is moved several times while it is read.
     OpenAiChoice<'de> {
         index: LenientNumber = "index",
         delta: OpenAiMessage<'de> = "delta",
@@ -65,9 +66,9 @@ members! {
 }
 
 members! {
-    /// A message or a piece of one.
+    /// A message or a delta.
     OpenAiMessage<'de> + extras {
-        // Never read: named so that it is no extra.
+        // Not read; named so that it is not among the extras.
         role: IgnoredAny = "role",
         content: LenientContent<'de> = "content",
         reasoning_content: TextOrJson<'de> = "reasoning_content",
@@ -89,7 +90,7 @@ members! {
 }
 
 members! {
-    /// What is called. A custom tool has `input` instead of `arguments`.
+    /// The function of a call. A custom tool has `input` instead of `arguments`.
     OpenAiFunction<'de> {
         name: LenientText<'de> = "name",
         arguments: TextOrJson<'de> = "arguments",
@@ -98,13 +99,13 @@ members! {
 }
 
 impl<'de> OpenAiCall<'de> {
-    /// The id, empty when there is none: the word `null` is what Mistral writes for that.
+    /// The id; empty when there is none. Mistral writes the word `null` for a missing id.
     pub(super) fn take_id(&mut self) -> Cow<'de, str> {
         self.id.take().map(|id| id.0).filter(|id| id != "null").unwrap_or_default()
     }
 }
 
-/// The choices. Nearly always there is one, which then needs no allocation.
+/// The choices. A single choice, which is usual, needs no allocation.
 #[derive(Debug, Default)]
 pub(super) struct OpenAiChoices<'de> {
     first: Option<OpenAiChoice<'de>>,
@@ -163,13 +164,13 @@ impl<'de> Quick<'de> for OpenAiChoices<'de> {
 }
 
 impl<'de> OpenAiEnvelope<'de> {
-    /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
+    /// Whether this is an error: an `error` member with a value, or vLLM's flat form.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
         flat || self.error.is_some_and(|error| !matches!(error.0, "false" | "\"\""))
     }
 
-    /// The usage, wherever this upstream puts it.
+    /// The usage, in any of the places where upstreams put it.
     pub(super) fn usage_text(&self) -> Option<RawText<'de>> {
         self.usage.or_else(|| {
             let groq: GroqMember<'de> = serde_json::from_str(self.groq?.0).ok()?;
@@ -179,14 +180,14 @@ impl<'de> OpenAiEnvelope<'de> {
 }
 
 members! {
-    /// Groq's own member of stream chunks.
+    /// Groq's member of stream chunks.
     GroqMember<'de> {
         usage: RawText<'de> = "usage",
     }
 }
 
 impl<'de> OpenAiMessage<'de> {
-    /// The reasoning text under either of its names (some upstreams send both, equal), or from the content's parts.
+    /// The reasoning text: one of its two members (some upstreams send both with equal text), or the content's parts.
     pub(super) fn take_reasoning(&mut self) -> Option<Cow<'de, str>> {
         let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
         let named = first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0);
@@ -196,8 +197,8 @@ impl<'de> OpenAiMessage<'de> {
         })
     }
 
-    /// Texts and thoughts in the order of the content's parts, true for a thought; None when there is one of each at the most,
-    /// or when the thoughts have a member of their own.
+    /// Texts and reasoning in the order of the content's parts. True marks reasoning. None when there are fewer than
+    /// two parts, or when the reasoning has a member of its own.
     pub(super) fn take_parts(&mut self) -> Option<Vec<(bool, String)>> {
         let named = [&self.reasoning_content, &self.reasoning];
         let is_named = named.into_iter().flatten().any(|text| !text.0.is_empty());
@@ -220,19 +221,19 @@ impl<'de> OpenAiMessage<'de> {
     }
 }
 
-/// What a finish reason says.
+/// The meaning of a finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FinishReason {
-    /// One of the five that clients know.
+    /// One of the five reasons that clients know.
     Known(Finish),
-    /// The upstream failed and calls it a finish.
+    /// The upstream reports a failure as a finish reason.
     Failed,
-    /// A word that we do not know.
+    /// An unknown reason.
     Unknown,
 }
 
 impl OpenAiChoice<'_> {
-    /// Why the choice ended; None while it goes on (absent, null or empty).
+    /// The reason why the choice ended; None while it continues (absent, null or empty).
     pub(super) fn finish_kind(&self) -> Option<FinishReason> {
         let reason = self.finish_reason.as_ref()?;
         Some(match &*reason.0 {
@@ -242,9 +243,9 @@ impl OpenAiChoice<'_> {
             "tool_calls" | "tool_use" => FinishReason::Known(Finish::ToolCalls),
             "content_filter" => FinishReason::Known(Finish::ContentFilter),
             "function_call" => FinishReason::Known(Finish::FunctionCall),
-            // `abort` is vLLM's and SGLang's word (vllm/v1/engine/__init__.py, `FinishReason`).
+            // vLLM and SGLang use `abort` (vllm/v1/engine/__init__.py, `FinishReason`).
             "error" | "abort" | "insufficient_system_resource" => FinishReason::Failed,
-            // Google's own OpenAI endpoint says what Gemini calls MALFORMED_FUNCTION_CALL so.
+            // Google's OpenAI endpoint uses this for Gemini's MALFORMED_FUNCTION_CALL.
             reason if reason.starts_with("function_call_filter") => FinishReason::Failed,
             _ => FinishReason::Unknown,
         })

@@ -1,4 +1,4 @@
-//! The stream of an OpenAI-type upstream, chat or text: one borrowed parse per event, no copy of what it carries.
+//! Streams of OpenAI's dialect, chat and text. Each event is parsed once, and its texts are not copied.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 pub(super) struct OpenAiStreamState {
     progress: StreamProgress,
     calls: ToolCallTracker,
-    /// The catalogue id that what has to come back is stamped with.
+    /// The catalogue id of the model, which marks entries and call ids.
     origin: Option<String>,
     stamps: Stamps,
     template: Template,
@@ -113,7 +113,7 @@ impl OpenAiStreamState {
         self.progress.fail(failure, sink);
     }
 
-    /// Not one JSON object: several in a row, bare NaN in it, or no JSON at all.
+    /// Reads an event that is not one JSON object: several objects, bare NaN, or no JSON.
     #[cold]
     fn odd_event(&mut self, text: &str, last: bool, sink: Sink<'_>) {
         let repaired = repair::without_bare_words(text);
@@ -130,7 +130,7 @@ impl OpenAiStreamState {
         }
     }
 
-    /// `text` is the JSON that the envelope was read from, for errors, which have no fixed shape.
+    /// `text` is the JSON of the envelope. It is read again for errors, which have no fixed format.
     fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: Sink<'_>) {
         if envelope.is_error() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -139,7 +139,7 @@ impl OpenAiStreamState {
         }
         self.start(&mut envelope, sink);
         for (name, value) in envelope.members() {
-            // Told in every chunk, and always the same.
+            // Every chunk repeats the tier.
             if name != "service_tier" || !std::mem::replace(&mut self.tier_known, true) {
                 sink(Event::Member { name, value });
             }
@@ -157,7 +157,7 @@ impl OpenAiStreamState {
         }
     }
 
-    /// Tells the model and the fingerprint once each.
+    /// Reports the model and the fingerprint once each.
     fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: Sink<'_>) {
         if self.model_known && self.fingerprint_known {
             return;
@@ -179,7 +179,7 @@ impl OpenAiStreamState {
         let given = choice.index.and_then(|index| index.0);
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
         let finish_kind = choice.finish_kind();
-        // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
+        // MiniMax repeats the deltas in a `message`. Without deltas the `message` is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
         if let Some(content) = &message.content {
@@ -189,7 +189,7 @@ impl OpenAiStreamState {
             let text = Cow::Owned(text);
             sink(match is_thought {
                 true => Event::Reasoning { choice: index, text },
-                // They are those of all texts of the chunk.
+                // The log probabilities belong to all texts of the chunk together.
                 false => Event::Text { choice: index, text, logprobs: choice.logprobs.take() },
             });
         }
@@ -218,7 +218,7 @@ impl OpenAiStreamState {
         }
     }
 
-    /// The rarer members of a delta.
+    /// Reads the rarer members of a delta.
     fn message(&mut self, choice: u32, message: OpenAiMessage<'_>, sink: Sink<'_>) {
         if let Some(refusal) = message.refusal.filter(|text| !text.0.is_empty()) {
             sink(Event::Refusal { choice, text: refusal.0 });
@@ -242,7 +242,7 @@ impl OpenAiStreamState {
         }
     }
 
-    /// Events of the pieces of calls. False: there are too many calls.
+    /// Reports the pieces of calls. Returns false when there are too many calls.
     fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: Sink<'_>) -> bool {
         let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
         self.calls.take(choice, pieces, &mut |event| match event {
@@ -255,10 +255,10 @@ impl OpenAiStreamState {
     }
 }
 
-/// What an event turned out to carry.
+/// The content of an event.
 enum Carried {
     Nothing,
-    /// One text, at this place of the event, and nothing else.
+    /// Only one text, at this position of the event.
     Text {
         choice: u32,
         place: Range<usize>,
@@ -266,7 +266,7 @@ enum Carried {
     More,
 }
 
-/// Where `piece`, a slice of `text`, begins in it.
+/// The position of `piece`, a slice of `text`, in it.
 fn offset(text: &str, piece: &str) -> usize {
     (piece.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize)
 }

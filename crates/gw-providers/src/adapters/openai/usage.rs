@@ -1,4 +1,4 @@
-//! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
+//! Token usage in OpenAI's dialect, under all the names that upstreams use. Implausible counts are corrected.
 
 use gw_wire::json::Reader;
 use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::lenient::RawText;
 
-/// The counts under each of their names.
+/// The counts by the name of their member.
 #[derive(Default)]
 struct SpelledCounts {
     prompt_tokens: Option<u64>,
@@ -32,7 +32,7 @@ struct TokenDetails {
     rejected_prediction: Option<u64>,
 }
 
-/// The counts as they were found.
+/// The counts by their meaning, before they are checked.
 #[derive(Default)]
 struct ReportedCounts {
     prompt: Option<u64>,
@@ -48,8 +48,7 @@ struct ReportedCounts {
     odd: bool,
 }
 
-/// The quick reading of what nearly every upstream sends: counts that are counts, each given once. None when something in
-/// it is odd and wants a closer look.
+/// Reads ordinary usage quickly: every count is a number and occurs once; None when something is unusual.
 fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
     let mut found = SpelledCounts::default();
     Reader::new(raw.0).object(|reader, name| {
@@ -99,7 +98,7 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
     all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
 }
 
-/// A count or null, given once.
+/// Reads a count or null. None when the member is repeated.
 fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
     if place.is_some() {
         return None;
@@ -110,7 +109,7 @@ fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
     Some(())
 }
 
-/// An object of details or null, given once.
+/// Reads an object of details or null. None when the member is repeated.
 fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<()> {
     if place.is_some() {
         return None;
@@ -130,7 +129,7 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<
     })
 }
 
-/// The forgiving reading; None when it is no object.
+/// Reads unusual usage; None when the value is not an object.
 fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
     let value: Value = serde_json::from_str(raw.0).ok()?;
     if !value.is_object() {
@@ -158,8 +157,8 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
     Some(ReportedCounts { odd, ..counts })
 }
 
-/// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
-/// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
+/// Reads a usage object. Missing and implausible counts are corrected, and the result is marked as an estimate; None
+/// when no count can be used. Bad usage never fails an answer.
 pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
@@ -168,14 +167,14 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         (Some(prompt), Some(completion), _) => (prompt, completion),
         (Some(prompt), None, Some(total)) => (prompt, total.saturating_sub(prompt)),
         (None, Some(completion), Some(total)) => (total.saturating_sub(completion), completion),
-        // Embedding providers may report the total alone: all of it is prompt.
+        // Some embedding providers report the total only, which is the prompt.
         (None, None, Some(total)) => (total, 0),
         (prompt, completion, None) => {
             odd = true;
             (prompt.unwrap_or(0), completion.unwrap_or(0))
         }
     };
-    // Some count reasoning beside the completion; their total then gives it away.
+    // Some upstreams do not count reasoning in the completion, which their total shows.
     let apart =
         reasoning.filter(|reasoning| *reasoning > 0 && total == Some(prompt + completion + reasoning));
     completion += apart.unwrap_or(0);
@@ -196,14 +195,14 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     })
 }
 
-/// Usage of an embeddings answer, which has no completion.
+/// Reads the usage of an embeddings answer, which has no completion.
 pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
     Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
 }
 
-/// A believable count. Null is absent; everything that is not a count sets `odd`.
+/// A plausible count. Null is absent. Any other value that is not a count sets `odd`.
 fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     let number = match value {
         Value::Null => return None,

@@ -1,4 +1,4 @@
-//! Answers turned back, whole and in pieces.
+//! Answers that are converted back, complete and in pieces.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{Fence, ShapingState, without_fence};
 use crate::adapter::Reading;
 
-/// What came out of a stream, in words.
+/// The events of a stream as text.
 fn played(reading: Reading, events: Vec<Event<'_>>) -> String {
     let mut shape = ShapingState { reading, ..ShapingState::default() };
     let mut out = String::new();
@@ -130,7 +130,7 @@ fn fences_are_taken_off() {
 }
 
 proptest! {
-    /// However the text is cut, the pieces together are the whole's inside.
+    /// The pieces of a text give the same result as the complete text, wherever it is cut.
     #[test]
     fn a_fence_in_pieces_is_taken_off_as_in_one(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
         let (whole, inside) = [
