@@ -1,5 +1,5 @@
-//! The built-in provider `demo`: an upstream inside the process that speaks OpenAI's dialect, offline and always the
-//! same. It is called through the same adapter as any other; only the network is missing.
+//! The built-in provider `demo`: an upstream inside the process that speaks OpenAI's dialect. It works offline, and its
+//! answers never change. It is called through the same adapter as other providers, without a network.
 
 mod answer;
 mod body;
@@ -19,16 +19,16 @@ pub use self::body::DemoBody;
 pub use self::response::DemoResponse;
 use crate::adapter::HttpCall;
 
-/// The demo's models, in the shape of the shipped catalogue.
+/// The demo's models in the format of the shipped catalogue.
 const CATALOGUE: &str = include_str!("demo/catalogue.json");
 
-/// The demo's models as a catalogue, to be appended when a provider of this kind is configured.
+/// The demo's models as a catalogue. It is appended when a provider of this kind is configured.
 #[must_use]
 pub fn demo_catalogue() -> &'static str {
     CATALOGUE
 }
 
-/// The upstream. It has no state: equal calls get equal answers.
+/// The upstream. It has no state, so equal calls get equal answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
 
@@ -39,7 +39,8 @@ impl Demo {
         Self
     }
 
-    /// Answers a call. The model `silent` never does; the model `panic` panics, to show what a bug of ours looks like.
+    /// Answers a call. The model `silent` never answers. The model `panic` panics, to show the effect of a bug in the
+    /// gateway.
     pub async fn send(&self, call: HttpCall) -> DemoResponse {
         let path = call.path.split('?').next().unwrap_or_default();
         if call.method == Method::GET && path == "/models" {
@@ -66,7 +67,7 @@ impl Demo {
     }
 }
 
-/// The list of models, from the catalogue.
+/// The model list, from the catalogue.
 fn models() -> Value {
     let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap_or_default();
     let name = |model: &Value| model.get("upstream_model").cloned().unwrap_or_default();

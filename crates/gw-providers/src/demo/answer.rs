@@ -1,4 +1,4 @@
-//! What the model `chat` answers: a polite echo, a tool call, or JSON of the wanted shape.
+//! The answers of the model `chat`: an echo, a tool call, or JSON of the requested form.
 
 use serde_json::{Value, json};
 
@@ -36,11 +36,11 @@ fn bad(message: &str) -> Box<DemoResponse> {
     Box::new(DemoResponse::error(400, "invalid_request_error", None, message))
 }
 
-/// Choices of one text completion.
+/// The most choices of one text completion.
 const MAX_CHOICES: u64 = 4096;
-/// Bytes of prompts that `echo` repeats.
+/// The most bytes of prompts that `echo` repeats.
 const MAX_ECHOED_BYTES: u64 = 8 << 20;
-/// Bytes that all choices of an answer quote, and one of them.
+/// The most bytes that all choices of an answer quote, and that one choice quotes.
 const MAX_QUOTED_BYTES: u64 = 1 << 20;
 const MAX_QUOTE_BYTES: usize = 64 << 10;
 
@@ -72,7 +72,7 @@ pub(super) fn chat_choices(request: &Value) -> DemoChoices {
         .collect())
 }
 
-/// The choices of a text completion: prompt × n.
+/// The choices of a text completion: `n` for each prompt.
 pub(super) fn text_choices(request: &Value) -> DemoChoices {
     let prompts = match request.get("prompt") {
         Some(Value::String(prompt)) => vec![prompt.clone()],
@@ -114,7 +114,7 @@ fn echo(index: u64, said: &str) -> String {
     }
 }
 
-/// As much of a text as each of so many choices can repeat: a small request must not become a huge answer.
+/// The beginning of a text that each of `choices` repeats. The bound keeps a small request from causing a huge answer.
 fn quoted(text: &str, choices: u64) -> &str {
     let share = usize::try_from(MAX_QUOTED_BYTES / choices.max(1)).unwrap_or(0);
     text.get(..text.floor_char_boundary(share.min(MAX_QUOTE_BYTES))).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! A response body that follows a script: pieces, pauses, a break, silence.
+//! A response body that follows a script of pieces, pauses, a break or silence.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,16 +10,16 @@ use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use tokio::time::Sleep;
 
-/// What comes next in a body.
+/// A step of a body.
 #[derive(Debug)]
 pub(super) enum BodyStep {
     /// Bytes.
     Chunk(Bytes),
-    /// Nothing for a while.
+    /// A pause.
     Pause(Duration),
     /// The connection breaks.
     Break,
-    /// Nothing, for ever.
+    /// Silence without end.
     Silence,
 }
 
@@ -39,13 +39,13 @@ impl DemoBody {
         Self { steps: steps.into_iter().collect(), pause: None }
     }
 
-    /// Nothing will come any more, without an end.
+    /// Whether the body stays silent for ever.
     #[cfg(test)]
     pub(super) fn is_silent(&self) -> bool {
         matches!(self.steps.front(), Some(BodyStep::Silence))
     }
 
-    /// The next piece; None at the clean end.
+    /// The next piece; None at the regular end.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
         loop {
             if let Some(pause) = &mut self.pause {
@@ -64,7 +64,7 @@ impl DemoBody {
                     return Poll::Ready(Some(Err(Failure::new(FailureKind::StreamBroken, message))));
                 }
                 Some(BodyStep::Silence) => {
-                    // Stays for the next poll. Nobody wakes us: whoever waits has a clock.
+                    // The step stays for the next poll. It wakes no task, because every reader has a timeout.
                     self.steps.push_front(BodyStep::Silence);
                     return Poll::Pending;
                 }

@@ -17,7 +17,7 @@ pub(super) struct DemoChoice {
 }
 
 impl DemoChoice {
-    /// Words, with those of the arguments.
+    /// The words of the text and of the arguments.
     pub(super) fn tokens(&self) -> u64 {
         words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
     }
@@ -31,7 +31,7 @@ impl DemoChoice {
         }
     }
 
-    /// A text cut at the first stop sequence and at the token limit.
+    /// A choice whose text ends at the first stop sequence or at the token limit.
     pub(super) fn limited(mut text: String, request: &Value) -> Self {
         let stops = match request.get("stop") {
             Some(Value::String(stop)) => vec![stop.as_str()],

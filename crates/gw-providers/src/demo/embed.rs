@@ -1,4 +1,4 @@
-//! The model `embed`: unit vectors of any size that depend on nothing but the text.
+//! The model `embed`: unit vectors of any size that depend on the text only.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -55,7 +55,7 @@ fn vector(text: &str, dimensions: u64) -> Vec<f32> {
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^= mixed >> 31;
-            // The top 53 bits as a number in -1..1; never exactly 0 in all places.
+            // The top 53 bits as a number from -1 to 1. It is never exactly 0.
             ((mixed >> 11) as f64 + 0.5) / (1_u64 << 52) as f64 - 1.0
         })
         .collect();

@@ -1,4 +1,4 @@
-//! The models that misbehave on purpose, for drills and tests.
+//! The models that fail on purpose, for drills and tests.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::choice::DemoChoice;
 use super::response::DemoResponse;
 use super::write::{self, DemoEndpoint};
 
-/// Time between two tokens of the model `slow`.
+/// The pause between two tokens of the model `slow`.
 const SLOW_TOKEN_PAUSE: Duration = Duration::from_millis(50);
 
-/// The answer of a misbehaving model; None when the model is not one.
+/// The answer of a failing model; None for other models.
 pub(super) async fn answer(model: &str, path: &str, request: &Value) -> Option<DemoResponse> {
     let fault = match model {
         "silent" => std::future::pending().await,
@@ -74,7 +74,7 @@ fn refusal(model: &str) -> Option<DemoResponse> {
     })
 }
 
-/// An answer that goes wrong on its way.
+/// An answer that breaks off or fails while it is sent.
 fn broken(model: &str, endpoint: DemoEndpoint, request: &Value) -> Option<DemoResponse> {
     if !matches!(model, "stall" | "slow" | "cut" | "truncate" | "error-first" | "error-mid") {
         return None;
@@ -109,7 +109,7 @@ fn tokens(answers: &[DemoChoice]) -> u32 {
     u32::try_from(answers.iter().map(DemoChoice::tokens).sum::<u64>()).unwrap_or(u32::MAX).min(200)
 }
 
-/// The stream of a misbehaving model. The first events of a chat are the role and one word; of a text, one word.
+/// The stream of a failing model. A chat begins with the role and one word, a text with one word.
 fn stream(model: &str, endpoint: DemoEndpoint, request: &Value, answers: &[DemoChoice]) -> Vec<BodyStep> {
     let events = write::events(endpoint, model, request, answers);
     let head = if endpoint == DemoEndpoint::Chat { 2 } else { 1 };

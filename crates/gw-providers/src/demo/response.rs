@@ -14,7 +14,7 @@ pub struct DemoResponse {
     pub status: u16,
     /// Response headers.
     pub headers: HeaderMap,
-    /// The body, piece by piece.
+    /// The body, which comes in pieces.
     pub body: DemoBody,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The demo's tokens are words.
+/// The number of words. The demo counts words as tokens.
 pub(super) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

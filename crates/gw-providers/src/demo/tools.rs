@@ -1,4 +1,4 @@
-//! When the demo calls a tool: when it must, and when the user's last words name one.
+//! The tool calls of the demo. It calls a tool when it must, or when the user's last message names one.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
         (Some(tool), _) => vec![tool],
         (None, Some("none")) => Vec::new(),
         (None, _) => {
-            // Each tool looks through the words, so they are not more than somebody would say.
+            // Every tool searches the text, so its length is bounded.
             let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_SEARCHED_BYTES))..);
             let words = words.unwrap_or_default().to_lowercase();
             offered.iter().copied().filter(|tool| mentions(&words, tool)).collect()
@@ -46,10 +46,10 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
     (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, said)).collect(), legacy)
 }
 
-/// Bytes at the end of the user's words in which tools are looked for.
+/// The bytes at the end of the user's message that are searched for tool names.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// `said` is in lower case.
+/// Whether the user's message, in lower case, names the tool.
 fn mentions(said: &str, tool: &Value) -> bool {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     let spaced = name.replace(['_', '-'], " ").to_lowercase();

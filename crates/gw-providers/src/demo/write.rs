@@ -1,4 +1,4 @@
-//! The demo's answers in OpenAI's words: one document, or events word by word.
+//! The demo's answers in OpenAI's format: one document, or one event per word.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use super::choice::DemoChoice;
 use super::text::{text_of, words};
 use super::tools::DemoToolCall;
 
-/// Which of the two generation endpoints was called.
+/// The endpoint that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DemoEndpoint {
     Chat,
     Text,
 }
 
-/// The whole answer.
+/// The complete answer.
 pub(super) fn whole(endpoint: DemoEndpoint, model: &str, request: &Value, answers: &[DemoChoice]) -> Value {
     let choice = |(index, answer): (usize, &DemoChoice)| {
         let finish = answer.finish();
@@ -55,7 +55,7 @@ fn function(called: &DemoToolCall) -> Value {
     json!({"name": called.name, "arguments": called.arguments})
 }
 
-/// All events of the stream, `[DONE]` included.
+/// All events of the stream, with `[DONE]`.
 pub(super) fn events(
     endpoint: DemoEndpoint,
     model: &str,
@@ -106,7 +106,7 @@ pub(super) fn events(
     events
 }
 
-/// The beginning of a call, then its arguments in pieces.
+/// The deltas of a call: its start, then its arguments in pieces.
 fn call_deltas(at: usize, called: &DemoToolCall, legacy: bool) -> Vec<Value> {
     let begin = json!({"name": called.name, "arguments": ""});
     let fragments = pieces(&called.arguments).map(|piece| json!({"arguments": piece}));
@@ -138,7 +138,7 @@ pub(super) fn event(value: &Value) -> Bytes {
     Bytes::from(format!("data: {value}\n\n"))
 }
 
-/// Word counts.
+/// The usage, which counts words.
 fn usage(request: &Value, answers: &[DemoChoice]) -> Value {
     let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
     let chat: u64 = messages.map(|message| words(&text_of(message))).sum();

@@ -1,4 +1,4 @@
-//! The messages of a chat. Cohere has OpenAI's roles, ids and calls; text beside calls is called the plan.
+//! The messages of a chat. Cohere has OpenAI's roles, ids and calls. It calls text beside calls the plan.
 
 use std::borrow::Cow;
 
@@ -12,22 +12,22 @@ use crate::adapters::replay::order::{self, arrange};
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{ModelRules, Thinks};
 
-/// The messages as a JSON array, and what of them goes elsewhere.
+/// The messages as a JSON array, and the documents that were found in them.
 pub(super) struct CohereMessages {
-    /// `messages`.
+    /// The value of `messages`.
     pub(super) json: Vec<u8>,
     /// Entries of `documents`.
     pub(super) documents: Vec<Vec<u8>>,
 }
 
-/// A piece of content as it is sent.
+/// An item of a message's content.
 enum ContentItem<'m> {
     Text(&'m str),
     Thought(&'m str),
     Image(Cow<'m, str>),
 }
 
-/// Writes them all. What has nothing to say and nothing to call is left out: an empty turn of the assistant is refused.
+/// Writes all messages. An assistant's message without text and calls is left out, because Cohere refuses it.
 pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<CohereMessages, Failure> {
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let mut written = CohereMessages { json: vec![b'['], documents: Vec::new() };
@@ -40,7 +40,7 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
             written.json.push(b',');
         }
         let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
-        // There is one place for a plan.
+        // A message has only one plan.
         let plans = |pieces: &Vec<order::ReplayedBlock<'_, '_>>| {
             pieces.iter().filter(|piece| matches!(piece, order::ReplayedBlock::Plan(_))).count()
         };
@@ -69,7 +69,7 @@ fn spoken(out: &mut Object, role: &str, pieces: &[ContentItem<'_>]) {
     content(out, pieces);
 }
 
-/// Text alone is a string, as most clients write it.
+/// Writes `content`. A single text is written as a string, as most clients do.
 fn content(out: &mut Object, pieces: &[ContentItem<'_>]) {
     match pieces {
         [] => out.text("content", ""),
@@ -95,7 +95,7 @@ fn write_piece(part: &mut Object, piece: &ContentItem<'_>) {
     }
 }
 
-/// What the assistant says beside calls is its plan. What it thought goes back to a model that thinks, as thinking.
+/// Writes an assistant's message with calls. Its text is the plan. Reasoning goes back only to a model that reasons.
 fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
     out.text("role", "assistant");
     let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
@@ -118,7 +118,7 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], 
     calls(out, message);
 }
 
-/// An answer of Cohere's own, which it takes back as it gave it (`content` may hold thoughts:
+/// Writes an answer of Cohere's own as Cohere gave it (`content` may hold thoughts:
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
 fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
     out.text("role", "assistant");
@@ -126,7 +126,7 @@ fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Replay
         order::ReplayedBlock::Plan(plan) => Some(*plan),
         _ => None,
     }) {
-        // The gateway has put it on a line of its own behind a text.
+        // The gateway put a plan behind a text on a line of its own.
         let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
         out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
     }
@@ -189,7 +189,7 @@ fn image<'m>(source: &'m Source<'_>) -> Result<Cow<'m, str>, Failure> {
     }
 }
 
-/// Cohere reads no files; one that is text is a document.
+/// Converts a text file into a document. Cohere reads no other files.
 fn document(source: &Source<'_>, name: Option<&str>) -> Result<Vec<u8>, Failure> {
     let refused = || unsupported("Invalid 'messages': this provider takes files of text only.");
     let Source::Data { media_type, base64 } = source else { return Err(refused()) };

@@ -1,4 +1,4 @@
-//! Whole answers, and the model list.
+//! Complete answers, and the model list.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::adapters::model_list::ModelList;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
-/// Reads a chat answer. Cohere does not tell the model's name in it.
+/// Reads a chat answer. It does not hold the model's name.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
@@ -53,7 +53,7 @@ fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
             append(&mut content, text);
         });
     }
-    // The plan is what the assistant says beside its calls. What it thinks stands in `content`.
+    // The plan is text beside calls. Reasoning is in `content`.
     if let Some(plan) = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty()) {
         let line = if content.is_empty() { "" } else { "\n" };
         order.add(Block::Plan(line.len() + plan.len()));
@@ -82,10 +82,10 @@ fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
     choice
 }
 
-/// Orders that are written again without being told: a text, or a plan and calls.
+/// Orders that need no entry, because messages are written in them anyway: a text, or a plan and calls.
 pub(super) const USUAL: &[&[(char, usize)]] = &[&[('t', 1)], &[('p', 1), ('c', usize::MAX)]];
 
-/// Takes what is said into the order.
+/// Adds a text to the order.
 pub(super) fn record(order: &mut Order, text: Option<&str>, block: fn(usize) -> Block) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
         order.add(block(text.len()));
@@ -100,7 +100,7 @@ fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {
     }
 }
 
-/// A call without a function is none.
+/// Converts a call. A call without a function is dropped.
 fn tool_call(call: CohereCall<'_>) -> Option<ToolCall<'_>> {
     let function = call.function?;
     Some(ToolCall {
@@ -111,7 +111,7 @@ fn tool_call(call: CohereCall<'_>) -> Option<ToolCall<'_>> {
     })
 }
 
-/// The names of the models that chat or embed; others (rerank, classify) cannot be called here.
+/// The models that chat or embed. Other models (rerank, classify) cannot be called through the gateway.
 pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;

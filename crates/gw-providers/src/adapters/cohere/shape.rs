@@ -1,4 +1,4 @@
-//! What comes back, as it is read: whole answers and the events of a stream, lenient in everything that may vary.
+//! The JSON of complete answers and stream events, read leniently.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,17 +10,18 @@ use serde_json::value::RawValue;
 use crate::adapters::annotations::{self, Annotations};
 use crate::adapters::openai::lenient::{LenientNumber, LenientText, Member, TextOrJson, lenient_members};
 
-/// A thing, or a list of such: in whole answers `content` and `tool_calls` are lists, in a stream one thing at a time.
+/// A value or a list of values. Complete answers have lists in `content` and `tool_calls`, stream events have one
+/// value.
 #[derive(Debug)]
 pub(super) enum OneOrMany<T> {
-    /// In a stream.
+    /// A single value, in a stream.
     One(T),
-    /// In a whole answer, and at the begin of a stream.
+    /// A list, in a complete answer and at the beginning of a stream.
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    /// Each of them.
+    /// Calls `take` with each value.
     pub(super) fn each(self, mut take: impl FnMut(T)) {
         match self {
             Self::One(piece) => take(piece),
@@ -65,7 +66,7 @@ impl<'de, T: Deserialize<'de>> Member<'de> for OneOrMany<T> {
 }
 
 lenient_members! {
-    /// A whole answer. `message` is a text in errors.
+    /// A complete answer. In errors `message` is a text.
     CohereReply<'de> {
         message: &'de RawValue = "message",
         error: &'de RawValue = "error",
@@ -79,19 +80,19 @@ lenient_members! {
     /// One event of a stream.
     CohereEvent<'de> {
         kind: LenientText<'de> = "type",
-        /// Which piece of content or which call it belongs to; there is one choice only.
+        /// The index of the content item or of the call. There is only one choice.
         index: LenientNumber = "index",
         delta: CohereDelta<'de> = "delta",
         logprobs: &'de RawValue = "logprobs",
-        /// Of errors.
+        /// In errors.
         message: &'de RawValue = "message",
-        /// Of errors.
+        /// In errors.
         error: &'de RawValue = "error",
     }
 }
 
 lenient_members! {
-    /// What an event adds.
+    /// The new part of an event.
     CohereDelta<'de> {
         message: CohereMessage<'de> = "message",
         finish_reason: LenientText<'de> = "finish_reason",
@@ -101,7 +102,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// The assistant's message, or what is added to it.
+    /// The assistant's message, or a part of it.
     CohereMessage<'de> {
         content: OneOrMany<CohereContent<'de>> = "content",
         tool_plan: LenientText<'de> = "tool_plan",
@@ -111,9 +112,10 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// Where a piece of the text comes from (docs.cohere.com/docs/rag-citations, November 2026). It is counted in characters.
+    /// The source of a part of the text (docs.cohere.com/docs/rag-citations, November 2026). Positions count
+    /// characters.
     CohereCitation<'de> {
-        /// `PLAN` and `THINKING_CONTENT` are about other words than the answer's.
+        /// `PLAN` and `THINKING_CONTENT` do not refer to the answer's text.
         kind: LenientText<'de> = "type",
         start: LenientNumber = "start",
         end: LenientNumber = "end",
@@ -123,7 +125,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// A document of the request, or what a tool gave.
+    /// A document of the request, or the output of a tool.
     CohereSource<'de> {
         id: TextOrJson<'de> = "id",
         document: &'de RawValue = "document",
@@ -132,7 +134,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// What is said of a document; its members are the client's.
+    /// The members of a document, which the client chose.
     CohereDocument<'de> {
         url: TextOrJson<'de> = "url",
         title: TextOrJson<'de> = "title",
@@ -141,7 +143,7 @@ lenient_members! {
     }
 }
 
-/// Adds the sources that `citations` tells of. What cannot be read never makes an answer fail.
+/// Adds the sources of `citations`. Unreadable citations never fail an answer.
 pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
     let Ok(citations) = serde_json::from_str::<OneOrMany<CohereCitation<'_>>>(citations.get()) else {
         return;
@@ -168,7 +170,7 @@ pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
 }
 
 lenient_members! {
-    /// A piece of content: text or thinking.
+    /// An item of content: text or reasoning.
     CohereContent<'de> {
         text: LenientText<'de> = "text",
         thinking: LenientText<'de> = "thinking",
@@ -184,7 +186,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// What is called, and with what.
+    /// The name and the arguments of a call.
     CohereFunction<'de> {
         name: LenientText<'de> = "name",
         arguments: TextOrJson<'de> = "arguments",
@@ -192,7 +194,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// `tokens` are those that the model saw and wrote. `billed_units` leave out what Cohere puts into the prompt itself.
+    /// `tokens` counts all tokens of the model. `billed_units` leaves out the tokens that Cohere adds to the prompt.
     CohereUsage<'de> {
         tokens: CohereTokens<'de> = "tokens",
         billed_units: CohereTokens<'de> = "billed_units",
@@ -201,7 +203,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// Counts, which Cohere writes as numbers with a fraction at times.
+    /// Token counts, which Cohere sometimes writes with a fraction.
     CohereTokens<'de> {
         input_tokens: &'de RawValue = "input_tokens",
         output_tokens: &'de RawValue = "output_tokens",

@@ -1,8 +1,9 @@
-//! The stream: `message-start`, pieces of content, of the plan and of calls, `message-end` (docs.cohere.com/docs/streaming,
-//! `/docs/tool-use-streaming`). `index` says which piece of content or which call an event belongs to: there is one choice.
+//! The stream: `message-start`, pieces of content, of the plan and of calls, `message-end`
+//! (docs.cohere.com/docs/streaming, `/docs/tool-use-streaming`). `index` names the content item or the call of an
+//! event. There is only one choice.
 //!
-//! Cohere sends server-sent events to those who accept them, which we do, and the bare events one per line to others. Both
-//! are read, so that a proxy that loses our `accept` does no harm.
+//! Cohere sends server-sent events to clients that accept them, which the gateway does. Other clients get one JSON
+//! document per line. Both are read, so a proxy may drop the `accept` header.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,11 +29,11 @@ pub(super) type CohereStream = SseAdapter<CohereStreamState>;
 #[derive(Debug, Default)]
 pub(super) struct CohereStreamState {
     progress: StreamProgress,
-    /// Calls that began. A call's place among them is our handle.
+    /// The calls so far. The number of a call is its handle.
     calls: u32,
-    /// The last call of each of Cohere's numbers.
+    /// The last call with each of Cohere's indexes.
     by_index: HashMap<u32, u32>,
-    /// The text came last: a plan begins a new line.
+    /// The last content was text, so a plan begins a new line.
     said: bool,
     annotations: Annotations,
     order: Order,
@@ -49,7 +50,7 @@ impl StreamState for CohereStreamState {
 
     fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
-        // Cohere has no such mark; servers that speak its dialect have.
+        // Cohere does not send this mark, but servers with its dialect do.
         if data == b"[DONE]" {
             return self.progress.end(sink);
         }
@@ -106,12 +107,12 @@ impl CohereStreamState {
                 }
             }
             "message-end" => self.end(&delta, sink),
-            // `content-end`, `tool-call-end`, `citation-end`, `debug`, and what is yet to come.
+            // `content-end`, `tool-call-end`, `citation-end`, `debug`, and future events.
             _ => {}
         }
     }
 
-    /// What is said or thought. The plan is what the assistant says beside its calls, on a line of its own.
+    /// Reports text and reasoning. The plan is text on a line of its own.
     fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
@@ -156,7 +157,7 @@ impl CohereStreamState {
             let Some(fragment) = function.arguments.map(|text| text.0).filter(|text| !text.is_empty()) else {
                 return;
             };
-            // Without a number, or with one that nobody knows, it belongs to the call that began last.
+            // Without a known index the arguments belong to the last call.
             let known = index.and_then(|index| self.by_index.get(&index).copied());
             match known.or_else(|| self.calls.checked_sub(1)) {
                 Some(handle) => {
@@ -173,7 +174,7 @@ impl CohereStreamState {
         }
         let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
         let has_calls = self.calls > 0;
-        // An error is one whatever the reason says.
+        // A message with an error has failed, whatever its reason.
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
@@ -189,7 +190,7 @@ impl CohereStreamState {
     }
 }
 
-/// Words of an error where an event should be.
+/// Whether an event is an error.
 fn is_error(event: &shape::CohereEvent<'_>) -> bool {
     let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
     (kind.is_empty() || kind == "error" || kind == "stream-error")

@@ -1,4 +1,4 @@
-//! The body of a chat and of a fill-in-the-middle completion, member by member.
+//! The body of a chat and of a fill-in-the-middle completion.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Thinks};
 use crate::settings::Api;
 
-/// Mistral's own members of a chat, for clients that know them, and those that it shares with OpenAI as they are.
+/// Members of a chat that are copied from the client's request: Mistral's own, and those that it shares with OpenAI.
 const COPIED_MEMBERS: [&str; 8] = [
     "stop",
     "presence_penalty",
@@ -26,14 +26,14 @@ const COPIED_MEMBERS: [&str; 8] = [
     "safe_prompt",
     "guardrails",
 ];
-/// The same of a fill-in-the-middle completion.
+/// Members of a fill-in-the-middle completion that are copied from the client's request.
 const COPIED_FIM_MEMBERS: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
 
-/// A conversation, or the one prompt of a text completion, as Mistral wants it.
+/// Encodes a conversation, or the one prompt of a text completion.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let is_completion = conversation.body.get("messages").is_none();
     let rules = target.rules(Api::Mistral);
-    // Codestral completes text as text; the others answer.
+    // Codestral continues the text of a prompt. Other models answer it.
     if is_completion && (conversation.suffix.is_some() || rules.fills_in) {
         return fim(conversation, target, rules);
     }
@@ -65,7 +65,7 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
-/// A text completion by a model that fills in what stands between `prompt` and `suffix`, or goes on from the prompt.
+/// Encodes a text completion. The model writes the text between `prompt` and `suffix`, or continues the prompt.
 fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) -> Result<Encoded, Failure> {
     if conversation.n > 1 {
         return Err(unsupported("Invalid 'n': this provider gives one completion of a text at a time."));
@@ -83,7 +83,7 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) 
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
-/// What chats and completions have alike.
+/// Writes the members that chats and completions share.
 fn common(
     body: &mut Object,
     conversation: &Conversation<'_>,
@@ -99,7 +99,7 @@ fn common(
         (_, Some(text)) => body.raw("temperature", text),
         (_, None) => {}
     }
-    // At temperature 0 the likeliest token is taken whatever `top_p` is, and any other than 1 is refused.
+    // At temperature 0 Mistral refuses any `top_p` other than 1. It would have no effect there.
     let is_greedy = rules.greedy_top_p && conversation.temperature == Some(0.0);
     match (conversation.top_p, conversation.body.get("top_p")) {
         (Some(top_p), _) if is_greedy && top_p < 1.0 => {
@@ -111,7 +111,7 @@ fn common(
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
         body.number("max_tokens", limit);
     }
-    // A seed is not below 0 there. Which one it is means nothing; that it is the same each time does.
+    // Mistral's seed is not negative. Equal seeds stay equal, which is all that a seed must do.
     match (conversation.seed, conversation.body.get("random_seed")) {
         (Some(seed), _) => body.number("random_seed", seed.unsigned_abs() & i64::MAX.unsigned_abs()),
         (None, Some(own)) => body.raw("random_seed", own),
@@ -172,14 +172,14 @@ fn response_format(body: &mut Object, format: &Format<'_>) {
                 });
             });
         }
-        // A schema that was not given: any object will do.
+        // Without a schema any JSON object fits.
         Format::Json | Format::Schema { .. } => {
             body.object("response_format", |format| format.text("type", "json_object"));
         }
     }
 }
 
-/// `prediction` has OpenAI's shape but for its content, which is one text.
+/// Writes `prediction`. It has OpenAI's form, but its content is a single text.
 fn prediction(body: &mut Object, conversation: &Conversation<'_>) {
     let Some(given) = conversation.body.view("prediction") else { return };
     let Some(content) = messages::member(given, "content") else { return };
@@ -204,7 +204,7 @@ fn reasoning(
 ) {
     let Some(asked) = conversation.reasoning_effort.as_deref() else { return };
     let Some(said) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
-        // A model that does not think does what `none` asks for.
+        // `none` has no effect on a model that never reasons.
         if !(asked == "none" && rules.thinks == Thinks::Never) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }

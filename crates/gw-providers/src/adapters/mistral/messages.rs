@@ -1,10 +1,10 @@
-//! Messages as Mistral's validator wants them: only the members it knows, ids of nine letters and digits, and roles in an
-//! order it accepts.
+//! Messages for Mistral's validator: known members only, ids of nine letters and digits, and an accepted order of
+//! roles.
 //!
-//! The order is that of `mistral-common` (`_validate_message_order`), which the API enforces as
-//! `invalid_request_message_order` (code 3230): a system message comes first or after one of the user's, and between a
-//! tool's result and the user the assistant has a word. Its newest release does without that word; a server that does
-//! takes a conversation that has it, too.
+//! The order is that of `mistral-common` (`_validate_message_order`). The API answers others with
+//! `invalid_request_message_order` (code 3230). A system message comes first or after a user's message, and an
+//! assistant's message comes between a tool's result and the user. The newest release no longer requires that message,
+//! but accepts it.
 
 use std::borrow::Cow;
 
@@ -16,23 +16,23 @@ use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::write::{Object, object};
 
-/// What the assistant is made to say between a tool's result and the user, where it said nothing.
+/// The text of the assistant's message that is inserted between a tool's result and the user.
 const INSERTED_ANSWER: &str = "OK.";
 
-/// The messages, and what had to be changed.
+/// The messages, and the warnings about changes.
 pub(super) struct MistralMessages {
     /// JSON text.
     pub(super) json: Vec<u8>,
     pub(super) warnings: Vec<Cow<'static, str>>,
 }
 
-/// A member of an object that is not null.
+/// A member of an object, unless it is null.
 pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
     let [found] = object.pick([name]);
     found
 }
 
-/// Writes the messages. `reasons`: the model reasons, so that it may be shown what it thought before.
+/// Writes the messages. `reasons`: the model reasons, so it gets its earlier reasoning.
 pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
     let mut out = MessageWriter { out: vec![b'['], last: None, bridged: false };
@@ -41,7 +41,7 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
     });
     let (first, rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|message| late && message.role == Role::System);
-    // The assistant may have the last word only as the begin of its answer, and only in so many words.
+    // A last message of the assistant must be marked as the beginning of the answer.
     let last = messages.iter().rposition(|message| !says_nothing(message));
     let last = last
         .and_then(|last| messages.get(last))
@@ -55,7 +55,7 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
     Ok(MistralMessages { json: out.out, warnings: bridged.into_iter().collect() })
 }
 
-/// An empty turn of the assistant, which Mistral refuses, says nothing.
+/// Whether this is an empty message of the assistant, which Mistral refuses.
 fn says_nothing(message: &Message<'_>) -> bool {
     let says = message.parts.iter().any(|part| !is_empty(part));
     message.role == Role::Assistant && !says && message.tool_calls.is_empty()
@@ -152,7 +152,7 @@ fn calls(message: &mut Object, of: &Message<'_>) {
     });
 }
 
-/// `content`: a string where one text is all there is, else a list of chunks.
+/// Writes `content`: a string for a single text, otherwise a list of chunks.
 fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> Result<(), Failure> {
     if thought.is_none() {
         match parts {
@@ -187,7 +187,7 @@ enum ContentChunk<'p, 'a> {
     Part(&'p Part<'a>),
 }
 
-/// A piece of an answer as it came; calls stand elsewhere.
+/// The chunk of a block. Calls are written elsewhere.
 fn chunk_of_piece<'p>(piece: &ReplayedBlock<'p, '_>) -> Option<ContentChunk<'p, 'p>> {
     match piece {
         ReplayedBlock::Text(text) => Some(ContentChunk::Text(text)),
@@ -251,7 +251,7 @@ fn chunk_of(entry: &mut Object, content: &Content<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An address, or the bytes as one.
+/// The address of a source. Data becomes a data URL.
 fn address<'s>(source: &'s Source<'_>, otherwise: &str) -> Cow<'s, str> {
     match source {
         Source::Url(url) | Source::Id(url) => Cow::Borrowed(url),

@@ -1,5 +1,6 @@
-//! The order of an answer's thoughts and texts: `content` is then a list of chunks (`ThinkChunk`, `TextChunk` in the reference),
-//! which OpenAI's reader joins. Told in `reasoning_details`, so that the list comes back as it was.
+//! The order of an answer's reasoning and texts. `content` is then a list of chunks (`ThinkChunk`, `TextChunk` in the
+//! reference), which OpenAI's reader joins. `reasoning_details` keeps the order, so the next request can restore the
+//! list.
 
 use std::borrow::Cow;
 
@@ -14,7 +15,7 @@ use crate::adapter::StreamDecoder;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
-/// What is written again without being told.
+/// The order that needs no entry, because messages are written in it anyway.
 const USUAL_ORDER: &[(char, usize)] = &[('r', 1), ('t', 1), ('c', usize::MAX)];
 
 #[derive(Deserialize)]
@@ -35,7 +36,7 @@ struct MistralMessage<'a> {
     content: Option<&'a RawValue>,
 }
 
-/// Adds the order to each choice of an answer that was read from this body.
+/// Adds the order to each choice of an answer. `body` is the JSON of the answer.
 pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
     if memmem::find(body, b"\"thinking\"").is_none() {
         return;
@@ -58,7 +59,7 @@ pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
     }
 }
 
-/// A chunk that says something.
+/// The block of a chunk; None for an empty or unknown chunk.
 fn block(chunk: View<'_>) -> Option<Block> {
     let [kind, text, thinking] = chunk.pick(["type", "text", "thinking"]);
     let block = match &*kind?.string()? {
@@ -76,13 +77,13 @@ fn block(chunk: View<'_>) -> Option<Block> {
     (!matches!(block, Block::Text(0) | Block::Thought(0))).then_some(block)
 }
 
-/// A stream that tells the order of each choice before its end.
+/// A stream that reports the order of each choice before the choice ends.
 pub(super) struct OrderedStream {
     pub(super) inner: Box<dyn StreamDecoder>,
     pub(super) orders: ChoiceOrders,
 }
 
-/// The order of each choice; None after it was told.
+/// The order of each choice; None after it was reported.
 #[derive(Default)]
 pub(super) struct ChoiceOrders(Vec<(u32, Option<Order>)>);
 
@@ -115,7 +116,7 @@ impl ChoiceOrders {
             Event::Reasoning { choice, text } => self.add(*choice, Block::Thought(text.len())),
             Event::ToolStart { choice, .. } => self.add(*choice, Block::Call),
             Event::Finish { choice, .. } => {
-                // Some servers repeat the finish.
+                // Some servers repeat the finish reason.
                 let order = self.0.iter_mut().find(|(known, _)| known == choice);
                 let order = order.and_then(|(_, order)| order.take());
                 if let Some(value) = order.and_then(|order| order.entry(&[USUAL_ORDER], 0)) {

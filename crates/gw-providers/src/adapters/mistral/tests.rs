@@ -55,7 +55,7 @@ fn json(text: impl AsRef<[u8]>) -> Value {
     serde_json::from_slice(text.as_ref()).unwrap()
 }
 
-/// A fixture of what is sent; `CALL_A` stands for the id that `call_a` becomes.
+/// A fixture of a request. `CALL_A` stands for the id that `call_a` becomes.
 fn sent(text: &str) -> Value {
     json(text.replace("CALL_A", &alphanumeric_id("call_a")))
 }

@@ -1,4 +1,4 @@
-//! Vectors: docs.ollama.com/api/embed.
+//! Embeddings: docs.ollama.com/api/embed.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,8 @@ use crate::adapters::openai::lenient::{LenientText, lenient_members};
 use crate::adapters::vectors;
 use crate::adapters::write::Object;
 
-/// A call that embeds these texts. A text that is longer than the context is an error, not the silent loss of its end.
+/// Encodes embeddings of these texts. A text that is longer than the context is an error. Otherwise its end would be
+/// lost silently.
 pub(super) fn encode(
     texts: &[Cow<'_, str>],
     request: &EmbeddingsRequest,
@@ -47,7 +48,7 @@ lenient_members! {
     }
 }
 
-/// Reads exactly so many vectors of one length.
+/// Reads exactly `expected` vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = body_text(body)?;
     let answer: OllamaEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;

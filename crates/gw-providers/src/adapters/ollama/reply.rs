@@ -1,4 +1,4 @@
-//! Whole answers, and the model list.
+//! Complete answers, and the model list.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -48,7 +48,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     Ok(ChatReply { model, fingerprint: None, choices, usage, members })
 }
 
-/// A call with its id, or an empty one, for which an id is made later. A call without a function is none.
+/// Converts a call. A call without a function is dropped. An empty id is replaced when the answer is written.
 pub(super) fn tool_call<'a>(call: OllamaCall<'a>, ids: &mut UsedIds) -> Option<ToolCall<'a>> {
     let function = call.function?;
     let name = function.name?.0;
@@ -57,7 +57,7 @@ pub(super) fn tool_call<'a>(call: OllamaCall<'a>, ids: &mut UsedIds) -> Option<T
     Some(ToolCall { id, name, arguments: arguments.unwrap_or(Cow::Borrowed("{}")), custom: false })
 }
 
-/// The ids that an answer has used. Most servers give none, and two calls must not share one.
+/// The ids of an answer's calls. Two calls must not share one. Most servers give none.
 #[derive(Debug, Default)]
 pub(super) struct UsedIds {
     known: HashSet<String>,
@@ -65,7 +65,7 @@ pub(super) struct UsedIds {
 }
 
 impl UsedIds {
-    /// Bytes that are kept.
+    /// Bytes that the ids keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -80,7 +80,7 @@ impl UsedIds {
     }
 }
 
-/// The names of the models that the server holds.
+/// The models that the server holds.
 pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;

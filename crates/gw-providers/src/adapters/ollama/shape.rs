@@ -1,4 +1,4 @@
-//! What comes back: one document for a whole answer, one per line in a stream, of the same shape.
+//! The JSON of answers. A complete answer is one document, and a stream has one document of the same form per line.
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
@@ -10,13 +10,13 @@ use crate::adapters::failure::gave_up;
 use crate::adapters::openai::lenient::{LenientText, TextOrJson, lenient_members};
 
 lenient_members! {
-    /// `ChatResponse` and `GenerateResponse` in one.
+    /// `ChatResponse` and `GenerateResponse` together.
     OllamaLine<'de> {
         model: LenientText<'de> = "model",
         message: OllamaMessage<'de> = "message",
         /// The text of `/api/generate`.
         response: LenientText<'de> = "response",
-        /// The thinking of `/api/generate`.
+        /// The reasoning of `/api/generate`.
         thinking: LenientText<'de> = "thinking",
         logprobs: &'de RawValue = "logprobs",
         done: &'de RawValue = "done",
@@ -28,7 +28,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// The assistant's message, or what is added to it.
+    /// The assistant's message, or a part of it.
     OllamaMessage<'de> {
         content: LenientText<'de> = "content",
         thinking: LenientText<'de> = "thinking",
@@ -37,7 +37,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// A whole call. Its number (`function.index`) is not to be trusted: many servers say 0 each time.
+    /// A complete call. Its index (`function.index`) is ignored, because many servers always send 0.
     OllamaCall<'de> {
         id: LenientText<'de> = "id",
         function: OllamaFunction<'de> = "function",
@@ -45,7 +45,7 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// What is called, and with what: an object, of which the text is kept.
+    /// The name and the arguments of a call. The arguments are an object, which is kept as text.
     OllamaFunction<'de> {
         name: LenientText<'de> = "name",
         arguments: TextOrJson<'de> = "arguments",
@@ -53,15 +53,15 @@ lenient_members! {
 }
 
 impl OllamaLine<'_> {
-    /// Whether this is the whole of an answer, or the end of a stream.
+    /// Whether this is a complete answer, or the last line of a stream.
     pub(super) fn is_done(&self) -> bool {
         self.done.is_some_and(|done| done.get() == "true")
     }
 
-    /// Why the answer ended. Old servers do not say; `load` and `unload` answer requests that asked for nothing.
+    /// The finish reason. Old servers give none. `load` and `unload` answer requests without a prompt.
     ///
     /// # Errors
-    /// The server gave up: servers that speak this dialect say so in these words, Ollama itself sends an error.
+    /// The server gave up. Other servers with this dialect report that as a reason. Ollama itself sends an error.
     pub(super) fn finish(&self, has_calls: bool) -> Result<Finish, Failure> {
         Ok(match self.done_reason.as_ref().map_or("", |reason| &reason.0) {
             reason @ ("error" | "abort") => return Err(gave_up(reason)),
@@ -71,7 +71,7 @@ impl OllamaLine<'_> {
         })
     }
 
-    /// What it used. The prompt's count is missing where all of it was in the cache of the call before.
+    /// The usage. The prompt's count is missing when the whole prompt was cached by the previous call.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut estimated = false;
         let prompt = count(self.prompt_eval_count, &mut estimated);

@@ -1,4 +1,5 @@
-//! The stream: one document per line, each with a piece of the message; calls come whole; the last has `done`.
+//! The stream: one document per line, each with a piece of the message. Calls come in one piece. The last line has
+//! `done`.
 
 use std::borrow::Cow;
 
@@ -20,7 +21,7 @@ pub(super) type OllamaStream = SseAdapter<OllamaStreamState>;
 pub(super) struct OllamaStreamState {
     progress: StreamProgress,
     model_known: bool,
-    /// Calls so far: the next one's handle.
+    /// The number of calls, which is the handle of the next call.
     calls: usize,
     ids: UsedIds,
 }
@@ -111,7 +112,7 @@ impl OllamaStreamState {
     }
 }
 
-/// A text that is not empty.
+/// A text that is present and not empty.
 fn text<'a>(text: Option<LenientText<'a>>) -> Option<Cow<'a, str>> {
     text.map(|text| text.0).filter(|text| !text.is_empty())
 }

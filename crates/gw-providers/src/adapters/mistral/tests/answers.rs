@@ -1,4 +1,4 @@
-//! What comes back.
+//! Answers and streams.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::{fixture, mistral};
 use crate::adapter::Reading;
 
-/// What a stream says, pieces of the same kind in a row joined.
+/// The events of a stream. Adjacent pieces of one kind are joined.
 fn told(pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = mistral().chat_stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
@@ -92,7 +92,7 @@ fn thoughts_of_a_reply_are_its_reasoning() {
         mistral.decode_chat(fixture!("thinking.response.json").as_bytes(), &Reading::default()).unwrap();
     let choice = &reply.choices[0];
     assert_eq!(choice.reasoning.as_deref(), Some("Let me think: 東京"));
-    // trap 24: every text counts.
+    // Trap 24: every text counts.
     assert_eq!(choice.content.as_deref(), Some("The answer 🎉 is 4."));
     assert_eq!((choice.finish, choice.tool_calls.len()), (Some(Finish::Stop), 0));
     let usage = reply.usage.unwrap();
@@ -109,7 +109,7 @@ fn the_order_of_thoughts_and_texts_is_told_whole_and_streamed() {
     let mistral = mistral();
     let reply = mistral.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
     assert_eq!(reply.choices[0].extras[0].1.get(), order);
-    // All in one chunk.
+    // Everything comes in one chunk.
     let stream = format!(
         "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":\"stop\"}}]}}\n\n"
     );
