@@ -1,4 +1,5 @@
-//! The only network IO towards upstreams: one client per provider, bound to the provider's origin.
+//! The HTTP client for upstreams: one client per provider, bound to the provider's origin. All network access to
+//! upstreams is here.
 
 mod address;
 mod body;
@@ -42,27 +43,27 @@ use self::tls::Tls;
 /// A response head and the body that follows it.
 #[derive(Debug)]
 pub struct UpstreamResponse {
-    /// The status: 200..=599, never an interim one.
+    /// The final status, 200 to 599.
     pub status: u16,
-    /// Every header as the upstream sent it. None of them may reach a client but `retry-after`.
+    /// The headers as the upstream sent them. Only `retry-after` may reach a client.
     pub headers: HeaderMap,
     /// The body.
     pub body: UpstreamBody,
-    /// Which of the provider's keys it was asked with.
+    /// The index of the provider's key that the call carried.
     pub key: Option<usize>,
 }
 
-/// Connections to one origin.
+/// The connections to one origin.
 pub struct Client {
     dialler: Dialler,
     pool: Arc<Pool>,
 }
 
 impl Client {
-    /// A client of the origin and path in `base_url`. Opens nothing and reads no root certificates yet.
+    /// A client for the origin and path in `base_url`. Opens no connection and reads no root certificates yet.
     ///
     /// # Errors
-    /// What is wrong with `base_url` or `ca_file`, without repeating the URL.
+    /// `base_url` or `ca_file` cannot be used. The message does not show the URL.
     pub fn new(
         base_url: &str,
         allow_private_network: bool,
@@ -76,14 +77,14 @@ impl Client {
         Ok(Self { dialler: Dialler::new(origin, tls, allow_private_network), pool: Arc::default() })
     }
 
-    /// Where a call with this path goes.
+    /// The complete address of a call with this path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         self.dialler.origin.url(path)
     }
 
-    /// Sends one request and waits for the response head; `call.headers` must be complete but for `host` and
-    /// `content-length`. Any status is a response; redirects are not followed.
+    /// Sends one request and waits for the response head. `call.headers` must be complete except for `host` and
+    /// `content-length`. A response with any status is a success. Redirects are not followed.
     ///
     /// # Errors
     /// `Unreachable`, `Timeout` (connect, or no head within `clocks.first_token`), `InvalidResponse`.
@@ -104,8 +105,8 @@ impl Client {
         outcome.map_err(SendError::into_failure)?
     }
 
-    /// Tries a connection that is open already. One that turns out to be closed before anything was written leaves
-    /// the request to a fresh connection.
+    /// Tries an open connection. If the peer has closed it before anything was written, the request goes to a new
+    /// connection.
     async fn send_on_open(
         &self,
         request: Request<Full<Bytes>>,
@@ -179,7 +180,7 @@ impl Client {
     }
 }
 
-/// What came of trying an open connection.
+/// The result of trying an open connection.
 enum SendAttempt {
     Response(UpstreamResponse),
     Nothing(Request<Full<Bytes>>),
@@ -207,7 +208,7 @@ fn read_head(
         Coding::Unknown if head.status.is_success() => {
             return Err(failures::invalid("a content-encoding that was not asked for"));
         }
-        // What the status says matters more than a body we cannot read.
+        // The status matters more than a body that cannot be read.
         Coding::Unknown => body = UpstreamBody::empty(),
     }
     Ok(UpstreamResponse { status, headers: head.headers, body, key: None })

@@ -1,4 +1,4 @@
-//! Opens connections: looks the name up, judges every address, connects, and does the TLS handshake.
+//! Opens connections: resolves the name, checks every address, connects, and does the TLS handshake.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,11 +21,11 @@ use super::inline::Socket;
 use super::origin::{Origin, OriginHost};
 use super::tls::Tls;
 
-/// Kernel memory of what an upstream has sent and nobody has read yet; Linux takes twice as much. It is also what an upstream
-/// may send ahead, so that 100 ms away it can send 2.5 MB a second.
+/// The kernel's receive buffer; Linux uses twice this size. It also bounds the data in flight: an upstream 100 ms away
+/// can send 2.5 MB a second.
 const RECEIVE_BUFFER: u32 = 256 << 10;
 
-/// A new connection, as the peer chose it.
+/// A new connection with the protocol that the peer chose.
 pub(crate) enum Dialled {
     /// HTTP/1.1 (or 1.0).
     Http1(Box<Http1>),
@@ -35,7 +35,7 @@ pub(crate) enum Dialled {
 
 type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 
-/// Opens connections to one origin, under its address policy.
+/// Opens connections to one origin within its address policy.
 pub(crate) struct Dialler {
     pub(crate) origin: Origin,
     pub(crate) allow_private_network: bool,
@@ -45,9 +45,9 @@ pub(crate) struct Dialler {
 
 #[derive(Default)]
 struct ResolvedNames {
-    /// The lookup under way: all who dial wait for the same one, so a slow resolver is asked once at a time.
+    /// The current lookup. All callers share it, so a slow resolver is asked once at a time.
     running: Option<Lookup>,
-    /// The address that last worked, for when the resolver does not.
+    /// The address of the last good connection. It serves when the resolver fails.
     last_good: Option<IpAddr>,
 }
 
@@ -80,13 +80,14 @@ impl Dialler {
         let allowed: Vec<IpAddr> =
             addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
         for (tried, address) in allowed.iter().enumerate() {
-            // Each address gets its share of what is left, so that one black hole does not use up the others' time.
+            // Each address gets a share of the remaining time, so one that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(allowed.len() - tried).unwrap_or(1).max(1);
             let place = SocketAddr::new(*address, self.origin.port);
             match tokio::time::timeout(share, open(place)).await {
                 Ok(Ok(tcp)) => {
-                    // Without it small requests wait for acknowledgements; a socket that refuses it still works.
+                    // Without this option small requests wait for acknowledgements. A socket that refuses it still
+                    // works.
                     let _slower = tcp.set_nodelay(true);
                     self.remember(*address);
                     return Ok(tcp);
@@ -109,7 +110,7 @@ impl Dialler {
         let Some(last_good) = last_good else {
             return lookup.await.map_err(failures::unreachable);
         };
-        // With an address in hand the resolver gets half the time, and may fail.
+        // A known address may replace the lookup, so the resolver gets only half the time.
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
         match tokio::time::timeout(half, lookup).await {
             Ok(Ok(addresses)) => Ok(addresses),
@@ -143,7 +144,7 @@ impl Dialler {
     }
 }
 
-/// Connects, with a bound on what the kernel keeps of an answer that nobody reads. It would grow to megabytes otherwise.
+/// Connects with a bounded receive buffer. Otherwise the kernel would keep megabytes of an answer that nobody reads.
 async fn open(place: SocketAddr) -> io::Result<TcpStream> {
     let socket = if place.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A socket that refuses it still works.
@@ -151,7 +152,7 @@ async fn open(place: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(place).await
 }
 
-/// Starts a lookup on a task, so that it goes on (and is shared) when the one who asked gives up.
+/// Starts a lookup on a task, so it continues and stays shared when its first caller gives up.
 fn start_lookup(name: String, port: u16) -> Lookup {
     let task = tokio::spawn(async move {
         let found = tokio::net::lookup_host((name.as_str(), port)).await;

@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS: one shared connection per provider, its driver on a task.
+//! HTTP/2 over TLS: one shared connection per provider, driven by a task.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use super::failures;
 use super::http1::SendError;
 use super::inline::Socket;
 
-/// Requests in flight on one connection; the next opens another.
+/// The most concurrent requests on one connection. The next request opens another connection.
 const MAX_STREAMS: usize = 100;
-/// What an upstream may send ahead of its reader.
+/// The most bytes that an upstream may send ahead of the reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Bounds of a response head, as on HTTP/1.1.
+/// Bounds of a response head, equal to those of HTTP/1.1.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 const MAX_HEADERS: usize = 100;
-/// A connection that does not answer a ping for this long while streams wait is dead.
+/// A connection with open streams that does not answer a ping within this time is dead.
 const PING: Duration = Duration::from_secs(20);
 
 /// A handle to a shared connection.
 #[derive(Clone)]
 pub(crate) struct Http2 {
     sender: http2::SendRequest<Full<Bytes>>,
-    /// Counted by its clones: one is the pool's, each stream holds one.
+    /// Its clones count the streams: the pool holds one, and each stream holds one.
     streams: Arc<()>,
 }
 
-/// Keeps a stream counted while its body is read.
+/// Counts a stream while its body is read.
 pub(crate) struct Http2Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
 
 impl Http2 {
-    /// Wraps a connected socket on which `h2` was agreed and starts its driver.
+    /// Starts HTTP/2 on a connected socket that agreed to `h2`.
     ///
     /// # Errors
-    /// The preface could not be sent.
+    /// The connection preface could not be sent.
     pub(crate) async fn new(socket: Socket) -> Result<Self, Failure> {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -57,23 +57,23 @@ impl Http2 {
             .await
             .map_err(|error| failures::unreachable(failures::chain(&error)))?;
         tokio::spawn(async move {
-            // Each stream of a broken connection gets the error itself.
+            // The streams of a broken connection get the error themselves.
             let _ended = connection.await;
         });
         Ok(Self { sender, streams: Arc::new(()) })
     }
 
-    /// Whether another request may be sent on it.
+    /// Whether another request may be sent.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_closed() && Arc::strong_count(&self.streams) <= MAX_STREAMS
     }
 
-    /// Whether it is over, or going away.
+    /// Whether the connection has ended or is about to.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Sends a request (its URI absolute) and waits for the response head.
+    /// Sends a request with an absolute URI and waits for the response head.
     ///
     /// # Errors
     /// [`SendError`], with the request if it was never written.

@@ -1,4 +1,4 @@
-//! Where a provider is: its `base_url`, read once when the configuration is built.
+//! The origin of a provider: its `base_url`, parsed when the configuration is built.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,36 +9,36 @@ use rustls_pki_types::ServerName;
 use super::address::{Reach, reach};
 use super::error::ClientError;
 
-/// A provider's origin and the path everything is appended to.
+/// A provider's origin, and the path that precedes the path of every call.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// TLS or not.
+    /// The scheme is `https`.
     pub(crate) https: bool,
-    /// What is dialled.
+    /// The host to connect to.
     pub(crate) host: OriginHost,
-    /// What is dialled.
+    /// The port to connect to.
     pub(crate) port: u16,
     /// The path of `base_url` without its last slash.
     base_path: String,
-    /// `Host`, with the port unless it is the scheme's own.
+    /// The `Host` header, with the port unless it is the default.
     pub(crate) host_header: HeaderValue,
     authority: Authority,
 }
 
-/// A literal address or a name to look up.
+/// An address, or a name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OriginHost {
     /// An address.
     Address(IpAddr),
-    /// A name, lower case.
+    /// A name in lower case.
     Name(String),
 }
 
 impl Origin {
-    /// Reads a `base_url`. The message names the fault, never the URL: it could hold a password.
+    /// Parses a `base_url`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The URL is invalid. The message does not show it, because it could hold a password.
     pub(crate) fn parse(base_url: &str) -> Result<Self, ClientError> {
         let (https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
             (true, rest)
@@ -82,17 +82,17 @@ impl Origin {
         Ok(origin)
     }
 
-    /// The whole address of a call.
+    /// The complete address of a call.
     pub(crate) fn url(&self, path: &str) -> String {
         let scheme = if self.https { "https" } else { "http" };
         let slash = if path.starts_with('/') { "" } else { "/" };
         format!("{scheme}://{}{}{slash}{path}", self.authority, self.base_path)
     }
 
-    /// The path of a call, appended to the base path. It cannot leave the origin: only a path comes out.
+    /// The path of a call behind the base path. The result is only a path, so a call cannot leave the origin.
     ///
     /// # Errors
-    /// The path is not one.
+    /// The text is not a valid path.
     pub(crate) fn path(&self, path: &str) -> Result<Uri, http::Error> {
         let mut whole = String::with_capacity(self.base_path.len() + path.len());
         whole.push_str(&self.base_path);
@@ -104,7 +104,7 @@ impl Origin {
         Ok(Uri::from(path))
     }
 
-    /// The same place as an absolute URI, which HTTP/2 wants.
+    /// The absolute URI of a path, which HTTP/2 needs.
     pub(crate) fn absolute(&self, path: &Uri) -> Result<Uri, http::Error> {
         let scheme = if self.https { Scheme::HTTPS } else { Scheme::HTTP };
         let mut parts = http::uri::Parts::default();
@@ -114,10 +114,10 @@ impl Origin {
         Ok(Uri::from_parts(parts)?)
     }
 
-    /// The name the certificate must carry.
+    /// The name that the certificate must match.
     ///
     /// # Errors
-    /// The host is no DNS name.
+    /// The host is not a DNS name.
     pub(crate) fn server_name(&self) -> Result<ServerName<'static>, ClientError> {
         match &self.host {
             OriginHost::Address(address) => Ok(ServerName::IpAddress((*address).into())),

@@ -1,4 +1,5 @@
-//! The one TLS client configuration: rustls with aws-lc-rs, the machine's roots, nothing that trusts blindly.
+//! The TLS client configuration: rustls with aws-lc-rs and the machine's root certificates. Verification cannot be
+//! switched off.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use tokio_rustls::TlsConnector;
 
 use super::error::{ClientError, TlsError};
 
-/// Shared by every provider without roots of its own, so that the roots are in memory once.
+/// Shared by all providers without own root certificates, so the roots are in memory once.
 static COMMON: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
 
-/// A provider's TLS: nothing is loaded before its first connection.
+/// The TLS settings of a provider. Nothing is loaded before the first connection.
 #[derive(Default)]
 pub(crate) struct Tls {
     extra_roots: Vec<CertificateDer<'static>>,
@@ -42,10 +43,10 @@ impl Tls {
         Ok(Self { extra_roots, own: OnceCell::new() })
     }
 
-    /// The connector; the first call reads the machine's roots on a blocking thread.
+    /// The connector. The first call reads the machine's root certificates on a blocking thread.
     ///
     /// # Errors
-    /// No usable configuration.
+    /// TLS cannot be configured.
     pub(crate) async fn connector(&self) -> Result<TlsConnector, TlsError> {
         let cell = if self.extra_roots.is_empty() { &COMMON } else { &self.own };
         let config = cell
@@ -64,7 +65,7 @@ impl Tls {
 
 fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
-    // A root of the machine that cannot be read is one fewer to trust, not a reason to stop.
+    // An unreadable root certificate of the machine is skipped.
     let (native, _ignored) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if native == 0 {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());

@@ -1,4 +1,4 @@
-//! One vendor's table: read from TOML, checked, asked by the words of a model's name.
+//! The table of one vendor, read from TOML and checked. Rows are found by the words of a model's name.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub enum TableError {
     /// The file is not TOML, or has unknown members.
     #[error("{0}")]
     Toml(toml::de::Error),
-    /// Two rows have the same name, here as its words.
+    /// Two rows have the same name. The words are its parts.
     #[error("two rows are called {0:?}")]
     Twice(Vec<String>),
     /// `newest` names a row that does not exist.
@@ -29,7 +29,7 @@ pub enum TableError {
     },
 }
 
-/// The file as it is written. Rows are laid over the defaults before they are read.
+/// The contents of a file. Each row is laid over the defaults before it is read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TableFile {
@@ -48,13 +48,13 @@ struct TableFile {
 /// A vendor's rows.
 #[derive(Debug)]
 pub struct Table {
-    /// Whose models.
+    /// The vendor of the models.
     pub vendor: String,
     /// In the order of the file.
     pub rows: Vec<Row>,
-    /// For names that the vendor's words do not claim.
+    /// The row for names that the vendor's words do not claim.
     pub otherwise: Option<Row>,
-    /// The words of the rows' names, with the row's place.
+    /// The words of each row's names, with the index of the row.
     patterns: Vec<(Vec<String>, usize)>,
     words: Vec<String>,
     words_with_number: Vec<String>,
@@ -66,7 +66,7 @@ impl Table {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// The file has a fault.
     pub fn parse(text: &str) -> Result<Self, TableError> {
         let file: TableFile = toml::from_str(text).map_err(TableError::Toml)?;
         let read = |row: toml::Table| {
@@ -95,21 +95,21 @@ impl Table {
         Ok(Self { vendor, rows, otherwise, patterns, words, words_with_number, newest })
     }
 
-    /// The row that names these words; of several the one with the longest name.
+    /// The row with the longest name that matches these words.
     pub(super) fn row(&self, name: &[String], at_start: bool) -> Option<&Row> {
         let fitting = self.patterns.iter().filter(|(pattern, _)| fits(pattern, name, at_start));
         let (_, at) = fitting.max_by_key(|(pattern, _)| pattern.len())?;
         self.rows.get(*at)
     }
 
-    /// Whether these words are a name of one of the vendor's models, known or new.
+    /// Whether these words name one of the vendor's models, known or new.
     pub(super) fn claims(&self, name: &[String]) -> bool {
         self.row(name, false).or_else(|| self.newest(name, false)).is_some()
     }
 
-    /// The row of the newest model of the family that a name belongs to, or of the vendor.
+    /// The row of the newest model in the name's family, or of the vendor.
     pub(super) fn newest(&self, name: &[String], at_start: bool) -> Option<&Row> {
-        // Where the name must begin with the family, a number must follow it at once: `gpt-7`, and not `gpt-jt-6b`.
+        // With `at_start` a number must follow the family directly: `gpt-7`, but not `gpt-jt-6b`.
         let (family, numbers) = match at_start {
             true => (name.get(..1).unwrap_or_default(), name.get(1..2).unwrap_or_default()),
             false => (name, name),
@@ -125,7 +125,7 @@ impl Table {
     }
 }
 
-/// A row that contradicts itself, or does not say where it is from, is a fault of the file.
+/// Checks that a row names its source and does not contradict itself.
 fn checked(row: Row) -> Result<Row, TableError> {
     let fault = |fault: &'static str| Err(TableError::Row { row: row.name.clone(), fault });
     if row.source.is_empty() || row.as_of.len() != 10 {

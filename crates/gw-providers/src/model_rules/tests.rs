@@ -1,4 +1,4 @@
-//! The shipped tables are whole, and every name finds its row.
+//! The shipped tables are free of faults, and every name finds its row.
 
 use super::*;
 

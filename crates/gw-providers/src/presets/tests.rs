@@ -1,4 +1,4 @@
-//! The table: complete, consistent, and obeyed.
+//! The table of presets is complete and consistent, and requests follow it.
 
 use std::collections::HashSet;
 
