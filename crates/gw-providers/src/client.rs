@@ -70,7 +70,7 @@ impl Client {
         ca_file: Option<&Path>,
     ) -> Result<Self, ClientError> {
         let origin = Origin::parse(base_url)?;
-        if origin.https {
+        if origin.is_https {
             origin.server_name()?;
         }
         let tls = Tls::new(ca_file)?;
@@ -127,7 +127,7 @@ impl Client {
     }
 
     fn shared(&self) -> Option<Http2> {
-        if self.dialler.origin.https { self.pool.shared() } else { None }
+        if self.dialler.origin.is_https { self.pool.shared() } else { None }
     }
 
     fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {
@@ -206,7 +206,7 @@ fn read_head(
         Coding::Identity => {}
         Coding::Gzip => body.decode_gzip(),
         Coding::Unknown if head.status.is_success() => {
-            return Err(failures::invalid("a content-encoding that was not asked for"));
+            return Err(failures::invalid("a content-encoding that was not requested"));
         }
         // The status matters more than a body that cannot be read.
         Coding::Unknown => body = UpstreamBody::empty(),

@@ -44,7 +44,7 @@ pub(crate) struct Azure {
     /// The path between the resource's address and `deployments` or `chat`.
     prefix: &'static str,
     /// The API version is dated, so the path names the deployment.
-    classic: bool,
+    is_classic: bool,
     /// `?api-version=…`, or nothing.
     query: String,
     deployments: HashMap<String, String>,
@@ -56,15 +56,15 @@ pub(crate) struct Azure {
 /// The options are wrong. The message holds no secret.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let AzureOptions { version, deployments, credentials } = AzureOptions::read(settings)?;
-    let classic = version.as_deref().is_some_and(options::is_dated);
+    let is_classic = version.as_deref().is_some_and(options::is_dated);
     let base = settings
         .base_url
         .as_deref()
-        .ok_or(SettingsError::Rule("base_url is missing: it is the resource's endpoint"))?;
-    let prefix = prefix(base, classic)?;
+        .ok_or(SettingsError::Rule("base_url is required: it is the endpoint of the resource"))?;
+    let prefix = prefix(base, is_classic)?;
     let query = version.as_deref().map(|version| format!("?api-version={}", percent_encoded(version)));
     // `stream_options` exists since the API versions of September 2024.
-    let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
+    let stream_usage = !is_classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
     let (scheme, signer) = match credentials {
         AzureAuth::Key => (Scheme::Header("api-key"), None),
@@ -79,7 +79,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         inner: OpenAi::new(quirks).allowing(settings.allowed_members()),
         scheme,
         prefix,
-        classic,
+        is_classic,
         query,
         deployments,
     };
@@ -88,16 +88,16 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
 
 /// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or
 /// `/openai/v1`.
-fn prefix(base: &str, classic: bool) -> Result<&'static str, SettingsError> {
+fn prefix(base: &str, is_classic: bool) -> Result<&'static str, SettingsError> {
     let base = base.trim_end_matches('/');
     match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
-        (true, _) if classic => {
-            Err(SettingsError::Rule("base_url is that of the v1 API, which has no dated api_version"))
+        (true, _) if is_classic => {
+            Err(SettingsError::Rule("base_url names the v1 API, which takes no dated api_version"))
         }
         (true, _) => Ok(""),
-        (_, true) if classic => Ok(""),
+        (_, true) if is_classic => Ok(""),
         (_, true) => Ok("/v1"),
-        (_, false) if classic => Ok("/openai"),
+        (_, false) if is_classic => Ok("/openai"),
         (_, false) => Ok("/openai/v1"),
     }
 }
@@ -109,7 +109,7 @@ impl Azure {
 
     fn path(&self, deployment: &str, operation: &str) -> String {
         let Self { prefix, query, .. } = self;
-        if self.classic {
+        if self.is_classic {
             format!("{prefix}/deployments/{}/{operation}{query}", percent_encoded(deployment))
         } else {
             format!("{prefix}/{operation}{query}")
@@ -120,7 +120,7 @@ impl Azure {
         EncodeOptions {
             upstream_model: self.deployment(target),
             max_tokens_name: limit_name(target.rules(Api::Azure)),
-            send_model: !self.classic,
+            send_model: !self.is_classic,
             ..self.inner.options(target, range, choices)
         }
     }
@@ -167,7 +167,7 @@ impl Adapter for Azure {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         let deployment = self.deployment(target);
-        let model = (!self.classic).then_some(deployment);
+        let model = (!self.is_classic).then_some(deployment);
         Ok(self.inner.embeddings_to(self.path(deployment, "embeddings"), request, inputs, model))
     }
 

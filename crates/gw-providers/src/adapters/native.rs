@@ -218,10 +218,7 @@ impl<D: Dialect> Adapter for Native<D> {
         if reply.vectors.len() == expected {
             return Ok(reply);
         }
-        Err(Failure::new(
-            FailureKind::InvalidResponse,
-            "The upstream returned another number of vectors than inputs were sent.",
-        ))
+        Err(Failure::new(FailureKind::InvalidResponse, "The upstream did not return one vector per input."))
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {

@@ -21,14 +21,14 @@ pub(super) struct LineTooLong;
 pub(super) struct LineDecoder {
     /// The beginning of the unfinished line.
     held: Vec<u8>,
-    failed: bool,
+    has_failed: bool,
 }
 
 impl LineDecoder {
     /// Takes the next bytes and passes every line that they complete to `sink`, without blanks around it. Blank lines
     /// are skipped.
     pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), LineTooLong> {
-        if self.failed {
+        if self.has_failed {
             return Err(LineTooLong);
         }
         let mut rest = chunk;
@@ -68,7 +68,7 @@ impl LineDecoder {
     /// The bound counts the whole line, so it does not depend on the chunks.
     fn check_room(&mut self, more: &[u8]) -> Result<(), LineTooLong> {
         if self.held.len() + more.len() > MAX_LINE_BYTES {
-            self.failed = true;
+            self.has_failed = true;
             self.held = Vec::new();
             return Err(LineTooLong);
         }

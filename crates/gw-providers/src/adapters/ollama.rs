@@ -43,8 +43,8 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
             )
         }
     };
-    let keep_alive = settings.allowed_members().has("keep_alive");
-    Ok(Box::new(Native(Ollama { num_ctx_max, keep_alive })))
+    let allows_keep_alive = settings.allowed_members().has("keep_alive");
+    Ok(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive })))
 }
 
 /// The dialect.
@@ -53,7 +53,7 @@ struct Ollama {
     /// The largest `num_ctx` of a request, because the server allocates memory for all of it.
     num_ctx_max: Option<u64>,
     /// Clients may set how long a model stays in memory.
-    keep_alive: bool,
+    allows_keep_alive: bool,
 }
 
 impl Ollama {
@@ -87,7 +87,7 @@ impl Dialect for Ollama {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target, self.num_ctx(target), self.keep_alive)
+        encode::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

@@ -32,7 +32,7 @@ const FINISH_BYTES: usize = 64 * 1024;
 const FINISH_TIME: Duration = Duration::from_secs(2);
 
 /// The failure detail of a body that exceeds the call's deadline.
-const LATE_BODY: &str = "the body was not over in time";
+const LATE_BODY: &str = "the body did not end in time";
 
 /// The next piece of a body; None at the regular end.
 pub type BodyChunk = Option<Result<Bytes, Failure>>;
@@ -122,7 +122,7 @@ impl UpstreamBody {
                             return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
                         }
                         if whole.len() + piece.len() > cap {
-                            return Poll::Ready(Err(failures::invalid("the body is over its limit")));
+                            return Poll::Ready(Err(failures::invalid("the body is larger than its limit")));
                         }
                         begun |= piece.iter().any(|byte| !byte.is_ascii_whitespace());
                         lately += piece.len();

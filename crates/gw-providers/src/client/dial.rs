@@ -76,7 +76,7 @@ impl Dialler {
             OriginHost::Address(address) => Arc::from([*address]),
             OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
-        let mut last = failures::unreachable("the name has no address that may be called");
+        let mut last = failures::unreachable("the name has no permitted address");
         let allowed: Vec<IpAddr> =
             addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
         for (tried, address) in allowed.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Dialler {
     }
 
     async fn secure(&self, tcp: TcpStream) -> Result<Dialled, Failure> {
-        if !self.origin.https {
+        if !self.origin.is_https {
             return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp)).await?));
         }
         let connector = self.tls.connector().await.map_err(failures::unreachable)?;

@@ -18,7 +18,7 @@ pub enum ClientError {
     #[error("base_url must not hold a user or a password: use api_key")]
     Credentials,
     /// The address is link-local or a metadata service.
-    #[error("base_url is a link-local or metadata address: these are never called")]
+    #[error("base_url is a link-local or metadata address, which the gateway never calls")]
     ForbiddenAddress,
     /// The host is missing or malformed.
     #[error("base_url has no valid host")]
@@ -33,7 +33,7 @@ pub enum ClientError {
     #[error("base_url has no valid path")]
     Path,
     /// TLS needs a host name that a certificate can hold.
-    #[error("base_url's host is not a name a certificate can carry")]
+    #[error("the host of base_url is not a name that a certificate can hold")]
     CertificateName,
     /// The file of root certificates cannot be used.
     #[error("ca_file {}: {fault}", path.display())]

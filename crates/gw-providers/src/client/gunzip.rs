@@ -9,7 +9,7 @@ use flate2::write::GzDecoder;
 pub(crate) struct Gunzip {
     decoder: GzDecoder<Vec<u8>>,
     input: Bytes,
-    flushed: bool,
+    is_flushed: bool,
     /// The number of members so far.
     members: usize,
 }
@@ -20,13 +20,13 @@ const MAX_MEMBERS: usize = 4096;
 
 impl Gunzip {
     pub(crate) fn new() -> Self {
-        Self { decoder: GzDecoder::new(Vec::new()), input: Bytes::new(), flushed: true, members: 1 }
+        Self { decoder: GzDecoder::new(Vec::new()), input: Bytes::new(), is_flushed: true, members: 1 }
     }
 
     /// Takes the next bytes. The last call of [`Gunzip::next`] must have returned None.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.input = chunk;
-        self.flushed = false;
+        self.is_flushed = false;
     }
 
     /// The next decoded piece; None when more input is needed.
@@ -45,8 +45,8 @@ impl Gunzip {
                 return Ok(Some(piece));
             }
         }
-        if !self.flushed {
-            self.flushed = true;
+        if !self.is_flushed {
+            self.is_flushed = true;
             self.decoder.flush()?;
         }
         Ok(self.take())

@@ -13,7 +13,7 @@ use super::error::ClientError;
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The scheme is `https`.
-    pub(crate) https: bool,
+    pub(crate) is_https: bool,
     /// The host to connect to.
     pub(crate) host: OriginHost,
     /// The port to connect to.
@@ -40,7 +40,7 @@ impl Origin {
     /// # Errors
     /// The URL is invalid. The message does not show it, because it could hold a password.
     pub(crate) fn parse(base_url: &str) -> Result<Self, ClientError> {
-        let (https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
+        let (is_https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
             (true, rest)
         } else if let Some(rest) = strip_scheme(base_url, "http://") {
             (false, rest)
@@ -60,7 +60,7 @@ impl Origin {
         if place.contains('@') {
             return Err(ClientError::Credentials);
         }
-        let (host, port) = split_port(place, if https { 443 } else { 80 })?;
+        let (host, port) = split_port(place, if is_https { 443 } else { 80 })?;
         let host = OriginHost::parse(host)?;
         if let OriginHost::Address(address) = host
             && reach(address) == Reach::Forbidden
@@ -72,19 +72,19 @@ impl Origin {
             OriginHost::Address(IpAddr::V4(v4)) => v4.to_string(),
             OriginHost::Name(name) => name.clone(),
         };
-        let is_default_port = port == if https { 443 } else { 80 };
+        let is_default_port = port == if is_https { 443 } else { 80 };
         let place = if is_default_port { shown } else { format!("{shown}:{port}") };
         let authority: Authority = place.parse().map_err(|_| ClientError::Host)?;
         let host_header = HeaderValue::from_str(&place).map_err(|_| ClientError::Host)?;
         let base_path = path.trim_end_matches('/').to_owned();
-        let origin = Self { https, host, port, base_path, host_header, authority };
+        let origin = Self { is_https, host, port, base_path, host_header, authority };
         origin.path("/").map_err(|_| ClientError::Path)?;
         Ok(origin)
     }
 
     /// The complete address of a call.
     pub(crate) fn url(&self, path: &str) -> String {
-        let scheme = if self.https { "https" } else { "http" };
+        let scheme = if self.is_https { "https" } else { "http" };
         let slash = if path.starts_with('/') { "" } else { "/" };
         format!("{scheme}://{}{}{slash}{path}", self.authority, self.base_path)
     }
@@ -106,7 +106,7 @@ impl Origin {
 
     /// The absolute URI of a path, which HTTP/2 needs.
     pub(crate) fn absolute(&self, path: &Uri) -> Result<Uri, http::Error> {
-        let scheme = if self.https { Scheme::HTTPS } else { Scheme::HTTP };
+        let scheme = if self.is_https { Scheme::HTTPS } else { Scheme::HTTP };
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(scheme);
         parts.authority = Some(self.authority.clone());
@@ -177,7 +177,7 @@ mod tests {
             let origin = Origin::parse(url).unwrap();
             assert_eq!(origin.path("/chat/completions").unwrap(), "/v1/chat/completions", "{url}");
             assert_eq!(origin.host_header, "api.example.com");
-            assert_eq!((origin.https, origin.port), (true, 443));
+            assert_eq!((origin.is_https, origin.port), (true, 443));
         }
         let origin = Origin::parse("http://[::1]:9000").unwrap();
         assert_eq!(origin.host_header, "[::1]:9000");

@@ -61,7 +61,7 @@ pub(super) fn chat_choices(request: &Value) -> DemoChoices {
     Ok((0..count)
         .map(|index| {
             if !called.is_empty() {
-                return DemoChoice { called: called.clone(), legacy, ..DemoChoice::default() };
+                return DemoChoice { called: called.clone(), is_legacy: legacy, ..DemoChoice::default() };
             }
             let text = match &result {
                 Some(result) => format!("Demo answer from the tool's result: {result}"),

@@ -11,9 +11,9 @@ pub(super) struct DemoChoice {
     pub(super) text: String,
     pub(super) called: Vec<DemoToolCall>,
     /// The tools were offered as legacy functions.
-    pub(super) legacy: bool,
+    pub(super) is_legacy: bool,
     /// The token limit cut the text.
-    pub(super) cut: bool,
+    pub(super) is_cut: bool,
 }
 
 impl DemoChoice {
@@ -23,7 +23,7 @@ impl DemoChoice {
     }
 
     pub(super) fn finish(&self) -> &'static str {
-        match (self.called.is_empty(), self.legacy, self.cut) {
+        match (self.called.is_empty(), self.is_legacy, self.is_cut) {
             (false, false, _) => "tool_calls",
             (false, true, _) => "function_call",
             (true, _, true) => "length",
@@ -44,12 +44,12 @@ impl DemoChoice {
         }
         let limit =
             ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
-        let cut = limit.is_some_and(|limit| words(&text) > limit);
-        if let Some(limit) = limit.filter(|_| cut) {
+        let is_cut = limit.is_some_and(|limit| words(&text) > limit);
+        if let Some(limit) = limit.filter(|_| is_cut) {
             let kept: Vec<&str> =
                 text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
             text = kept.concat().trim_end().to_owned();
         }
-        Self { text, cut, ..Self::default() }
+        Self { text, is_cut, ..Self::default() }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn whole(endpoint: DemoEndpoint, model: &str, request: &Value, answer
 }
 
 fn message(answer: &DemoChoice) -> Value {
-    match (&answer.called[..], answer.legacy) {
+    match (&answer.called[..], answer.is_legacy) {
         ([], _) => json!({"role": "assistant", "content": answer.text, "refusal": null}),
         ([called, ..], true) => {
             json!({"role": "assistant", "content": null, "function_call": function(called)})
@@ -95,7 +95,7 @@ pub(super) fn events(
         push(json!({"role": "assistant", "content": "", "refusal": null}), Value::Null);
         pieces(&answer.text).for_each(|piece| push(json!({"content": piece}), Value::Null));
         for (at, called) in answer.called.iter().enumerate() {
-            call_deltas(at, called, answer.legacy).into_iter().for_each(|delta| push(delta, Value::Null));
+            call_deltas(at, called, answer.is_legacy).into_iter().for_each(|delta| push(delta, Value::Null));
         }
         push(json!({}), json!(answer.finish()));
     }

@@ -129,21 +129,21 @@ impl Table {
 fn checked(row: Row) -> Result<Row, TableError> {
     let fault = |fault: &'static str| Err(TableError::Row { row: row.name.clone(), fault });
     if row.source.is_empty() || row.as_of.len() != 10 {
-        return fault("source and as_of (YYYY-MM-DD) are missing");
+        return fault("source and as_of (YYYY-MM-DD) are required");
     }
     let has_limits = row.context_tokens.is_some() || row.max_output_tokens.is_some();
     if has_limits == row.limits_source.is_empty() {
-        return fault("limits and limits_source stand together");
+        return fault("limits and limits_source must be set together");
     }
     if !row.efforts.is_sorted() {
         return fault("efforts are not in ascending order");
     }
     let silent = matches!(row.thinks, Thinks::Never | Thinks::Unknown);
     if silent && !(row.efforts.is_empty() && row.budgets.is_empty()) {
-        return fault("it does not think, and has efforts or budgets");
+        return fault("it does not think, but has efforts or budgets");
     }
     if !row.instead.values().all(|effort| row.efforts.iter().any(|taken| taken == *effort)) {
-        return fault("instead names an effort that is not taken");
+        return fault("instead names an effort that the model does not accept");
     }
     Ok(row)
 }

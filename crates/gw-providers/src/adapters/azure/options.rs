@@ -60,7 +60,7 @@ fn text(options: &Table, name: &'static str) -> Result<Option<String>, SettingsE
     match options.get(name) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(SettingsError::Option { name, expected: "a text that is not empty" }),
+        Some(_) => Err(SettingsError::Option { name, expected: "a string that is not empty" }),
     }
 }
 
@@ -92,17 +92,15 @@ fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> 
             return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
         (Some(tenant), Some(id)) => (tenant, id),
-        _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret belong together")),
+        _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret must be set together")),
     };
     let key = settings.api_keys.first().map(|(key, _)| key.clone());
     let secret = match (own_secret, key) {
         (Some(_), Some(_)) => {
-            return Err(SettingsError::Rule(
-                "an api_key and a client_secret: calls can carry only one of the two",
-            ));
+            return Err(SettingsError::Rule("api_key and client_secret are both set: keep one of them"));
         }
         (Some(secret), None) | (None, Some(secret)) if !secret.expose_secret().is_empty() => secret,
-        _ => return Err(SettingsError::Rule("the client_secret (or api_key in its place) is missing")),
+        _ => return Err(SettingsError::Rule("client_secret is missing (api_key can hold it instead)")),
     };
     let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
     Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))

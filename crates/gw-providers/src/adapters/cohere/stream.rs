@@ -34,7 +34,7 @@ pub(super) struct CohereStreamState {
     /// The last call with each of Cohere's indexes.
     by_index: HashMap<u32, u32>,
     /// The last content was text, so a plan begins a new line.
-    said: bool,
+    is_text_last: bool,
     annotations: Annotations,
     order: Order,
 }
@@ -116,7 +116,7 @@ impl CohereStreamState {
     fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
-            if std::mem::replace(&mut self.said, false) {
+            if std::mem::replace(&mut self.is_text_last, false) {
                 self.order.add(Block::Plan("\n".len()));
                 sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
             }
@@ -133,7 +133,7 @@ impl CohereStreamState {
             }
             let text = piece.text.map(|text| text.0);
             if let Some(text) = text.filter(|text| !text.is_empty() || logprobs.is_some()) {
-                self.said |= !text.is_empty();
+                self.is_text_last |= !text.is_empty();
                 sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
             }
         });
@@ -163,7 +163,7 @@ impl CohereStreamState {
                 Some(handle) => {
                     sink(Event::ToolArgs { choice: 0, call: handle, fragment });
                 }
-                None => self.fail(invalid("arguments of a call that did not begin"), sink),
+                None => self.fail(invalid("arguments of an unknown tool call"), sink),
             }
         });
     }

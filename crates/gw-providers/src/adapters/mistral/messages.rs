@@ -35,7 +35,7 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 /// Writes the messages. `reasons`: the model reasons, so it gets its earlier reasoning.
 pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
-    let mut out = MessageWriter { out: vec![b'['], last: None, bridged: false };
+    let mut out = MessageWriter { out: vec![b'['], last: None, has_inserted: false };
     let late = messages.windows(2).any(|pair| {
         matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
     });
@@ -51,8 +51,8 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
         out.message(message, reasons, is_prefix)?;
     }
     out.out.push(b']');
-    let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
-    Ok(MistralMessages { json: out.out, warnings: bridged.into_iter().collect() })
+    let has_inserted = out.has_inserted.then_some(Cow::Borrowed("message_inserted:assistant"));
+    Ok(MistralMessages { json: out.out, warnings: has_inserted.into_iter().collect() })
 }
 
 /// Whether this is an empty message of the assistant, which Mistral refuses.
@@ -64,7 +64,7 @@ fn says_nothing(message: &Message<'_>) -> bool {
 struct MessageWriter {
     out: Vec<u8>,
     last: Option<Role>,
-    bridged: bool,
+    has_inserted: bool,
 }
 
 impl MessageWriter {
@@ -75,7 +75,7 @@ impl MessageWriter {
             return Ok(());
         }
         if message.role == Role::User && self.last == Some(Role::Tool) {
-            self.bridged = true;
+            self.has_inserted = true;
             self.begin(Role::Assistant, |bridge| {
                 bridge.text("content", INSERTED_ANSWER);
                 Ok(())

@@ -22,12 +22,12 @@ const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "p
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// Encodes a conversation. `num_ctx` is the context to ask for. `keep_alive`: the client's value is forwarded.
+/// Encodes a conversation. `num_ctx` is the context to ask for. `allows_keep_alive`: the client's `keep_alive` is forwarded.
 pub(super) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     num_ctx: Option<u64>,
-    keep_alive: bool,
+    allows_keep_alive: bool,
 ) -> Result<Encoded, Failure> {
     let rules = target.rules(Api::Ollama);
     let mut warnings = dropped(conversation, &["logit_bias"]);
@@ -59,7 +59,7 @@ pub(super) fn encode(
         }
     }
     match conversation.body.get("keep_alive") {
-        Some(time) if keep_alive => body.raw("keep_alive", time),
+        Some(time) if allows_keep_alive => body.raw("keep_alive", time),
         // The member fills the server's memory or removes the models of others from it.
         _ => warnings.extend(dropped(conversation, &["keep_alive"])),
     }

@@ -24,7 +24,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         return Err(invalid("the body has no message"));
     }
     if !line.is_done() {
-        return Err(invalid("the answer is not done"));
+        return Err(invalid("the answer is not complete"));
     }
     let usage = line.usage();
     let message = line.message.as_ref();

@@ -20,7 +20,7 @@ pub(super) type OllamaStream = SseAdapter<OllamaStreamState>;
 #[derive(Debug, Default)]
 pub(super) struct OllamaStreamState {
     progress: StreamProgress,
-    model_known: bool,
+    is_model_known: bool,
     /// The number of calls, which is the handle of the next call.
     calls: usize,
     ids: UsedIds,
@@ -68,10 +68,10 @@ impl OllamaStreamState {
     }
 
     fn read(&mut self, mut line: OllamaLine<'_>, sink: Sink<'_>) {
-        if !self.model_known
+        if !self.is_model_known
             && let Some(model) = text(line.model.take())
         {
-            self.model_known = true;
+            self.is_model_known = true;
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
         let message = line.message.take().unwrap_or_default();

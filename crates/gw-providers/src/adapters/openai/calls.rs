@@ -46,7 +46,7 @@ struct KnownCall {
     index: Option<u32>,
     id: String,
     /// The start was reported. It is delayed until the name arrives, or until arguments arrive without a name.
-    started: bool,
+    is_started: bool,
 }
 
 impl ToolCallTracker {
@@ -94,7 +94,7 @@ impl ToolCallTracker {
         let found = self.find(choice, index, &id, !name.is_empty(), position);
         let handles = self.choices.entry(choice).or_default();
         let handle = found.unwrap_or_else(|| {
-            self.known.push(KnownCall { index, id: String::new(), started: false });
+            self.known.push(KnownCall { index, id: String::new(), is_started: false });
             let handle = self.known.len() - 1;
             handles.all.push(handle);
             handles.by_index.extend(index.map(|index| (index, handle)));
@@ -110,8 +110,8 @@ impl ToolCallTracker {
             }
         }
         let call = u32::try_from(handle).unwrap_or(u32::MAX);
-        if !known.started && (!name.is_empty() || !fragment.is_empty()) {
-            known.started = true;
+        if !known.is_started && (!name.is_empty() || !fragment.is_empty()) {
+            known.is_started = true;
             handles.has_started = true;
             let id = Cow::Borrowed(&*known.id);
             sink(match custom {
@@ -139,7 +139,7 @@ impl ToolCallTracker {
             let handle = *calls.by_index.get(&index)?;
             let known = self.known.get(handle)?;
             // Some upstreams give every call the index 0. Another id with a name starts another call.
-            let other = named && known.started && !id.is_empty() && !known.id.is_empty() && known.id != id;
+            let other = named && known.is_started && !id.is_empty() && !known.id.is_empty() && known.id != id;
             if !other {
                 return Some(handle);
             }
@@ -151,7 +151,7 @@ impl ToolCallTracker {
             return same.or_else(|| last.filter(|_| !named));
         }
         if named {
-            return last.filter(|handle| self.known.get(*handle).is_some_and(|known| !known.started));
+            return last.filter(|handle| self.known.get(*handle).is_some_and(|known| !known.is_started));
         }
         match position {
             Some(position) => calls.all.get(position).copied(),

@@ -50,7 +50,7 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
         let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
         if place.replace(read_parsed_vector(raw).map_err(invalid)?).is_some() {
-            return Err(invalid("two vectors have one index"));
+            return Err(invalid("two vectors have the same index"));
         }
     }
     let vectors: Vec<Vector<'_>> = places.into_iter().flatten().collect();

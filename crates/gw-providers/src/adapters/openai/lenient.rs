@@ -105,7 +105,8 @@ impl<'de> Visitor<'de> for ContentVisitor {
         // The characters before the last reference are counted once.
         let (mut references, mut counted, mut at) = (Vec::new(), 0, 0);
         while let Some(part) = parts.next_element::<&RawValue>()? {
-            let piece = read_part(part).ok_or_else(|| A::Error::custom("a content part that is none"))?;
+            let piece =
+                read_part(part).ok_or_else(|| A::Error::custom("a value that is not a content part"))?;
             match &piece {
                 PartContent::Text(text) => thoughts.parts.push((false, text.len())),
                 PartContent::Thought(thought) => thoughts.parts.push((true, thought.len())),

@@ -70,7 +70,7 @@ fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
     if !roles && !ids {
         return (None, false);
     }
-    let mut edits = Edits { text, made: Vec::new(), origin, lost: false };
+    let mut edits = Edits { text, made: Vec::new(), origin, has_lost: false };
     for message in View::new(text).elements() {
         for (name, value) in message.members() {
             match name.string().as_deref() {
@@ -88,7 +88,7 @@ fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
             }
         }
     }
-    let lost = edits.lost;
+    let lost = edits.has_lost;
     (edits.apply(), lost)
 }
 
@@ -98,7 +98,7 @@ struct Edits<'a> {
     made: Vec<(Range<usize>, Vec<u8>)>,
     origin: &'a str,
     /// A signature was removed.
-    lost: bool,
+    has_lost: bool,
 }
 
 impl Edits<'_> {
@@ -117,7 +117,7 @@ impl Edits<'_> {
         }
         let (proper, _) = split_thought(&id_text);
         if proper.len() < id_text.len() {
-            self.lost = true;
+            self.has_lost = true;
             self.replace(id, proper);
         }
     }

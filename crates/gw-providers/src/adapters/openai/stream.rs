@@ -29,9 +29,9 @@ pub(super) struct OpenAiStreamState {
     stamps: Stamps,
     template: Template,
     located: TextLocations,
-    model_known: bool,
-    fingerprint_known: bool,
-    tier_known: bool,
+    is_model_known: bool,
+    is_fingerprint_known: bool,
+    is_tier_known: bool,
 }
 
 impl OpenAiStream {
@@ -140,7 +140,7 @@ impl OpenAiStreamState {
         self.start(&mut envelope, sink);
         for (name, value) in envelope.members() {
             // Every chunk repeats the tier.
-            if name != "service_tier" || !std::mem::replace(&mut self.tier_known, true) {
+            if name != "service_tier" || !std::mem::replace(&mut self.is_tier_known, true) {
                 sink(Event::Member { name, value });
             }
         }
@@ -159,15 +159,16 @@ impl OpenAiStreamState {
 
     /// Reports the model and the fingerprint once each.
     fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: Sink<'_>) {
-        if self.model_known && self.fingerprint_known {
+        if self.is_model_known && self.is_fingerprint_known {
             return;
         }
         let known = |text: &super::lenient::LenientText<'_>| !text.0.is_empty();
-        let model = envelope.model.take().filter(|text| !self.model_known && known(text));
-        let fingerprint = envelope.fingerprint.take().filter(|text| !self.fingerprint_known && known(text));
+        let model = envelope.model.take().filter(|text| !self.is_model_known && known(text));
+        let fingerprint =
+            envelope.fingerprint.take().filter(|text| !self.is_fingerprint_known && known(text));
         if model.is_some() || fingerprint.is_some() {
-            self.model_known |= model.is_some();
-            self.fingerprint_known |= fingerprint.is_some();
+            self.is_model_known |= model.is_some();
+            self.is_fingerprint_known |= fingerprint.is_some();
             sink(Event::Start {
                 model: model.map(|text| text.0),
                 fingerprint: fingerprint.map(|text| text.0),

@@ -45,7 +45,7 @@ struct ReportedCounts {
     audio_completion: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
-    odd: bool,
+    is_odd: bool,
 }
 
 /// Reads ordinary usage quickly: every count is a number and occurs once; None when something is unusual.
@@ -81,7 +81,7 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
         audio_completion: completion_details.audio,
         accepted_prediction: completion_details.accepted_prediction,
         rejected_prediction: completion_details.rejected_prediction,
-        odd: false,
+        is_odd: false,
     };
     let all = [
         counts.prompt,
@@ -152,16 +152,17 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         audio_completion: first(&["/completion_tokens_details/audio_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
-        odd: false,
+        is_odd: false,
     };
-    Some(ReportedCounts { odd, ..counts })
+    Some(ReportedCounts { is_odd: odd, ..counts })
 }
 
 /// Reads a usage object. Missing and implausible counts are corrected, and the result is marked as an estimate; None
 /// when no count can be used. Bad usage never fails an answer.
 pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
-    let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
+    let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, is_odd: mut odd, .. } =
+        counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
@@ -199,7 +200,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
 pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
-    Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
+    Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
 }
 
 /// A plausible count. Null is absent. Any other value that is not a count sets `odd`.
