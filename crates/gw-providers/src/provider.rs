@@ -229,12 +229,12 @@ impl Provider {
     }
 
     /// Records whether the provider accepted the key of a call.
-    pub fn judge(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
+    pub fn record_outcome(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
         let Some(key) = key else { return };
         match outcome {
-            Ok(()) => self.credentials.accepted(key),
+            Ok(()) => self.credentials.record_success(key),
             Err(failure) => {
-                if self.credentials.judge(key, failure) {
+                if self.credentials.record_failure(key, failure) {
                     let number = key + 1;
                     tracing::warn!(provider = %self.name, key = number, status = failure.status, "a key was refused and is set aside");
                 }

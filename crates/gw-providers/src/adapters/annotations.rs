@@ -54,18 +54,18 @@ impl Annotations {
 
     /// Adds the source of a range of characters in the answer's text. An identical entry is not added again.
     pub(super) fn add(&mut self, source: &CitedSource<'_>, start: u64, end: u64) {
-        let text_bytes = source.texts().map(|text| short(text).len()).sum::<usize>();
+        let text_bytes = source.texts().map(|text| truncated(text).len()).sum::<usize>();
         if text_bytes == 0 || self.entries.len() >= MAX_SOURCES {
             return;
         }
         let mut citation = Map::new();
-        citation.insert("url".to_owned(), json!(short(&source.url)));
-        citation.insert("title".to_owned(), json!(short(&source.title)));
+        citation.insert("url".to_owned(), json!(truncated(&source.url)));
+        citation.insert("title".to_owned(), json!(truncated(&source.title)));
         citation.insert("start_index".to_owned(), json!(start));
         citation.insert("end_index".to_owned(), json!(end.max(start)));
         for (name, text) in [("content", &source.quoted), ("id", &source.id)] {
             if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-                citation.insert(name.to_owned(), json!(short(text)));
+                citation.insert(name.to_owned(), json!(truncated(text)));
             }
         }
         let entry = json!({ "type": "url_citation", "url_citation": citation });
@@ -76,12 +76,12 @@ impl Annotations {
     }
 
     /// Adds the entries to a complete answer.
-    pub(super) fn put(&self, choice: &mut ChatChoice<'_>) {
+    pub(super) fn add_to(&self, choice: &mut ChatChoice<'_>) {
         choice.extras.extend(self.value().map(|value| (Cow::Borrowed(MEMBER), Cow::Owned(value))));
     }
 
     /// Reports the entries in one delta, because clients cannot join lists whose entries have no index.
-    pub(super) fn tell(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn report(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(value) = self.value() {
             sink(Event::Extra { choice, name: MEMBER, value: &value });
         }
@@ -94,7 +94,7 @@ impl Annotations {
 }
 
 /// The text, cut at [`MAX_TEXT_BYTES`].
-pub(super) fn short(text: &str) -> &str {
+pub(super) fn truncated(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default()
 }
 

@@ -72,7 +72,7 @@ impl Dialect for Mistral {
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
-        order::tell(body, &mut reply);
+        order::add_order(body, &mut reply);
         Ok(reply)
     }
 

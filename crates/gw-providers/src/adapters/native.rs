@@ -129,7 +129,7 @@ impl<D: Dialect> Adapter for Native<D> {
     ) -> Result<Encoded, Failure> {
         let mut conversation = Conversation::of_chat(request, range.n);
         let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
-        let names = tool_names::fit(&mut conversation, |name| self.0.takes_tool_name(name));
+        let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
         let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
         let only_allowed = !names_allowed && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;

@@ -37,11 +37,11 @@ impl LineDecoder {
             rest = from_end.get(1..).unwrap_or_default();
             if self.held.is_empty() {
                 self.check_room(line)?;
-                give(line, sink);
+                pass_on(line, sink);
                 continue;
             }
             self.hold(line)?;
-            give(&self.held, sink);
+            pass_on(&self.held, sink);
             self.held.clear();
             if self.held.capacity() > MAX_KEPT_CAPACITY {
                 self.held = Vec::new();
@@ -52,7 +52,7 @@ impl LineDecoder {
 
     /// Handles the end of the stream. A last line without a line end is passed on.
     pub(super) fn eof(&mut self, sink: &mut dyn FnMut(&[u8])) {
-        give(&std::mem::take(&mut self.held), sink);
+        pass_on(&std::mem::take(&mut self.held), sink);
     }
 
     /// Memory that is kept for an unfinished line.
@@ -82,7 +82,7 @@ impl LineDecoder {
     }
 }
 
-fn give(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
+fn pass_on(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
     let line = line.trim_ascii();
     if !line.is_empty() {
         sink(line);

@@ -149,10 +149,10 @@ struct EntryOrigins(HashMap<u32, EntryOrigin>);
 
 impl EntryOrigins {
     /// The origin of an entry. Later pieces of an entry have no mark and take the origin of the first piece.
-    fn of(&mut self, entry: View<'_>, told: EntryOrigin) -> EntryOrigin {
-        let Some(index) = index(entry) else { return told };
-        match told {
-            EntryOrigin::Unknown => self.0.get(&index).copied().unwrap_or(told),
+    fn of(&mut self, entry: View<'_>, marked: EntryOrigin) -> EntryOrigin {
+        let Some(index) = index(entry) else { return marked };
+        match marked {
+            EntryOrigin::Unknown => self.0.get(&index).copied().unwrap_or(marked),
             known => {
                 self.0.insert(index, known);
                 known
@@ -218,11 +218,11 @@ pub(super) fn own_entries(details: View<'_>, origin: &str) -> (String, bool) {
     let (mut out, mut lost) = (String::new(), false);
     let mut origins = EntryOrigins::default();
     for entry in details.elements() {
-        let (told, former) = entry_origin(entry, origin);
-        let entry_origin = origins.of(entry, told);
+        let (marked, former) = entry_origin(entry, origin);
+        let model = origins.of(entry, marked);
         // An order without the gateway's mark has no use for any provider.
         let is_order = order::is_order(entry) && former.is_none();
-        if entry_origin == EntryOrigin::Other || is_order {
+        if model == EntryOrigin::Other || is_order {
             lost |= !is_order;
             continue;
         }

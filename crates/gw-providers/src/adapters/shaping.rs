@@ -189,7 +189,7 @@ impl ShapingState {
             }
             // Text may belong to an answer that the structured-output tool replaces.
             Event::Text { choice, text, .. } if self.reading.json_tool.is_some() => {
-                self.aside(choice, &text, sink);
+                self.hold_aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
             Event::Extra { choice, name: DETAILS, value } => {
@@ -258,7 +258,7 @@ impl ShapingState {
 
     /// Holds text until it is known whether the structured-output tool gives the answer. A very long text is the
     /// answer.
-    fn aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
+    fn hold_aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
         if self.json_choices.contains(&choice) {
             return;
         }

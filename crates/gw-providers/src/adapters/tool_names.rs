@@ -26,7 +26,10 @@ fn is_word_within(longest: usize, name: &str) -> bool {
 }
 
 /// Changes the refused names. Returns each new name with the client's name.
-pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+pub(super) fn rename_refused(
+    conversation: &mut Conversation<'_>,
+    fits: impl Fn(&str) -> bool,
+) -> Vec<(String, String)> {
     let mut names = RenamedTools::new(conversation, fits);
     if names.refused.is_empty() {
         return Vec::new();
@@ -117,7 +120,7 @@ mod tests {
     use gw_wire::request::{RequestLimits, chat::parse_chat};
     use serde_json::json;
 
-    use super::{fit, is_claude_name, is_word};
+    use super::{is_claude_name, is_word, rename_refused};
 
     #[test]
     fn claude_takes_names_of_128_characters() {
@@ -138,7 +141,7 @@ mod tests {
         ], "tools": [tool("a.b"), tool("fine-1")], "tool_choice": tool("a.b")});
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
         let mut conversation = Conversation::of_chat(&request, 1);
-        let changed = fit(&mut conversation, is_word);
+        let changed = rename_refused(&mut conversation, is_word);
         let calls: Vec<&str> = conversation.messages[1].tool_calls.iter().map(|call| &*call.name).collect();
         assert!(calls.iter().all(|name| is_word(name)), "{calls:?}");
         assert_eq!(&calls[1..3], ["a_b", "t9__"]);
@@ -152,6 +155,6 @@ mod tests {
             (own(calls[0]), own("a_b"), own("t9__"), own(calls[3])),
             (Some("a.b"), None, Some("9 \u{6771}"), Some(long.as_str()))
         );
-        assert!(fit(&mut conversation, is_word).is_empty());
+        assert!(rename_refused(&mut conversation, is_word).is_empty());
     }
 }

@@ -49,15 +49,15 @@ pub(super) fn chat_choices(request: &Value) -> DemoChoices {
     let messages =
         request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
     let last_role = messages.last().and_then(|message| message.get("role")?.as_str()).unwrap_or_default();
-    let said =
+    let user_text =
         messages.iter().rev().find(|message| message.get("role").and_then(Value::as_str) == Some("user"));
-    let said = said.map(text_of).unwrap_or_default();
+    let user_text = user_text.map(text_of).unwrap_or_default();
     let after_tool = matches!(last_role, "tool" | "function");
-    let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &said) };
+    let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &user_text) };
     let result = messages.last().filter(|_| after_tool).map(text_of);
     let count = choices(request);
     let result = result.as_deref().map(|result| quoted(result, count));
-    let said = quoted(&said, count);
+    let user_text = quoted(&user_text, count);
     Ok((0..count)
         .map(|index| {
             if !called.is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn chat_choices(request: &Value) -> DemoChoices {
             }
             let text = match &result {
                 Some(result) => format!("Demo answer from the tool's result: {result}"),
-                None => echo(index, said),
+                None => echo(index, user_text),
             };
             DemoChoice::limited(shaped(request, &text).unwrap_or(text), request)
         })
@@ -107,10 +107,10 @@ fn tokens_named(tokens: &Value) -> String {
     format!("{} tokens", tokens.as_array().map_or(0, Vec::len))
 }
 
-fn echo(index: u64, said: &str) -> String {
+fn echo(index: u64, user_text: &str) -> String {
     match index {
-        0 => format!("Demo answer to: {said}"),
-        index => format!("Demo answer {} to: {said}", index + 1),
+        0 => format!("Demo answer to: {user_text}"),
+        index => format!("Demo answer {} to: {user_text}", index + 1),
     }
 }
 

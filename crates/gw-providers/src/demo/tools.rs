@@ -13,7 +13,7 @@ pub(super) struct DemoToolCall {
 }
 
 /// The calls, and whether the tools were offered as legacy functions.
-pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
+pub(super) fn choose(request: &Value, user_text: &str) -> (Vec<DemoToolCall>, bool) {
     let list = |name: &str| request.get(name).and_then(Value::as_array).filter(|list| !list.is_empty());
     let (offered, legacy): (Vec<&Value>, bool) = match (list("tools"), list("functions")) {
         (Some(tools), _) => (tools.iter().filter_map(|tool| tool.get("function")).collect(), false),
@@ -32,7 +32,8 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
         (None, Some("none")) => Vec::new(),
         (None, _) => {
             // Every tool searches the text, so its length is bounded.
-            let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_SEARCHED_BYTES))..);
+            let words = user_text
+                .get(user_text.ceil_char_boundary(user_text.len().saturating_sub(MAX_SEARCHED_BYTES))..);
             let words = words.unwrap_or_default().to_lowercase();
             offered.iter().copied().filter(|tool| mentions(&words, tool)).collect()
         }
@@ -43,22 +44,22 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<DemoToolCall>, bool) {
     if legacy || request.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false) {
         wanted.truncate(1);
     }
-    (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, said)).collect(), legacy)
+    (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, user_text)).collect(), legacy)
 }
 
 /// The bytes at the end of the user's message that are searched for tool names.
 const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
 /// Whether the user's message, in lower case, names the tool.
-fn mentions(said: &str, tool: &Value) -> bool {
+fn mentions(user_text: &str, tool: &Value) -> bool {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     let spaced = name.replace(['_', '-'], " ").to_lowercase();
-    !name.is_empty() && (said.contains(&name.to_lowercase()) || said.contains(&spaced))
+    !name.is_empty() && (user_text.contains(&name.to_lowercase()) || user_text.contains(&spaced))
 }
 
-fn call(at: usize, tool: &Value, said: &str) -> DemoToolCall {
+fn call(at: usize, tool: &Value, user_text: &str) -> DemoToolCall {
     let schema = tool.get("parameters").cloned().unwrap_or_else(|| json!({}));
-    let arguments = match example::of(&schema, FilledMembers::Required, said) {
+    let arguments = match example::of(&schema, FilledMembers::Required, user_text) {
         arguments @ Value::Object(_) => arguments,
         _ => json!({}),
     };

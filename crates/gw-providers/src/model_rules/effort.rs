@@ -96,7 +96,9 @@ impl Efforts {
         if self.0.contains(&wanted) {
             return Some(wanted);
         }
-        let told = instead.get(&wanted).copied();
-        told.or_else(|| self.iter().filter(|effort| *effort < wanted).last()).or_else(|| self.iter().next())
+        let replacement = instead.get(&wanted).copied();
+        replacement
+            .or_else(|| self.iter().filter(|effort| *effort < wanted).last())
+            .or_else(|| self.iter().next())
     }
 }

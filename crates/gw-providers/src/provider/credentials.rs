@@ -124,7 +124,7 @@ impl Credentials {
     }
 
     /// Records a failure of a call with this key. Returns true when the key has just died.
-    pub(super) fn judge(&self, key: usize, failure: &Failure) -> bool {
+    pub(super) fn record_failure(&self, key: usize, failure: &Failure) -> bool {
         let Some(key) = self.keys.get(key) else { return false };
         let now = Instant::now();
         let new = match failure.kind {
@@ -143,7 +143,7 @@ impl Credentials {
     }
 
     /// Records that the provider accepted a key, which makes it alive again.
-    pub(super) fn accepted(&self, key: usize) {
+    pub(super) fn record_success(&self, key: usize) {
         if let Some(key) = self.keys.get(key) {
             let mut state = key.state.lock();
             if state.1.is_some() {
@@ -265,26 +265,26 @@ mod tests {
     fn a_refused_key_is_set_aside_and_a_limited_one_rests_for_its_retry_after() {
         let two = keys(&[1, 1]);
         let refused = Failure::new(FailureKind::Auth, "no").with_status(401);
-        assert!(two.judge(0, &refused) && !two.judge(0, &refused), "news only once");
+        assert!(two.record_failure(0, &refused) && !two.record_failure(0, &refused), "news only once");
         assert_eq!(two.states()[0].0, KeyState::Dead(Some(401)));
         assert_eq!(sent(&two, 3), [1, 1, 1]);
         let mut limited = Failure::new(FailureKind::RateLimited, "slow");
-        two.judge(1, &limited);
+        two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Alive, "no pause was asked for");
         limited.retry_after = Some(Duration::from_secs(7));
-        two.judge(1, &limited);
+        two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Resting);
         let super::NoUsableKey(back) = two.next().unwrap_err();
         assert!(back <= Duration::from_secs(7) && back > Duration::from_secs(5), "{back:?}");
         assert!(!two.has_other());
-        two.accepted(1);
+        two.record_success(1);
         assert_eq!(sent(&two, 2), [1, 1]);
     }
 
     #[test]
     fn an_only_key_is_shown_as_dead_and_still_asked() {
         let one = keys(&[1]);
-        assert!(one.judge(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
+        assert!(one.record_failure(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
         assert_eq!(one.states()[0].0, KeyState::Dead(Some(402)));
         assert_eq!(sent(&one, 1), [0]);
         assert!(!one.has_other());

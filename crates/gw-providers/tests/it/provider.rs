@@ -1,4 +1,4 @@
-//! A configured provider: what it sends, and what it never shows.
+//! A configured provider: the requests that it sends, and the secrets that it never shows.
 
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};

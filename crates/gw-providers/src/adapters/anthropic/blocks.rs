@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use super::details::{self, Kind, Thought};
 use super::stream::{CHOICE, Sink, text};
 use super::wire::{Block, Delta, Text, source, sources};
-use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, characters, short};
+use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, characters, truncated};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 
@@ -177,7 +177,7 @@ impl Blocks {
 
     /// Tells the sources of the text: all of them, before the answer ends.
     pub(super) fn tell_sources(&mut self, sink: Sink<'_>) {
-        self.annotations.tell(CHOICE, sink);
+        self.annotations.report(CHOICE, sink);
     }
 
     fn think(&mut self, index: u32, piece: Cow<'_, str>, sink: Sink<'_>) {
@@ -248,7 +248,7 @@ impl Blocks {
 
 /// To be kept until the text that it belongs to is complete.
 fn own(source: CitedSource<'_>) -> CitedSource<'static> {
-    let own = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
+    let own = |text: Cow<'_, str>| Cow::Owned(truncated(&text).to_owned());
     CitedSource {
         url: own(source.url),
         title: own(source.title),

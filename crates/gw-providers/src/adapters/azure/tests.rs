@@ -185,7 +185,7 @@ fn a_reply_is_read_with_its_usage() {
 }
 
 /// The events of a stream. Adjacent pieces of one kind are joined.
-fn told(pieces: &[&[u8]]) -> Vec<String> {
+fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = azure("").chat_stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
@@ -216,26 +216,26 @@ fn trap_18_chunks_of_the_content_filter_say_nothing() {
         "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, reasoning: None, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false })",
         "End",
     ];
-    assert_eq!(told(&[stream]), expected);
+    assert_eq!(stream_events(&[stream]), expected);
 }
 
 #[test]
 fn trap_19_the_events_do_not_depend_on_the_cuts() {
     for stream in [fixture!("filtered.stream.txt"), fixture!("tools.stream.txt")] {
         let stream = stream.as_bytes();
-        let uncut = told(&[stream]);
+        let uncut = stream_events(&[stream]);
         for at in 0..=stream.len() {
             let (begin, end) = stream.split_at(at);
-            assert_eq!(told(&[begin, end]), uncut, "cut at {at}");
+            assert_eq!(stream_events(&[begin, end]), uncut, "cut at {at}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(told(&bytes), uncut);
+        assert_eq!(stream_events(&bytes), uncut);
     }
 }
 
 #[test]
 fn trap_02_and_03_parallel_calls_keep_apart_and_may_have_no_arguments() {
-    let told = told(&[fixture!("tools.stream.txt").as_bytes()]);
+    let told = stream_events(&[fixture!("tools.stream.txt").as_bytes()]);
     assert_eq!(
         told[1..4],
         [

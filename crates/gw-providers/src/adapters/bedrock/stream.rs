@@ -469,7 +469,7 @@ impl State {
         if let Some(value) = self.order.entry(&[reasoning::USUAL], self.details) {
             sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
-        self.annotations.tell(0, sink);
+        self.annotations.report(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
         let reason = reason.map_or(Ok(None), |reason| finish(&reason.0, has_calls))?.unwrap_or(otherwise);

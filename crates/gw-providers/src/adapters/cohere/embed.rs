@@ -81,9 +81,9 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
 
 /// The usage of embeddings. Cohere adds nothing to the prompt here, so the billed units equal the tokens.
 fn usage(meta: &EmbeddingsMeta<'_>) -> Option<Usage> {
-    let told =
+    let input_tokens =
         [&meta.tokens, &meta.billed_units].into_iter().flatten().find_map(|tokens| tokens.input_tokens);
     let mut estimated = false;
-    let prompt = count(told, &mut estimated)?;
+    let prompt = count(input_tokens, &mut estimated)?;
     Some(Usage { prompt, estimated, ..Usage::default() })
 }

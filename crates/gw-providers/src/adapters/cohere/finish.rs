@@ -28,8 +28,8 @@ pub(super) fn read(
 
 /// The failure that `delta.error` describes.
 fn failed(error: Option<&RawValue>, otherwise: FailureKind) -> Failure {
-    let said: Value = error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    let mut failure = reported(&json!({ "error": said }), otherwise);
+    let error_json: Value = error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut failure = reported(&json!({ "error": error_json }), otherwise);
     if failure.kind == otherwise {
         "The upstream provider gave up its answer with an error.".clone_into(&mut failure.message);
     }

@@ -107,11 +107,11 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], 
             });
         });
     }
-    let said = pieces.iter().filter_map(|piece| match piece {
+    let items = pieces.iter().filter_map(|piece| match piece {
         ContentItem::Text(text) => Some(*text),
         ContentItem::Thought(_) | ContentItem::Image(_) => None,
     });
-    let plan: Vec<&str> = said.collect();
+    let plan: Vec<&str> = items.collect();
     if !plan.is_empty() {
         out.text("tool_plan", &plan.join("\n"));
     }
@@ -130,14 +130,14 @@ fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Replay
         let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
         out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
     }
-    let said = arranged.iter().filter_map(|piece| match piece {
+    let items = arranged.iter().filter_map(|piece| match piece {
         order::ReplayedBlock::Text(text) => Some(ContentItem::Text(text)),
         order::ReplayedBlock::Thought(text) => Some(ContentItem::Thought(text)),
         _ => None,
     });
-    let mut said = said.peekable();
-    if said.peek().is_some() {
-        out.list("content", said, |out, piece| object(out, |part| write_piece(part, &piece)));
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        out.list("content", items, |out, piece| object(out, |part| write_piece(part, &piece)));
     }
     if !message.tool_calls.is_empty() {
         calls(out, message);

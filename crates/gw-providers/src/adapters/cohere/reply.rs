@@ -6,7 +6,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{CohereCall, CohereMessage, CohereReply, cite};
+use super::shape::{CohereCall, CohereMessage, CohereReply, add_citations};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
@@ -62,23 +62,23 @@ fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
     }
     let mut annotations = Annotations::default();
     if let Some(citations) = message.citations {
-        cite(citations, &mut annotations);
+        add_citations(citations, &mut annotations);
     }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
     tool_calls.iter().for_each(|_| order.add(Block::Call));
-    let told = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
+    let order_entry = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
     let mut choice = ChatChoice {
-        extras: told.into_iter().collect(),
+        extras: order_entry.into_iter().collect(),
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls,
         ..ChatChoice::default()
     };
-    annotations.put(&mut choice);
+    annotations.add_to(&mut choice);
     choice
 }
 

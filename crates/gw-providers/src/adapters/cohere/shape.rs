@@ -144,7 +144,7 @@ lenient_members! {
 }
 
 /// Adds the sources of `citations`. Unreadable citations never fail an answer.
-pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
+pub(super) fn add_citations(citations: &RawValue, annotations: &mut Annotations) {
     let Ok(citations) = serde_json::from_str::<OneOrMany<CohereCitation<'_>>>(citations.get()) else {
         return;
     };
@@ -155,13 +155,13 @@ pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
         let place = |number: Option<LenientNumber>| number.and_then(|number| number.0).map_or(0, u64::from);
         let (start, end) = (place(citation.start), place(citation.end));
         for source in citation.sources.unwrap_or_default() {
-            let said = source.document.or(source.tool_output);
-            let said: CohereDocument<'_> =
-                said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
+            let document = source.document.or(source.tool_output);
+            let document: CohereDocument<'_> =
+                document.and_then(|document| serde_json::from_str(document.get()).ok()).unwrap_or_default();
             let source = annotations::CitedSource {
-                url: said.url.map(|url| url.0).unwrap_or_default(),
-                title: said.title.map(|title| title.0).unwrap_or_default(),
-                quoted: said.snippet.or(said.text).map(|text| text.0),
+                url: document.url.map(|url| url.0).unwrap_or_default(),
+                title: document.title.map(|title| title.0).unwrap_or_default(),
+                quoted: document.snippet.or(document.text).map(|text| text.0),
                 id: source.id.map(|id| id.0),
             };
             annotations.add(&source, start, end);

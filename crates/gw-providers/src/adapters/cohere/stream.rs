@@ -103,7 +103,7 @@ impl CohereStreamState {
             }
             "citation-start" => {
                 if let Some(citations) = delta.message.and_then(|message| message.citations) {
-                    shape::cite(citations, &mut self.annotations);
+                    shape::add_citations(citations, &mut self.annotations);
                 }
             }
             "message-end" => self.end(&delta, sink),
@@ -181,7 +181,7 @@ impl CohereStreamState {
                 if let Some(value) = self.order.entry(USUAL, 0) {
                     sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
-                self.annotations.tell(0, sink);
+                self.annotations.report(0, sink);
                 sink(Event::Finish { choice: 0, reason });
                 self.progress.end(sink);
             }

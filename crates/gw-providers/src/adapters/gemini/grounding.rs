@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::answer::Text;
-use crate::adapters::annotations::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES, short};
+use crate::adapters::annotations::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES, truncated};
 
 /// `GroundingMetadata`.
 #[derive(Debug, Default, Deserialize)]
@@ -92,7 +92,8 @@ impl Sources {
                 break;
             }
             let place = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
-            let own = |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
+            let own =
+                |text: Option<Text<'_>>| text.map(|text| truncated(&text.0).to_owned()).unwrap_or_default();
             let (address, title) = (own(place.uri), own(place.title));
             self.chunk_bytes += address.len() + title.len() + 2 * size_of::<String>();
             self.chunks.push((address, title));
@@ -127,7 +128,7 @@ impl Sources {
 
     /// As a delta.
     pub(super) fn tell(&self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
-        self.annotations().tell(choice, sink);
+        self.annotations().report(choice, sink);
     }
 }
 

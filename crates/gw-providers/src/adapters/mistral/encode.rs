@@ -203,15 +203,15 @@ fn reasoning(
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     let Some(asked) = conversation.reasoning_effort.as_deref() else { return };
-    let Some(said) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
+    let Some(sent) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
         // `none` has no effect on a model that never reasons.
         if !(asked == "none" && rules.thinks == Thinks::Never) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
         return;
     };
-    if said.as_str() != asked {
+    if sent.as_str() != asked {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("reasoning_effort", said.as_str());
+    body.text("reasoning_effort", sent.as_str());
 }

@@ -37,7 +37,7 @@ struct MistralMessage<'a> {
 }
 
 /// Adds the order to each choice of an answer. `body` is the JSON of the answer.
-pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
+pub(super) fn add_order(body: &[u8], reply: &mut ChatReply<'_>) {
     if memmem::find(body, b"\"thinking\"").is_none() {
         return;
     }

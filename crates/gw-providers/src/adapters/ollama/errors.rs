@@ -31,9 +31,9 @@ fn inner(body: &[u8]) -> Option<String> {
         return None;
     }
     let outer: Value = serde_json::from_slice(body).ok()?;
-    let said = outer.get("error")?.as_str()?;
+    let message = outer.get("error")?.as_str()?;
     // Some runners put words before the JSON.
-    let begin = said.find('{')?;
-    let inner: Value = serde_json::from_str(said.get(begin..)?).ok()?;
+    let begin = message.find('{')?;
+    let inner: Value = serde_json::from_str(message.get(begin..)?).ok()?;
     inner.get("error").is_some().then(|| inner.to_string())
 }

@@ -3,7 +3,7 @@
 use gw_wire::event::Event;
 
 use super::lenient::Reference;
-use super::reply::refer;
+use super::reply::add_reference;
 use crate::adapters::annotations::{Annotations, characters};
 
 /// More choices than any request asks for.
@@ -48,7 +48,7 @@ impl TextLocations {
         });
         let Some(choice) = self.choices.get_mut(at).filter(|choice| choice.index == index) else { return };
         for reference in references.unwrap_or_default() {
-            refer(reference, choice.characters, &mut choice.annotations);
+            add_reference(reference, choice.characters, &mut choice.annotations);
         }
         choice.characters += characters(text);
     }
@@ -59,9 +59,9 @@ impl TextLocations {
     }
 
     /// Reports the sources of a choice that ended.
-    pub(super) fn tell(&mut self, index: u32, sink: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn report(&mut self, index: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(choice) = self.choices.iter_mut().find(|choice| choice.index == index) {
-            choice.annotations.tell(index, sink);
+            choice.annotations.report(index, sink);
         }
     }
 }

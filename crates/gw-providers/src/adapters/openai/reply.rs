@@ -90,14 +90,14 @@ fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
     };
     if let Some(references) = references {
         let mut annotations = Annotations::default();
-        references.iter().for_each(|reference| refer(reference, 0, &mut annotations));
-        annotations.put(&mut read);
+        references.iter().for_each(|reference| add_reference(reference, 0, &mut annotations));
+        annotations.add_to(&mut read);
     }
     read
 }
 
 /// Adds a reference of a piece of text. `base` is the character at which the piece begins.
-pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
+pub(super) fn add_reference(reference: &Reference, base: u64, annotations: &mut Annotations) {
     let at = base + reference.at;
     annotations.add(
         &CitedSource { id: Some(Cow::Borrowed(&*reference.id)), ..CitedSource::default() },

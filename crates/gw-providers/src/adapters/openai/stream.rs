@@ -204,7 +204,7 @@ impl OpenAiStreamState {
         }
         self.message(index, message, sink);
         if matches!(finish_kind, Some(FinishReason::Known(_) | FinishReason::Unknown)) {
-            self.located.tell(index, sink);
+            self.located.report(index, sink);
         }
         match finish_kind {
             None => {}

@@ -192,8 +192,8 @@ pub(in crate::adapters) enum ReplayedBlock<'m, 'a> {
 /// The blocks of an assistant's message in the model's order; None when the order is unknown or the message was
 /// changed.
 pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<Vec<ReplayedBlock<'m, 'a>>> {
-    let told = message.reasoning_details.iter().rev().find(|entry| is_order(**entry))?;
-    let [words] = told.pick(["order"]);
+    let order_entry = message.reasoning_details.iter().rev().find(|entry| is_order(**entry))?;
+    let [words] = order_entry.pick(["order"]);
     let words = words?.string()?;
     let mut text = match message.parts.as_slice() {
         [] => "",

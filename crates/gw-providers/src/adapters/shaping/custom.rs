@@ -12,13 +12,13 @@ const MAX_BEGIN_BYTES: usize = 256;
 /// The input of a call with these arguments.
 pub(super) fn input(arguments: &str) -> String {
     let mut input = CustomInput::default();
-    let told = input.push(arguments);
-    told + &input.end()
+    let text = input.push(arguments);
+    text + &input.end()
 }
 
 /// The input of arguments with an unexpected beginning. Arguments that are not an object with an input are the input
 /// themselves.
-fn odd(arguments: &str) -> String {
+fn unexpected_input(arguments: &str) -> String {
     if !check(arguments).is_ok_and(|checked| checked.lone_surrogate.is_none()) {
         return arguments.to_owned();
     }
@@ -93,7 +93,7 @@ impl CustomInput {
     pub(super) fn end(self) -> String {
         match self.state {
             InputState::Begin | InputState::Odd if self.held.trim().is_empty() => String::new(),
-            InputState::Begin | InputState::Odd => odd(&self.held),
+            InputState::Begin | InputState::Odd => unexpected_input(&self.held),
             InputState::Inside | InputState::Over | InputState::Passed => String::new(),
         }
     }
@@ -203,14 +203,14 @@ mod tests {
 
     /// The input of arguments that come in pieces of `size` bytes, rounded up to a character.
     fn streamed(arguments: &str, size: usize) -> String {
-        let (mut told, mut read) = (String::new(), CustomInput::default());
+        let (mut text, mut read) = (String::new(), CustomInput::default());
         let mut rest = arguments;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
-            told.push_str(&read.push(piece));
+            text.push_str(&read.push(piece));
             rest = after;
         }
-        told + &read.end()
+        text + &read.end()
     }
 
     #[test]

@@ -226,7 +226,7 @@ fn the_common_chunk_borrows_its_text() {
     assert_eq!(texts, 1);
 }
 
-/// What one event says on its own, so that no shortcut can be taken.
+/// The meaning of one event alone, which the template cannot shorten.
 fn alone(event: &str) -> Vec<String> {
     let mut decoder = OpenAiStream::default();
     let mut lines = Vec::new();
