@@ -6,7 +6,7 @@
 //!
 //! It has two kinds of addresses:
 //! - With a dated `api_version`, the classic address `/openai/deployments/{deployment}/…?api-version=…`. The body has
-//! no model.
+//!   no model.
 //! - Without one, or with a word (`preview`), the v1 API `/openai/v1/…`. The member `model` is the deployment.
 //!
 //! `deployments = { "model" = "deployment" }` names the deployment of a model. A model without an entry is deployed

@@ -76,7 +76,7 @@ impl Dialler {
             OriginHost::Address(address) => Arc::from([*address]),
             OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
-        let mut last = failures::unreachable("the name has no address that the gateway may call");
+        let mut last = failures::unreachable("the name has no address that may be called");
         let allowed: Vec<IpAddr> =
             addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
         for (tried, address) in allowed.iter().enumerate() {
