@@ -10,7 +10,7 @@ use super::ndjson::LineDecoder;
 use crate::adapter::{StreamDecoder, work_by_lines};
 
 /// Receives the events of a decoder.
-pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+pub(super) type EventSink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// How a body is divided into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) struct StreamProgress {
 
 impl StreamProgress {
     /// Reports a failure, which ends the stream. A stream that is over stays as it is.
-    pub(super) fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    pub(super) fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.has_begun = true;
             sink(Event::Error(failure));
@@ -55,7 +55,7 @@ impl StreamProgress {
     }
 
     /// Reports the end. A stream that is over stays as it is.
-    pub(super) fn end(&mut self, sink: Sink<'_>) {
+    pub(super) fn end(&mut self, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             sink(Event::End);
         }
@@ -74,10 +74,10 @@ pub(super) trait StreamState: Default + Send {
     fn progress(&mut self) -> &mut StreamProgress;
 
     /// Reads one event. Not called when the stream is over.
-    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>);
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>);
 
     /// Reads a body that is one document, and sets the progress when it is an answer.
-    fn document(&mut self, _: &[u8], _: Sink<'_>) {}
+    fn document(&mut self, _: &[u8], _: EventSink<'_>) {}
 
     /// Bytes that the state keeps.
     fn held_bytes(&self) -> usize;
@@ -114,7 +114,7 @@ impl<S: StreamState> SseAdapter<S> {
 }
 
 /// Passes one event on, unless it is blank or the stream is over.
-fn pass_on<S: StreamState>(state: &mut S, name: &[u8], data: &[u8], is_last: bool, sink: Sink<'_>) {
+fn pass_on<S: StreamState>(state: &mut S, name: &[u8], data: &[u8], is_last: bool, sink: EventSink<'_>) {
     let data = data.trim_ascii();
     let progress = state.progress();
     if progress.is_over || data.is_empty() {
@@ -125,7 +125,7 @@ fn pass_on<S: StreamState>(state: &mut S, name: &[u8], data: &[u8], is_last: boo
 }
 
 impl<S: StreamState> StreamDecoder for SseAdapter<S> {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+    fn feed(&mut self, chunk: &[u8], sink: EventSink<'_>) {
         let Self { events, body, state } = self;
         if state.progress().is_over {
             return;
@@ -166,7 +166,7 @@ impl<S: StreamState> StreamDecoder for SseAdapter<S> {
         }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: EventSink<'_>) {
         let Self { events, body, state } = self;
         match body {
             StreamBody::Unknown | StreamBody::Events => {

@@ -21,7 +21,9 @@ use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
-use crate::adapters::sse_adapter::{Framing, Sink, SseAdapter, StreamProgress, StreamState, UpstreamEvent};
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream.
 pub(super) type CohereStream = SseAdapter<CohereStreamState>;
@@ -48,7 +50,7 @@ impl StreamState for CohereStreamState {
         &mut self.progress
     }
 
-    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
         // Cohere does not send this mark, but servers with its dialect do.
         if data == b"[DONE]" {
@@ -79,11 +81,11 @@ impl StreamState for CohereStreamState {
 }
 
 impl CohereStreamState {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         self.progress.fail(failure, sink);
     }
 
-    fn read(&mut self, event: shape::CohereEvent<'_>, sink: Sink<'_>) {
+    fn read(&mut self, event: shape::CohereEvent<'_>, sink: EventSink<'_>) {
         let kind = event.kind.map(|kind| kind.0).unwrap_or_default();
         let delta = event.delta.unwrap_or_default();
         match &*kind {
@@ -113,7 +115,7 @@ impl CohereStreamState {
     }
 
     /// Reports text and reasoning. The plan is text on a line of its own.
-    fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+    fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: EventSink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
             if std::mem::replace(&mut self.is_text_last, false) {
@@ -139,7 +141,13 @@ impl CohereStreamState {
         });
     }
 
-    fn calls(&mut self, calls: OneOrMany<CohereCall<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
+    fn calls(
+        &mut self,
+        calls: OneOrMany<CohereCall<'_>>,
+        index: Option<u32>,
+        begins: bool,
+        sink: EventSink<'_>,
+    ) {
         calls.each(|call| {
             let function = call.function.unwrap_or_default();
             if begins {
@@ -168,7 +176,7 @@ impl CohereStreamState {
         });
     }
 
-    fn end(&mut self, delta: &CohereDelta<'_>, sink: Sink<'_>) {
+    fn end(&mut self, delta: &CohereDelta<'_>, sink: EventSink<'_>) {
         if let Some(used) = delta.usage.as_ref().and_then(usage::read) {
             sink(Event::Usage(used));
         }

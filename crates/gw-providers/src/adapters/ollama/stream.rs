@@ -12,7 +12,9 @@ use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::openai::lenient::LenientText;
-use crate::adapters::sse_adapter::{Framing, Sink, SseAdapter, StreamProgress, StreamState, UpstreamEvent};
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream of `/api/chat` or `/api/generate`.
 pub(super) type OllamaStream = SseAdapter<OllamaStreamState>;
@@ -37,7 +39,7 @@ impl StreamState for OllamaStreamState {
         &mut self.progress
     }
 
-    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let Ok(text) = std::str::from_utf8(event.data) else {
             return self.fail(invalid("a line of the stream is not UTF-8"), sink);
         };
@@ -63,11 +65,11 @@ impl StreamState for OllamaStreamState {
 }
 
 impl OllamaStreamState {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         self.progress.fail(failure, sink);
     }
 
-    fn read(&mut self, mut line: OllamaLine<'_>, sink: Sink<'_>) {
+    fn read(&mut self, mut line: OllamaLine<'_>, sink: EventSink<'_>) {
         if !self.is_model_known
             && let Some(model) = text(line.model.take())
         {
@@ -100,7 +102,7 @@ impl OllamaStreamState {
         }
     }
 
-    fn call(&mut self, call: OllamaCall<'_>, sink: Sink<'_>) {
+    fn call(&mut self, call: OllamaCall<'_>, sink: EventSink<'_>) {
         if self.calls >= MOST_TOOL_CALLS {
             return self.fail(invalid("too many tool calls"), sink);
         }

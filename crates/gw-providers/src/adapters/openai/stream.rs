@@ -15,7 +15,9 @@ use super::template::Template;
 use super::{repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
-use crate::adapters::sse_adapter::{Framing, Sink, SseAdapter, StreamProgress, StreamState, UpstreamEvent};
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream.
 pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
@@ -55,7 +57,7 @@ impl StreamState for OpenAiStreamState {
         &mut self.progress
     }
 
-    fn event(&mut self, event: UpstreamEvent<'_>, sink: Sink<'_>) {
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
         if name != b"error"
             && let Some((choice, text)) = self.template.read(data)
@@ -93,7 +95,7 @@ impl StreamState for OpenAiStreamState {
         }
     }
 
-    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
+    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
         let Ok(text) = std::str::from_utf8(document) else { return };
         let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
         if envelope.is_error() || envelope.choices.is_some() {
@@ -109,13 +111,13 @@ impl StreamState for OpenAiStreamState {
 }
 
 impl OpenAiStreamState {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         self.progress.fail(failure, sink);
     }
 
     /// Reads an event that is not one JSON object: several objects, bare NaN, or no JSON.
     #[cold]
-    fn odd_event(&mut self, text: &str, last: bool, sink: Sink<'_>) {
+    fn odd_event(&mut self, text: &str, last: bool, sink: EventSink<'_>) {
         let repaired = repair::without_bare_words(text);
         let text = repaired.as_deref().unwrap_or(text);
         for envelope in serde_json::Deserializer::from_str(text).into_iter::<OpenAiEnvelope<'_>>() {
@@ -131,7 +133,7 @@ impl OpenAiStreamState {
     }
 
     /// `text` is the JSON of the envelope. It is read again for errors, which have no fixed format.
-    fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: Sink<'_>) {
+    fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: EventSink<'_>) {
         if envelope.is_error() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
             self.fail(reported(&error, FailureKind::StreamBroken), sink);
@@ -158,7 +160,7 @@ impl OpenAiStreamState {
     }
 
     /// Reports the model and the fingerprint once each.
-    fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: Sink<'_>) {
+    fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: EventSink<'_>) {
         if self.is_model_known && self.is_fingerprint_known {
             return;
         }
@@ -176,7 +178,7 @@ impl OpenAiStreamState {
         }
     }
 
-    fn choice(&mut self, mut choice: OpenAiChoice<'_>, position: usize, sink: Sink<'_>) {
+    fn choice(&mut self, mut choice: OpenAiChoice<'_>, position: usize, sink: EventSink<'_>) {
         let given = choice.index.and_then(|index| index.0);
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
         let finish_kind = choice.finish_kind();
@@ -220,7 +222,7 @@ impl OpenAiStreamState {
     }
 
     /// Reads the rarer members of a delta.
-    fn message(&mut self, choice: u32, message: OpenAiMessage<'_>, sink: Sink<'_>) {
+    fn message(&mut self, choice: u32, message: OpenAiMessage<'_>, sink: EventSink<'_>) {
         if let Some(refusal) = message.refusal.filter(|text| !text.0.is_empty()) {
             sink(Event::Refusal { choice, text: refusal.0 });
         }
@@ -244,7 +246,7 @@ impl OpenAiStreamState {
     }
 
     /// Reports the pieces of calls. Returns false when there are too many calls.
-    fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: Sink<'_>) -> bool {
+    fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: EventSink<'_>) -> bool {
         let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
         self.calls.take(choice, pieces, &mut |event| match event {
             Event::ToolStart { choice, call, id, name } => {
