@@ -7,8 +7,8 @@ use bytes::Bytes;
 use gw_cache::{Purge, Scope, SimilarityFigures, SimilarityMode};
 use gw_engine::Engine;
 use gw_engine::auth::configured_id;
-use gw_engine::response_cache::SemanticSettings;
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::response_cache::SemanticSettings;
 use gw_wire::request::fields::{Path, empty_string, invalid_value};
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which dialect belongs to which API: one line each.
+//! The dialect of each API, one line each.
 
 pub use crate::adapter::Built;
 use crate::adapters::anthropic;
@@ -11,23 +11,23 @@ use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The dialect of an API, set up for this provider.
 ///
 /// # Errors
-/// What is wrong with its options, without any secret.
-pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
+/// The options of the provider are wrong. The message holds no secret.
+pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     match settings.api {
         Api::OpenAi | Api::Demo => {
             let adapter = OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members());
             Ok(Built::new(Box::new(adapter)))
         }
         Api::Azure => azure::build(settings),
-        Api::Bedrock => bedrock::build(settings),
-        Api::Gemini => gemini::build(settings),
-        Api::Vertex => vertex::build(settings),
-        Api::Anthropic => anthropic::build(settings),
+        Api::Bedrock => Ok(bedrock::build(settings)?),
+        Api::Gemini => Ok(gemini::build(settings)?),
+        Api::Vertex => Ok(vertex::build(settings)?),
+        Api::Anthropic => Ok(anthropic::build(settings)?),
         Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),

@@ -109,8 +109,9 @@ type Request = (Method, String, Bytes);
 async fn over_http(url: &str, request: Request) -> Result<Bytes, Stop> {
     let key = places::variable(ADMIN_KEY)
         .ok_or_else(|| Stop::Usage(format!("--url needs a key of role admin in {ADMIN_KEY}")))?;
-    let client = Client::new(url, true, None)
-        .map_err(|problem| Stop::Usage(format!("--url: {}", problem.replace("base_url", "the address"))))?;
+    let client = Client::new(url, true, None).map_err(|problem| {
+        Stop::Usage(format!("--url: {}", problem.to_string().replace("base_url", "the address")))
+    })?;
     let away = |failure: Failure| {
         let detail = failure.detail.unwrap_or(failure.message);
         Stop::Runtime(format!("the gateway at {url} does not answer ({detail})"))

@@ -29,7 +29,7 @@ use self::tokens::VertexTokens;
 use super::failure::invalid;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Built, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer,
+    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
@@ -130,17 +130,22 @@ impl Adapter for Vertex {
         self.gemini.media_sizes(upstream_model, id)
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        self.dialect_of(target).chat(request, share, target)
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        self.dialect_of(target).chat(request, range, target)
     }
 
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        self.dialect_of(target).completion(request, share, target)
+        self.dialect_of(target).completion(request, range, target)
     }
 
     fn embeddings(

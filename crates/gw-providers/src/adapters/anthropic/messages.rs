@@ -7,7 +7,7 @@ use gw_wire::failure::Failure;
 
 use super::content::AnthropicBlockParam;
 use super::details;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 
 /// The user's text before a conversation that begins with the assistant. The API requires the user first.
@@ -139,19 +139,19 @@ impl<'c> MessagesBuilder<'c> {
     fn assistant_in_order(
         &mut self,
         message: &'c Message<'c>,
-        pieces: Vec<Piece<'c, 'c>>,
+        pieces: Vec<ReplayedBlock<'c, 'c>>,
         is_replayed: bool,
     ) {
         let (mut blocks, mut ids) = (Vec::with_capacity(pieces.len()), Vec::new());
         for piece in pieces {
             match piece {
-                Piece::Text(text) if !text.trim().is_empty() => {
+                ReplayedBlock::Text(text) if !text.trim().is_empty() => {
                     blocks.push(AnthropicBlockParam::Text { text, marker: None });
                 }
-                Piece::Detail(entry) if is_replayed => {
+                ReplayedBlock::Detail(entry) if is_replayed => {
                     blocks.extend(details::read_thought(entry).map(AnthropicBlockParam::Thought));
                 }
-                Piece::Call(call) => {
+                ReplayedBlock::Call(call) => {
                     let id = self.unique(&call.id);
                     ids.push(id.clone());
                     blocks.push(AnthropicBlockParam::Call {

@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use super::details::{self, Thought, ThoughtKind};
 use super::stream::{AnthropicSink, CHOICE, emit_text};
 use super::wire::{AnthropicBlock, AnthropicDelta, Text, source, sources};
-use crate::adapters::annotations::{Annotations, MOST, Source, characters, short};
+use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, characters, truncated};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 
@@ -45,7 +45,7 @@ enum AnthropicOpenBlock {
     /// A tool call: whether argument fragments arrived, and the arguments of its start event.
     Call { handle: u32, has_fragments: bool, input: Option<String> },
     /// Text: the character that it begins at, and its citations.
-    Text { start: u64, cited: Vec<Source<'static>>, cited_bytes: usize },
+    Text { start: u64, cited: Vec<CitedSource<'static>>, cited_bytes: usize },
     /// A block of an unknown type.
     Other,
 }
@@ -115,7 +115,8 @@ impl OpenBlocks {
             "text" => {
                 let start = self.characters;
                 self.add_text(block.text.unwrap_or_default().0, sink);
-                let cited: Vec<_> = sources(block.citations).into_iter().take(MOST).map(to_static).collect();
+                let cited: Vec<_> =
+                    sources(block.citations).into_iter().take(MAX_SOURCES).map(to_static).collect();
                 let cited_bytes = cited.iter().map(bytes_of).sum();
                 AnthropicOpenBlock::Text { start, cited, cited_bytes }
             }
@@ -155,7 +156,7 @@ impl OpenBlocks {
             "citations_delta" => {
                 if let (Some(source), Some(AnthropicOpenBlock::Text { cited, cited_bytes, .. })) =
                     (source(delta.citation), self.find(index))
-                    && cited.len() < MOST
+                    && cited.len() < MAX_SOURCES
                 {
                     let source = to_static(source);
                     *cited_bytes += bytes_of(&source);
@@ -187,7 +188,7 @@ impl OpenBlocks {
 
     /// Emits all citations of the text, before the answer ends.
     pub(super) fn emit_citations(&mut self, sink: AnthropicSink<'_>) {
-        self.annotations.tell(CHOICE, sink);
+        self.annotations.report(CHOICE, sink);
     }
 
     fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: AnthropicSink<'_>) {
@@ -258,9 +259,9 @@ impl OpenBlocks {
 }
 
 /// Copies a citation, to hold it until its text is complete.
-fn to_static(source: Source<'_>) -> Source<'static> {
-    let to_static = |text: Cow<'_, str>| Cow::Owned(short(&text).to_owned());
-    Source {
+fn to_static(source: CitedSource<'_>) -> CitedSource<'static> {
+    let to_static = |text: Cow<'_, str>| Cow::Owned(truncated(&text).to_owned());
+    CitedSource {
         url: to_static(source.url),
         title: to_static(source.title),
         quoted: source.quoted.map(to_static),
@@ -269,8 +270,8 @@ fn to_static(source: Source<'_>) -> Source<'static> {
 }
 
 /// Returns the bytes that a held citation takes.
-fn bytes_of(source: &Source<'_>) -> usize {
-    size_of::<Source<'_>>() + source.texts().map(str::len).sum::<usize>()
+fn bytes_of(source: &CitedSource<'_>) -> usize {
+    size_of::<CitedSource<'_>>() + source.texts().map(str::len).sum::<usize>()
 }
 
 /// Emits a complete thought.

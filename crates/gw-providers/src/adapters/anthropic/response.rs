@@ -41,7 +41,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     let thoughts = if thoughts.is_empty() { None } else { details::to_member(&thoughts) };
     let member = joined(thoughts, order.entry(&[details::USUAL_ORDER], count)).map(Cow::Owned);
     choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
-    citations.annotations.put(&mut choice);
+    citations.annotations.add_to(&mut choice);
     Ok(ChatReply {
         model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
         fingerprint: None,

@@ -13,7 +13,7 @@ use gw_wire::failure::Failure;
 use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
-use crate::adapter::{Encoded, Share, Target};
+use crate::adapter::{ChoiceRange, Encoded, Target};
 
 fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "anthropic", name].iter().collect()
@@ -35,7 +35,7 @@ fn encode_text(request: &str) -> Result<Encoded, Failure> {
     let model: Value = serde_json::from_str(request).unwrap();
     let model = model["model"].as_str().unwrap().split_once('/').unwrap().1;
     let request = parse_chat(Bytes::from(request.to_owned()), &RequestLimits::default()).unwrap();
-    super::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+    super::adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
 }
 
 fn encode(mut request: Value) -> Result<Encoded, Failure> {

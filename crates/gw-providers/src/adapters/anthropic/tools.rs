@@ -11,7 +11,7 @@ use gw_wire::json::{Kind, View};
 use super::messages::called_functions;
 use super::object::JsonObject;
 use super::schema;
-use crate::model_rules::{ForcedTools, ModelRules, Schema};
+use crate::model_rules::{ForcedTools, ModelRules, SchemaRule};
 
 /// The tool whose input is the answer.
 const JSON_TOOL: &str = "structured_answer";
@@ -227,7 +227,7 @@ fn strict_tools(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'s
     if wanted == 0 {
         return Vec::new();
     }
-    let is_native = rules.schema == Schema::Native;
+    let is_native = rules.schema == SchemaRule::Native;
     let is_enforceable = |tool: &Tool<'_>| {
         tool.strict == Some(true) && is_native && tool.parameters.is_some_and(schema::is_enforceable)
     };
@@ -255,7 +255,7 @@ fn answer_format<'c>(
         }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
-    if rules.schema == Schema::Native
+    if rules.schema == SchemaRule::Native
         && let Some(closed) = schema::translate(schema)
     {
         return AnswerFormat::Schema(closed);

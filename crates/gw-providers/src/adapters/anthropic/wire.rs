@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gw_wire::reply::Finish;
 use serde_json::value::RawValue;
 
-use crate::adapters::annotations::Source;
+use crate::adapters::annotations::CitedSource;
 pub(super) use crate::adapters::text::Text;
 
 macro_rules! object {
@@ -55,9 +55,9 @@ object! {
 }
 
 impl<'a> AnthropicCitation<'a> {
-    fn source(self) -> Source<'a> {
+    fn source(self) -> CitedSource<'a> {
         let text = |text: Option<Text<'a>>| text.map(|text| text.0).unwrap_or_default();
-        Source {
+        CitedSource {
             url: text(self.url.or(self.source)),
             title: text(self.title.or(self.document_title)),
             quoted: self.cited_text.map(|text| text.0),
@@ -68,14 +68,14 @@ impl<'a> AnthropicCitation<'a> {
 
 /// Reads the citations of a text, or the results of a web search. Unreadable lists count as empty: they never fail an
 /// answer.
-pub(super) fn sources(list: Option<&RawValue>) -> Vec<Source<'_>> {
+pub(super) fn sources(list: Option<&RawValue>) -> Vec<CitedSource<'_>> {
     let list: Vec<AnthropicCitation<'_>> =
         list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     list.into_iter().map(AnthropicCitation::source).collect()
 }
 
 /// Reads one citation.
-pub(super) fn source(citation: Option<&RawValue>) -> Option<Source<'_>> {
+pub(super) fn source(citation: Option<&RawValue>) -> Option<CitedSource<'_>> {
     serde_json::from_str::<AnthropicCitation<'_>>(citation?.get()).ok().map(AnthropicCitation::source)
 }
 

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::adapters::annotations::{Annotations, Source};
+use crate::adapters::annotations::{Annotations, CitedSource};
 use crate::adapters::text::{Text, filled};
 
 /// `Citation`, or `CitationsDelta`.
@@ -60,7 +60,7 @@ pub(super) fn cite_one(citation: &RawValue, start: u64, end: u64, annotations: &
     }
 }
 
-fn source(citation: BedrockCitation<'_>) -> Source<'_> {
+fn source(citation: BedrockCitation<'_>) -> CitedSource<'_> {
     let web = citation.location.and_then(|location| filled(location.web?.url));
     let (address, id) = match filled(citation.source) {
         Some(source) if source.starts_with("https://") || source.starts_with("http://") => {
@@ -70,7 +70,7 @@ fn source(citation: BedrockCitation<'_>) -> Source<'_> {
     };
     let quoted =
         citation.source_content.unwrap_or_default().into_iter().find_map(|quoted| filled(quoted.text));
-    Source {
+    CitedSource {
         url: web.or(address).unwrap_or(Cow::Borrowed("")),
         title: filled(citation.title).unwrap_or(Cow::Borrowed("")),
         quoted,

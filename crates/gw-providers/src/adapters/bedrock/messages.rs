@@ -16,7 +16,7 @@ use super::wire::{
 };
 use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
@@ -175,21 +175,21 @@ impl BedrockMessageWriter {
     fn assistant_in_order<'t>(
         &self,
         message: &Message<'_>,
-        pieces: Vec<Piece<'t, 't>>,
+        pieces: Vec<ReplayedBlock<'t, 't>>,
         content: &mut Vec<BedrockBlock<'t>>,
     ) {
         let marker = message.parts.iter().find_map(|part| part.cache_control);
-        let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Text(_)));
+        let last = pieces.iter().rposition(|piece| matches!(piece, ReplayedBlock::Text(_)));
         for (at, piece) in pieces.into_iter().enumerate() {
             match piece {
-                Piece::Text(text) if !text.trim().is_empty() => {
+                ReplayedBlock::Text(text) if !text.trim().is_empty() => {
                     content.push(BedrockBlock::Text(Cow::Borrowed(text)));
                     self.mark(marker.filter(|_| last == Some(at)), content);
                 }
-                Piece::Detail(entry) if self.rules.signs => {
+                ReplayedBlock::Detail(entry) if self.rules.signs => {
                     content.extend(reasoning::read_signed(entry).map(BedrockBlock::ReasoningContent));
                 }
-                Piece::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),
+                ReplayedBlock::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),
                 _ => {}
             }
         }

@@ -102,7 +102,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     for content in message.content.unwrap_or_default() {
         block(content, &mut choice, &mut details, &mut order, &mut sources);
     }
-    sources.annotations.put(&mut choice);
+    sources.annotations.add_to(&mut choice);
     let order = order.entry(&[reasoning::USUAL_ORDER], details.len());
     if let Some(details) = joined(reasoning::details(&details), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));

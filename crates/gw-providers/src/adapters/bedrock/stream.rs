@@ -474,7 +474,7 @@ impl BedrockStreamState {
         if let Some(value) = self.order.entry(&[reasoning::USUAL_ORDER], self.details) {
             sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
-        self.annotations.tell(0, sink);
+        self.annotations.report(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
         let reason =

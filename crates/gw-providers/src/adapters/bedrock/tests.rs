@@ -17,7 +17,7 @@ use gw_wire::request::{ChatRequest, RequestLimits, parse_chat};
 use serde_json::{Value, json};
 
 use super::Bedrock;
-use crate::adapter::{Adapter, Encoded, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, Target};
 use crate::adapters::native::Native;
 
 fn fixture(name: &str) -> PathBuf {
@@ -59,7 +59,7 @@ fn encode(body: Value) -> Result<Encoded, Failure> {
     }
     let request = request(&body);
     let model = body["model"].as_str().unwrap();
-    Native(Bedrock).chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+    Native(Bedrock).chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
 }
 
 fn body(encoded: &Encoded) -> Value {

@@ -79,7 +79,8 @@ pub(super) fn plan<'c>(conversation: &'c Conversation<'_>, rules: ModelRules) ->
         // The model must call a tool of the client, so there is no text to format.
         Format::Schema { .. } if is_call_required => {}
         Format::Schema { schema, description, name, .. } => {
-            let native = schema.filter(|_| rules.schema == model_rules::Schema::Native).and_then(translate);
+            let native =
+                schema.filter(|_| rules.schema == model_rules::SchemaRule::Native).and_then(translate);
             if let Some(schema) = native {
                 plan.output = Some(OutputConfig::of_schema(schema, name, filled(description.as_deref())));
             } else if can_force && schema.is_none_or(is_of_object) {

@@ -148,30 +148,30 @@ impl ContentsWriter {
     /// signatures).
     fn assistant_in_order<'a>(
         &self,
-        pieces: Vec<order::Piece<'a, 'a>>,
+        pieces: Vec<order::ReplayedBlock<'a, 'a>>,
         parts: &mut Vec<GeminiPart<'a>>,
     ) -> Result<(), Failure> {
         let begin = parts.len();
         for piece in pieces {
             match piece {
-                order::Piece::Text(text) => parts.push(GeminiPart::text(text)),
-                order::Piece::Thought(text) => {
+                order::ReplayedBlock::Text(text) => parts.push(GeminiPart::text(text)),
+                order::ReplayedBlock::Thought(text) => {
                     parts.push(GeminiPart { thought: Some(true), ..GeminiPart::text(text) })
                 }
-                order::Piece::Signature(entry) => {
+                order::ReplayedBlock::Signature(entry) => {
                     if let (Some((_, signed)), Some(part)) = (signature(entry), parts.last_mut()) {
                         part.thought_signature = Some(signed);
                     }
                 }
-                order::Piece::Image(image) if can_be_sent_back(image) => {
+                order::ReplayedBlock::Image(image) if can_be_sent_back(image) => {
                     parts.push(media::image(image, self.flavour)?);
                 }
                 // A recorded call has its own signature, or it had none.
-                order::Piece::Call(call) => parts.push(self.call(call, false)),
+                order::ReplayedBlock::Call(call) => parts.push(self.call(call, false)),
                 // An empty part takes the place of an image that is not sent back, so that the image's signature does
                 // not apply to another part.
-                order::Piece::Image(_) => parts.push(GeminiPart::text("")),
-                order::Piece::Detail(_) | order::Piece::Plan(_) => {}
+                order::ReplayedBlock::Image(_) => parts.push(GeminiPart::text("")),
+                order::ReplayedBlock::Detail(_) | order::ReplayedBlock::Plan(_) => {}
             }
         }
         let added = parts.split_off(begin.min(parts.len()));

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::candidate::Text;
-use crate::adapters::annotations::{Annotations, Characters, MOST, Source, short};
+use crate::adapters::annotations::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES, truncated};
 
 /// `GroundingMetadata`.
 #[derive(Debug, Default, Deserialize)]
@@ -63,7 +63,7 @@ struct GroundingSegment<'a> {
 /// The citations of one choice.
 #[derive(Debug, Default)]
 pub(super) struct GroundingCitations {
-    text: Characters,
+    text: CharacterCounter,
     /// URLs and titles.
     chunks: Vec<(String, String)>,
     /// The cited segments, in bytes: start, end and index in `chunks`.
@@ -88,12 +88,12 @@ impl GroundingCitations {
     pub(super) fn add(&mut self, grounding: &RawValue) {
         let grounding: GroundingMetadata<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
         for chunk in grounding.grounding_chunks.unwrap_or_default() {
-            if self.chunks.len() >= MOST {
+            if self.chunks.len() >= MAX_SOURCES {
                 break;
             }
             let source = chunk.web.or(chunk.retrieved_context).or(chunk.maps).unwrap_or_default();
             let to_short_owned =
-                |text: Option<Text<'_>>| text.map(|text| short(&text.0).to_owned()).unwrap_or_default();
+                |text: Option<Text<'_>>| text.map(|text| truncated(&text.0).to_owned()).unwrap_or_default();
             let (address, title) = (to_short_owned(source.uri), to_short_owned(source.title));
             self.chunk_bytes += address.len() + title.len() + 2 * size_of::<String>();
             self.chunks.push((address, title));
@@ -104,7 +104,7 @@ impl GroundingCitations {
             let end =
                 end_index.unwrap_or_else(|| start.saturating_add(text.map_or(0, |text| text.0.len() as u64)));
             let indices = support.grounding_chunk_indices.unwrap_or_default();
-            let room = MOST.saturating_sub(self.supports.len());
+            let room = MAX_SOURCES.saturating_sub(self.supports.len());
             self.supports.extend(indices.into_iter().take(room).map(|chunk| (start, end, chunk)));
         }
     }
@@ -128,10 +128,10 @@ impl GroundingCitations {
 
     /// Emits the citations.
     pub(super) fn emit(&self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
-        self.annotations().tell(choice, sink);
+        self.annotations().report(choice, sink);
     }
 }
 
-fn source<'a>(url: &'a str, title: &'a str) -> Source<'a> {
-    Source { url: url.into(), title: title.into(), ..Source::default() }
+fn source<'a>(url: &'a str, title: &'a str) -> CitedSource<'a> {
+    CitedSource { url: url.into(), title: title.into(), ..CitedSource::default() }
 }

@@ -16,7 +16,7 @@ use super::wire::{
 };
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
-use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};
+use crate::model_rules::{LogprobsRule, ModelRules, SchemaDialect, System};
 use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
@@ -147,9 +147,9 @@ fn kind(rules: ModelRules) -> SchemaFormat {
 
 fn has_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
     match rules.logprobs {
-        Logprobs::Told => true,
-        Logprobs::OnVertex => flavour == Flavour::Vertex,
-        Logprobs::Refused => false,
+        LogprobsRule::Told => true,
+        LogprobsRule::OnVertex => flavour == Flavour::Vertex,
+        LogprobsRule::Refused => false,
     }
 }
 

@@ -77,7 +77,7 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
         let mut sources = GroundingCitations::default();
         sources.add_text(choice.content.as_deref().unwrap_or_default());
         sources.add(grounding);
-        sources.annotations().put(&mut choice);
+        sources.annotations().add_to(&mut choice);
     }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();

@@ -9,7 +9,7 @@ use gw_wire::request::chat::parse_chat;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, RequestLimits};
 
 use super::adapter;
-use crate::adapter::{Encoded, Share, Target};
+use crate::adapter::{ChoiceRange, Encoded, Target};
 
 fn chat(json: &str) -> ChatRequest {
     parse_chat(Bytes::copy_from_slice(json.as_bytes()), &RequestLimits::default()).unwrap()
@@ -34,7 +34,7 @@ fn upstream_model(model: &str) -> &str {
 
 fn encode(json: &str) -> Result<Encoded, gw_wire::failure::Failure> {
     let request = chat(json);
-    let share = Share { n: request.n, prompts: 0..1 };
+    let share = ChoiceRange { n: request.n, prompts: 0..1 };
     adapter().chat(&request, &share, &target(upstream_model(&request.model)))
 }
 

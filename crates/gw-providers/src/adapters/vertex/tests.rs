@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::build_with;
-use crate::adapter::{Built, HttpCall, Reading, Share, Target};
+use crate::adapter::{Built, ChoiceRange, HttpCall, Reading, Target};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
@@ -152,7 +152,8 @@ fn models_are_called_where_they_are_without_ids_of_calls() {
         let mut json = json.clone();
         json["stream"] = stream.into();
         let request = parse_chat(Bytes::from(json.to_string()), &RequestLimits::default()).unwrap();
-        let encoded = built().adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap();
+        let encoded =
+            built().adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model)).unwrap();
         assert_eq!(encoded.call.path, path);
         let call = &body(&encoded.call)["contents"][1]["parts"][0];
         assert_eq!(call["functionCall"], json!({"name": "f", "args": {}}));

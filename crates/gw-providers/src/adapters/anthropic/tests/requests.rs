@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, completion::parse_completion};
 use serde_json::{Value, json};
 
 use super::{body, encode, encode_text, fixture, sent, target};
-use crate::adapter::{Reading, Share, Target};
+use crate::adapter::{ChoiceRange, Reading, Target};
 
 /// Encodes a fixture's request and compares the body byte by byte.
 fn golden(case: &str) -> (Reading, Vec<String>) {
@@ -141,8 +141,11 @@ fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
         let request =
             gw_wire::request::chat::parse_chat(Bytes::from(request.to_string()), &RequestLimits::default())
                 .unwrap();
-        let encoded =
-            crate::adapters::anthropic::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target);
+        let encoded = crate::adapters::anthropic::adapter().chat(
+            &request,
+            &ChoiceRange { n: 1, prompts: 0..1 },
+            &target,
+        );
         body(&encoded.unwrap())
     };
     let plain = target("claude-haiku-4-5");
@@ -297,7 +300,7 @@ fn legacy_functions_and_text_completions_are_chats() {
     assert_eq!(sent["messages"][1]["content"][0]["id"], sent["messages"][2]["content"][0]["tool_use_id"]);
     let request = json!({"model": "a/b", "prompt": ["one", "two"], "echo": true, "max_tokens": 3});
     let request = parse_completion(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-    let share = Share { n: 1, prompts: 1..2 };
+    let share = ChoiceRange { n: 1, prompts: 1..2 };
     let encoded =
         crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();
     assert_eq!(

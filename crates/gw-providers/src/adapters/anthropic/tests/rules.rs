@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{sent, target};
-use crate::adapter::Share;
+use crate::adapter::ChoiceRange;
 
 #[test]
 fn trap_15_fields_of_others_are_not_sent() {
@@ -31,7 +31,8 @@ fn trap_25_schemas_keep_every_key_in_order() {
         gw_wire::request::chat::parse_chat(Bytes::from(request), &gw_wire::request::RequestLimits::default())
             .unwrap();
     let adapter = crate::adapters::anthropic::adapter();
-    let encoded = adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
+    let encoded =
+        adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
     assert!(std::str::from_utf8(&encoded.call.body).unwrap().contains(&format!("\"input_schema\":{schema}")));
 }
 

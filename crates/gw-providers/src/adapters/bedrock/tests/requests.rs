@@ -4,7 +4,7 @@ use gw_wire::failure::FailureKind;
 use serde_json::{Value, json};
 
 use super::{Bedrock, body, encode, fixture, json_of, request, sent, target};
-use crate::adapter::{Adapter, Reading, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Reading, Target};
 use crate::adapters::native::Native;
 
 fn tool(name: &str) -> Value {
@@ -52,7 +52,7 @@ fn trap_25_schemas_and_arguments_are_kept_to_the_letter() {
     let request =
         gw_wire::request::parse_chat(bytes::Bytes::from(text), &gw_wire::request::RequestLimits::default())
             .unwrap();
-    let share = Share { n: 1, prompts: 0..1 };
+    let share = ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = Native(Bedrock).chat(&request, &share, &target("us.amazon.nova-2-lite-v1:0")).unwrap();
     let sent = std::str::from_utf8(&encoded.call.body).unwrap();
     assert!(sent.contains(&format!(r#""json":{schema}"#)), "{sent}");
@@ -294,7 +294,7 @@ fn an_opaque_profile_is_known_by_its_catalogue_id_and_the_clamp_holds() {
     let body = json!({"model": "x", "messages": [{"role": "user", "content": "x"}], "max_tokens": 900, "reasoning_effort": "high"});
     let of = |id: &str| {
         let target = Target { id, clamp_max_tokens: Some(500), ..target(arn) };
-        Native(Bedrock).chat(&request(&body), &Share { n: 1, prompts: 0..1 }, &target).unwrap()
+        Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap()
     };
     let encoded = of("amazon/claude-opus-4.6");
     assert_eq!(super::body(&encoded)["additionalModelRequestFields"]["thinking"]["type"], "adaptive");
