@@ -1,9 +1,10 @@
-//! The trait a provider's dialect implements: pure conversions, no IO. Adding a provider is one file behind it.
+//! The trait of a provider's dialect: pure conversions without IO. A new provider implements it in one file.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::event::Event;
@@ -30,84 +31,85 @@ pub struct HttpCall {
     pub body: Bytes,
 }
 
-/// A request in a provider's dialect, and what is needed to read its answer.
+/// A request in a provider's dialect, with what the decoder needs to read the answer.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    /// What is sent.
+    /// The HTTP request.
     pub call: HttpCall,
-    /// How the answer is to be read.
+    /// How the answer is read.
     pub reading: Reading,
-    /// What of the request could not be said and was left out, as entries of `gateway.warnings`
-    /// (`parameter_dropped:seed`). Never something that changes what the answer means.
+    /// Members of the request that the dialect cannot express and leaves out, as entries of `gateway.warnings`
+    /// (`parameter_dropped:seed`). They never change the meaning of the answer.
     pub warnings: Vec<Cow<'static, str>>,
 }
 
 impl Encoded {
-    /// A call whose answer is read as it stands.
+    /// A call whose answer needs no special reading.
     #[must_use]
     pub fn plain(call: HttpCall) -> Self {
         Self { call, reading: Reading::default(), warnings: Vec::new() }
     }
 }
 
-/// What the request was turned into, so that its answer can be turned back.
+/// How the request was rewritten, so that the answer can be converted back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Structured output was asked for by a tool of this name that must be called: its input is the answer's text.
+    /// Name of a tool that stands for structured output. The input of its call becomes the text of the answer.
     pub json_tool: Option<String>,
-    /// JSON was asked for in words: a code fence around the answer is taken off.
+    /// The prompt asks for JSON in words. A code fence around the answer is removed.
     pub fenced: bool,
-    /// The client offered legacy functions: a tool call is answered as a `function_call`.
+    /// The client offered legacy functions. A tool call becomes a `function_call`.
     pub function_call: bool,
-    /// Text that a text completion begins with (`echo` of a provider without it).
+    /// Text that is put before a text completion, for a provider without `echo`.
     pub echo: Option<String>,
-    /// The catalogue id of the model: what has to come back to it is stamped with it.
+    /// The catalogue id of the model. It marks the parts of the answer that must come back to this model.
     pub origin: Option<String>,
-    /// Custom tools that were offered as functions: their calls are answered as calls of custom tools.
+    /// Custom tools that were sent as functions. Their calls become calls of custom tools.
     pub custom_tools: Vec<String>,
-    /// Tools that the provider knows by another name: that one, and the client's.
+    /// Tools that were renamed: the name that was sent, and the client's name.
     pub tool_names: Vec<(String, String)>,
-    /// The answer is in Anthropic's dialect. Only Vertex AI asks: it serves Claude beside Gemini.
+    /// The answer is in Anthropic's dialect. Only Vertex AI uses this, because it serves Claude beside Gemini.
     pub is_claude: bool,
 }
 
-/// Which part of a request one call carries. A provider that gives one choice, or takes one prompt, at a time is called
-/// several times.
+/// The part of a request that one call carries. A provider that gives one choice, or takes one prompt, at a time is
+/// called several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Choices per prompt.
+pub struct ChoiceRange {
+    /// Number of choices per prompt.
     pub n: u32,
-    /// Prompts of a text completion; `0..1` of a chat.
+    /// Indexes of the prompts of a text completion; `0..1` for a chat.
     pub prompts: Range<usize>,
 }
 
-/// Which upstream model is called, and with what limits.
+/// The upstream model of a call, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The model's name at the provider.
     pub upstream_model: &'a str,
-    /// Its catalogue id.
+    /// The model's catalogue id.
     pub id: &'a str,
-    /// Upper bound of max_tokens for a fallback candidate; None = forward the client's value.
+    /// Upper bound of `max_tokens` for a fallback candidate; None forwards the client's value.
     pub clamp_max_tokens: Option<u64>,
-    /// The most that the request can pay: the limit where the client sets none, and the upper bound of the client's.
+    /// The largest answer, in tokens, that the request can pay for. It is the limit where the client sets none, and the
+    /// upper bound of the client's limit.
     pub most_tokens: Option<u64>,
-    /// The most it can generate, where the catalogue knows.
+    /// The largest answer of the model, in tokens, if the catalogue knows it.
     pub max_output_tokens: Option<u64>,
-    /// Its context in tokens, where the catalogue knows.
+    /// The model's context in tokens, if the catalogue knows it.
     pub context_length: Option<u64>,
-    /// What it demands, where that was looked up when the catalogue was built.
+    /// The model's rules, if they were looked up when the catalogue was built.
     pub rules: Option<ModelRules>,
 }
 
 impl Target<'_> {
-    /// What the model demands of a request.
+    /// The model's rules.
     #[must_use]
     pub fn rules(&self, api: Api) -> ModelRules {
         self.rules.unwrap_or_else(|| ModelRules::of(api, self.upstream_model, self.id))
     }
 
-    /// The client's token limit, bound for a fallback candidate and by what the request can pay.
+    /// The client's token limit within the bounds of the target.
     #[must_use]
     pub fn max_tokens(&self, asked: Option<u64>) -> Option<u64> {
         let asked = asked.map(|asked| self.clamp_max_tokens.map_or(asked, |most| asked.min(most)));
@@ -115,84 +117,89 @@ impl Target<'_> {
     }
 }
 
-/// What a dialect can carry; what it cannot is a clear 400 before any call.
+/// The abilities of a dialect. A request that needs another ability is refused with a 400 before any call.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of independent capabilities, not a state")]
 pub struct Capabilities {
-    /// OpenAI's own extras (custom tools, audio, unknown fields and parts) are forwarded verbatim.
+    /// OpenAI's own extras (custom tools, audio, unknown fields and parts) are forwarded unchanged.
     pub openai_fields: bool,
     /// `suffix` of text completions.
     pub suffix: bool,
-    /// Token arrays as prompts and embedding inputs.
+    /// Token arrays are allowed as prompts and as inputs of embeddings.
     pub token_prompts: bool,
-    /// Streams can be asked for usage (`stream_options`).
+    /// Streams report usage on request (`stream_options`).
     pub stream_usage: bool,
-    /// Image addresses are fetched by the provider; without it only bytes can be sent.
+    /// The provider fetches images by their address. Without this ability only image data can be sent.
     pub image_urls: bool,
-    /// Choices of one call; more are asked for in several calls.
+    /// The most choices of one call. More choices need several calls.
     pub choices: u32,
-    /// Prompts of a text completion in one call.
+    /// The most prompts of a text completion in one call.
     pub prompts: usize,
 }
 
-/// How a call proves whose it is.
+/// How a call carries the provider's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `Authorization: Bearer <key>`.
     Bearer,
-    /// The bare key in a header of this (lower-case) name.
+    /// The bare key in the header with this name, which is in lower case.
     Header(&'static str),
 }
 
-/// Credentials that are made for each call or fetched from time to time: signatures, OAuth tokens.
+/// Credentials that are computed for each call or fetched from time to time, such as signatures and OAuth tokens.
 pub trait Signer: Send + Sync + fmt::Debug {
-    /// Adds the credentials to a call that is otherwise complete. `url` is where it goes, base path included.
+    /// Adds the credentials to a call that is otherwise complete. `url` is the target of the call, with the base path.
     fn sign<'a>(
         &'a self,
         call: &'a mut HttpCall,
         url: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
-    /// The secrets it holds now, so that they can be taken out of what an upstream says.
+    /// The current secrets, so that they can be removed from the upstream's messages.
     fn secrets(&self) -> Vec<String>;
 }
 
 /// A provider's dialect.
 pub trait Adapter: Send + Sync + fmt::Debug {
-    /// What it can carry.
+    /// The abilities of the dialect.
     fn capabilities(&self) -> Capabilities;
 
-    /// How its keys are sent. Not asked when there is a [`Signer`].
+    /// How keys are sent. A provider with a [`Signer`] does not use this.
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
     }
 
-    /// What a model bills for pictures, pages and sounds, by its name at the provider and its catalogue id.
+    /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         MediaSizes::of([upstream_model, id], MediaSizes::default())
     }
 
-    /// A chat completion as the provider wants it.
+    /// Encodes a chat completion.
     ///
     /// # Errors
-    /// An `Unsupported` failure when the request cannot be said in this dialect.
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure>;
-
-    /// A text completion as the provider wants it.
-    ///
-    /// # Errors
-    /// As [`Adapter::chat`].
-    fn completion(
+    /// An `Unsupported` failure when the dialect cannot express the request.
+    fn chat(
         &self,
-        request: &CompletionRequest,
-        share: &Share,
+        request: &ChatRequest,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure>;
 
-    /// Embeddings of a range of the request's inputs.
+    /// Encodes a text completion.
     ///
     /// # Errors
-    /// As [`Adapter::chat`].
+    /// Like [`Adapter::chat`].
+    fn completion(
+        &self,
+        request: &CompletionRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure>;
+
+    /// Encodes embeddings of a range of the request's inputs.
+    ///
+    /// # Errors
+    /// Like [`Adapter::chat`].
     fn embeddings(
         &self,
         request: &EmbeddingsRequest,
@@ -203,63 +210,83 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// Reads a complete chat answer.
     ///
     /// # Errors
-    /// `InvalidResponse`, or what an error object inside a 200 says.
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
 
     /// Reads a complete text completion.
     ///
     /// # Errors
-    /// As [`Adapter::decode_chat`].
+    /// Like [`Adapter::decode_chat`].
     fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure>;
 
-    /// Reads embeddings: sorted by index, exactly `expected` vectors of one length.
+    /// Reads embeddings, sorted by index: exactly `expected` vectors of one length.
     ///
     /// # Errors
-    /// As [`Adapter::decode_chat`].
+    /// Like [`Adapter::decode_chat`].
     fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
 
-    /// A fresh decoder of a chat stream.
+    /// A new decoder of a chat stream.
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
 
-    /// A fresh decoder of a text completion stream.
+    /// A new decoder of a text completion stream.
     fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
 
-    /// What a non-2xx answer means.
+    /// The failure that a response other than 2xx means.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;
 
-    /// The request for the provider's own model list; None when it has none.
+    /// The request for the provider's model list; None when the provider has no list.
     fn list_models(&self) -> Option<HttpCall>;
 
-    /// Reads the provider's own model list.
+    /// Reads the provider's model list.
     ///
     /// # Errors
     /// `InvalidResponse`.
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
 }
 
+/// A dialect configured for one provider.
+#[derive(Debug)]
+pub struct Built {
+    /// The dialect.
+    pub adapter: Box<dyn Adapter>,
+    /// Credentials that need more than a key in a header; None uses the keys of the settings, see [`Adapter::scheme`].
+    pub signer: Option<Arc<dyn Signer>>,
+    /// The address when the settings have no `base_url` and a region or a project decides.
+    pub base_url: Option<String>,
+}
+
+impl Built {
+    /// A dialect with plain keys and a fixed address.
+    #[must_use]
+    pub fn new(adapter: Box<dyn Adapter>) -> Self {
+        Self { adapter, signer: None, base_url: None }
+    }
+}
+
 /// A model on a provider's own list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedModel {
-    /// The provider's name of it; never empty, and unique in the list.
+    /// The provider's name for the model; never empty, and unique in the list.
     pub name: String,
-    /// Tokens of prompt and answer together, where the list tells.
+    /// Tokens of prompt and answer together, if the list gives them.
     pub context_length: Option<u64>,
 }
 
-/// Turns an upstream stream's bytes into events, however the network cut them.
+/// Converts the bytes of an upstream's stream into events. The events do not depend on how the network cuts the bytes.
 pub trait StreamDecoder: Send {
-    /// Takes the next bytes; every event that they complete goes to `sink` at once. A fault is an [`Event::Error`].
+    /// Takes the next bytes and passes every event that they complete to `sink`. A fault is an [`Event::Error`].
     fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>));
 
-    /// The body ended cleanly; a last complete event without its blank line is still given.
+    /// Handles the regular end of the body. A last complete event without its blank line is still passed on.
     fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>));
 
-    /// Bytes that are kept: of an event that is not complete, and of everything that is remembered until the stream ends. A
-    /// decoder of an upstream's stream keeps 32 MiB at most: beyond that it gives an [`Event::Error`] and keeps nothing.
+    /// Bytes that the decoder keeps: an incomplete event, and everything that is remembered until the stream ends. The
+    /// decoder of an upstream's stream keeps at most 32 MiB. Beyond that it reports an [`Event::Error`] and keeps
+    /// nothing.
     fn held_bytes(&self) -> usize;
 
-    /// Bytes that are read at once when this chunk comes, or the body's end (`None`): reading takes as long as they are many.
-    /// 0 for a chunk that is only put aside, because it does not complete the event under way.
+    /// Bytes that are parsed when this chunk arrives, or at the end of the body (`None`). Parsing time is proportional
+    /// to this number. It is 0 for a chunk that does not complete an event and is only stored.
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize;
 }
 
@@ -281,7 +308,8 @@ impl<D: StreamDecoder + ?Sized> StreamDecoder for Box<D> {
     }
 }
 
-/// [`StreamDecoder::work_bytes`] of a stream whose events end with a line, with so many bytes of the event under way.
+/// [`StreamDecoder::work_bytes`] of a stream whose events end with a line end. `pending` is the size of the incomplete
+/// event.
 pub(crate) fn work_by_lines(pending: usize, chunk: Option<&[u8]>) -> usize {
     match chunk {
         None => pending,

@@ -1,4 +1,5 @@
-//! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and what several of them share.
+//! The dialects of the providers, one file each behind [`crate::adapter::Adapter`], and the code that several of them
+//! share.
 
 mod annotations;
 pub mod anthropic;
@@ -9,17 +10,21 @@ pub(crate) mod cohere;
 mod counts;
 mod definitions;
 mod failure;
+mod function_tool;
 pub(crate) mod gemini;
+mod http_call;
 pub(crate) mod mistral;
 mod model_list;
 mod native;
 mod ndjson;
+mod oauth;
 pub(crate) mod ollama;
 pub mod openai;
 mod redact;
 mod replay;
 mod retry_after;
 mod shaping;
+mod sse_adapter;
 mod text;
 mod tool_names;
 #[cfg(test)]

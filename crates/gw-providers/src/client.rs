@@ -1,9 +1,11 @@
-//! The only network IO towards upstreams: one client per provider, bound to the provider's origin.
+//! The HTTP client for upstreams: one client per provider, bound to the provider's origin. All network access to
+//! upstreams is here.
 
 mod address;
 mod body;
 mod clock;
 mod dial;
+mod error;
 mod failures;
 mod gunzip;
 mod http1;
@@ -28,10 +30,11 @@ use tokio::time::Instant;
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
 
-pub use self::body::{Chunk, UpstreamBody};
-use self::dial::{Dialler, Link};
+pub use self::body::{BodyChunk, UpstreamBody};
+use self::dial::{Dialled, Dialler};
+pub use self::error::ClientError;
 pub(crate) use self::failures::head_timeout;
-use self::http1::{Http1, Lost};
+use self::http1::{Http1, SendError};
 use self::http2::Http2;
 use self::origin::Origin;
 use self::pool::Pool;
@@ -40,83 +43,91 @@ use self::tls::Tls;
 /// A response head and the body that follows it.
 #[derive(Debug)]
 pub struct UpstreamResponse {
-    /// The status: 200..=599, never an interim one.
+    /// The final status, 200 to 599.
     pub status: u16,
-    /// Every header as the upstream sent it. None of them may reach a client but `retry-after`.
+    /// The headers as the upstream sent them. Only `retry-after` may reach a client.
     pub headers: HeaderMap,
     /// The body.
     pub body: UpstreamBody,
-    /// Which of the provider's keys it was asked with.
+    /// The index of the provider's key that the call carried.
     pub key: Option<usize>,
 }
 
-/// Connections to one origin.
+/// The connections to one origin.
 pub struct Client {
     dialler: Dialler,
     pool: Arc<Pool>,
 }
 
 impl Client {
-    /// A client of the origin and path in `base_url`. Opens nothing and reads no root certificates yet.
+    /// A client for the origin and path in `base_url`. Opens no connection and reads no root certificates yet.
     ///
     /// # Errors
-    /// What is wrong with `base_url` or `ca_file`, without repeating the URL.
-    pub fn new(base_url: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
+    /// `base_url` or `ca_file` cannot be used. The message does not show the URL.
+    pub fn new(
+        base_url: &str,
+        allow_private_network: bool,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, ClientError> {
         let origin = Origin::parse(base_url)?;
-        if origin.https {
+        if origin.is_https {
             origin.server_name()?;
         }
         let tls = Tls::new(ca_file)?;
         Ok(Self { dialler: Dialler::new(origin, tls, allow_private_network), pool: Arc::default() })
     }
 
-    /// Where a call with this path goes.
+    /// The complete address of a call with this path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
         self.dialler.origin.url(path)
     }
 
-    /// Sends one request and waits for the response head; `call.headers` must be complete but for `host` and
-    /// `content-length`. Any status is a response; redirects are not followed.
+    /// Sends one request and waits for the response head. `call.headers` must be complete except for `host` and
+    /// `content-length`. A response with any status is a success. Redirects are not followed.
     ///
     /// # Errors
     /// `Unreachable`, `Timeout` (connect, or no head within `clocks.first_token`), `InvalidResponse`.
     pub async fn send(&self, call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
         let mut request = self.request(call)?;
         match self.send_on_open(request, clocks).await? {
-            Sent::Response(response) => return Ok(response),
-            Sent::Nothing(unsent) => request = unsent,
+            SendAttempt::Response(response) => return Ok(response),
+            SendAttempt::Nothing(unsent) => request = unsent,
         }
         let link = self.dialler.dial(clocks.connect).await?;
         let outcome = match link {
-            Link::Http1(connection) => self.over_http1(connection, request, clocks).await,
-            Link::Http2(connection) => {
+            Dialled::Http1(connection) => self.over_http1(connection, request, clocks).await,
+            Dialled::Http2(connection) => {
                 self.pool.share(&connection);
                 self.over_http2(connection, request, clocks).await
             }
         };
-        outcome.map_err(Lost::into_failure)?
+        outcome.map_err(SendError::into_failure)?
     }
 
-    /// Tries a connection that is open already. One that turns out to be closed before anything was written leaves
-    /// the request to a fresh connection.
-    async fn send_on_open(&self, request: Request<Full<Bytes>>, clocks: &Timeouts) -> Result<Sent, Failure> {
+    /// Tries an open connection. If the peer has closed it before anything was written, the request goes to a new
+    /// connection.
+    async fn send_on_open(
+        &self,
+        request: Request<Full<Bytes>>,
+        clocks: &Timeouts,
+    ) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
             self.over_http2(shared, request, clocks).await
         } else if let Some(idle) = self.pool.take() {
             self.over_http1(idle, request, clocks).await
         } else {
-            return Ok(Sent::Nothing(request));
+            return Ok(SendAttempt::Nothing(request));
         };
         match outcome {
-            Ok(response) => Ok(Sent::Response(response?)),
-            Err(Lost { unsent: Some(request), .. }) => Ok(Sent::Nothing(request)),
+            Ok(response) => Ok(SendAttempt::Response(response?)),
+            Err(SendError { unsent: Some(request), .. }) => Ok(SendAttempt::Nothing(request)),
             Err(lost) => Err(lost.into_failure()),
         }
     }
 
     fn shared(&self) -> Option<Http2> {
-        if self.dialler.origin.https { self.pool.shared() } else { None }
+        if self.dialler.origin.is_https { self.pool.shared() } else { None }
     }
 
     fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {
@@ -136,7 +147,7 @@ impl Client {
         connection: Box<Http1>,
         request: Request<Full<Bytes>>,
         clocks: &Timeouts,
-    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+    ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let (connection, response) =
             connection.exchange(request, Instant::now() + clocks.first_token).await?;
         Ok(read_head(response, |incoming| UpstreamBody::http1(connection, incoming, &self.pool)))
@@ -147,13 +158,13 @@ impl Client {
         connection: Http2,
         mut request: Request<Full<Bytes>>,
         clocks: &Timeouts,
-    ) -> Result<Result<UpstreamResponse, Failure>, Lost> {
+    ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let path = request.uri().clone();
         match self.dialler.origin.absolute(&path) {
             Ok(uri) => *request.uri_mut() = uri,
             Err(error) => {
                 let failure = failures::unreachable(format_args!("path: {error}"));
-                return Err(Lost { unsent: Some(request), failure });
+                return Err(SendError { unsent: Some(request), failure });
             }
         }
         let host = request.headers_mut().remove(HOST);
@@ -169,8 +180,8 @@ impl Client {
     }
 }
 
-/// What came of trying an open connection.
-enum Sent {
+/// The result of trying an open connection.
+enum SendAttempt {
     Response(UpstreamResponse),
     Nothing(Request<Full<Bytes>>),
 }
@@ -195,9 +206,9 @@ fn read_head(
         Coding::Identity => {}
         Coding::Gzip => body.decode_gzip(),
         Coding::Unknown if head.status.is_success() => {
-            return Err(failures::invalid("a content-encoding that was not asked for"));
+            return Err(failures::invalid("a content-encoding that was not requested"));
         }
-        // What the status says matters more than a body we cannot read.
+        // The status matters more than a body that cannot be read.
         Coding::Unknown => body = UpstreamBody::empty(),
     }
     Ok(UpstreamResponse { status, headers: head.headers, body, key: None })

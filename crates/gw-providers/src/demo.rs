@@ -1,45 +1,36 @@
-//! The built-in provider `demo`: an upstream inside the process that speaks OpenAI's dialect, offline and always the
-//! same. It is called through the same adapter as any other; only the network is missing.
+//! The built-in provider `demo`: an upstream inside the process that speaks OpenAI's dialect. It works offline, and its
+//! answers never change. It is called through the same adapter as other providers, without a network.
 
 mod answer;
 mod body;
+mod choice;
 mod embed;
 mod example;
 mod faults;
+mod response;
+mod text;
 mod tools;
 mod write;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::Method;
 use serde_json::{Value, json};
 
 pub use self::body::DemoBody;
+pub use self::response::DemoResponse;
 use crate::adapter::HttpCall;
 
-/// The demo's models, in the shape of the shipped catalogue.
+/// The demo's models in the format of the shipped catalogue.
 const CATALOGUE: &str = include_str!("demo/catalogue.json");
 
-/// The demo's models as a catalogue, to be appended when a provider of this kind is configured.
+/// The demo's models as a catalogue. It is appended when a provider of this kind is configured.
 #[must_use]
 pub fn demo_catalogue() -> &'static str {
     CATALOGUE
 }
 
-/// The upstream. It has no state: equal calls get equal answers.
+/// The upstream. It has no state, so equal calls get equal answers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
-
-/// What it answers.
-#[derive(Debug)]
-pub struct DemoResponse {
-    /// HTTP status.
-    pub status: u16,
-    /// Response headers.
-    pub headers: HeaderMap,
-    /// The body, piece by piece.
-    pub body: DemoBody,
-}
 
 impl Demo {
     /// The upstream.
@@ -48,7 +39,8 @@ impl Demo {
         Self
     }
 
-    /// Answers a call. The model `silent` never does; the model `panic` panics, to show what a bug of ours looks like.
+    /// Answers a call. The model `silent` never answers. The model `panic` panics, to show the effect of a bug in the
+    /// gateway.
     pub async fn send(&self, call: HttpCall) -> DemoResponse {
         let path = call.path.split('?').next().unwrap_or_default();
         if call.method == Method::GET && path == "/models" {
@@ -75,30 +67,7 @@ impl Demo {
     }
 }
 
-impl DemoResponse {
-    fn json(status: u16, value: &Value) -> Self {
-        Self::new(status, "application/json", DemoBody::whole(Bytes::from(value.to_string())))
-    }
-
-    fn events(body: DemoBody) -> Self {
-        Self::new(200, "text/event-stream", body)
-    }
-
-    fn error(status: u16, class: &str, code: Option<&str>, message: &str) -> Self {
-        Self::json(
-            status,
-            &json!({"error": {"message": message, "type": class, "param": null, "code": code}}),
-        )
-    }
-
-    fn new(status: u16, content_type: &'static str, body: DemoBody) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        Self { status, headers, body }
-    }
-}
-
-/// The list of models, from the catalogue.
+/// The model list, from the catalogue.
 fn models() -> Value {
     let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap_or_default();
     let name = |model: &Value| model.get("upstream_model").cloned().unwrap_or_default();

@@ -9,7 +9,7 @@ use gw_wire::failure::Failure;
 use http::HeaderMap;
 
 use crate::adapter::HttpCall;
-use crate::client::Chunk;
+use crate::client::BodyChunk;
 
 /// An upstream that answers calls without a socket. Dropping a response ends its call, as closing a connection does.
 pub trait InProcess: fmt::Debug + Send + Sync {
@@ -39,5 +39,5 @@ impl fmt::Debug for InProcessResponse {
 /// A response body that is made in this process.
 pub trait InProcessBody: Send + Sync {
     /// The next piece, never empty; None = the body ended well. A failure is the last item.
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk>;
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk>;
 }

@@ -1,4 +1,4 @@
-//! The outside world: where each provider is, which dialect it speaks, how it fails.
+//! The providers: their addresses, their dialects, the HTTP client that calls them, and the meaning of their errors.
 
 pub mod adapter;
 pub mod adapters;

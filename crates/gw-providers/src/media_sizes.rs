@@ -1,8 +1,8 @@
-//! How many tokens a provider bills for a picture, a page, a second of sound or film.
+//! The tokens that a provider bills for images, pages, audio and video.
 //!
-//! The figures are the vendors' own as of November 2026, and where these are vague, the larger reading: an estimate is meant
-//! to be at or above the bill. A model is known by its name whoever serves it, because its maker decides how it sees; a
-//! name that tells nothing is taken for what the provider's dialect usually serves.
+//! The figures are the vendors' own as of November 2026. Where these are vague, the larger reading counts, because an
+//! estimate should not be below the bill. A model is recognised by its name at any provider, because its maker decides
+//! how it counts media. An unrecognised name gets the sizes that are usual for the provider's dialect.
 //!
 //! - OpenAI: "Images and vision" (developers.openai.com/api/docs/guides/images-vision), "Calculating costs".
 //! - Anthropic: "Vision" and "PDF support" (platform.claude.com/docs/en/build-with-claude).
@@ -14,37 +14,37 @@ mod openai;
 use gw_wire::request::{Detail, Medium, image_size};
 use gw_wire::usage::IMAGE_TOKENS;
 
-use self::openai::OpenAi;
+use self::openai::OpenAiImages;
 
-/// Tokens of the text of a densely printed page.
-const PAGE_TEXT: u64 = 1_500;
+/// Text tokens of a densely printed page.
+const PAGE_TEXT_TOKENS: u64 = 1_500;
 
-/// The least that a page is taken for where its text and its picture are billed: the upper end of what Anthropic names.
-const PAGE: u64 = 3_000;
+/// The least tokens of a page whose text and image are both billed: the upper end of Anthropic's range.
+const MIN_PAGE_TOKENS: u64 = 3_000;
 
-/// A page of A4 as a picture of 200 dots per inch.
-const SHEET: (u32, u32) = (1_654, 2_339);
+/// An A4 page as an image with 200 dots per inch.
+const PAGE_PIXELS: (u32, u32) = (1_654, 2_339);
 
-/// A picture of whatever size, where nobody tells.
-const ANY_IMAGE: u64 = 2_000;
+/// An image for a model without known sizes.
+const UNKNOWN_IMAGE_TOKENS: u64 = 2_000;
 
-/// A second of film: a frame and its sound. Gemini bills 258 and 32, Gemini 3 at its closest 280 and 32.
-const FILM: u64 = 332;
+/// A second of video: a frame and its audio. Gemini bills 258 and 32, Gemini 3 at its highest resolution 280 and 32.
+const VIDEO_TOKENS_PER_SECOND: u64 = 332;
 
-/// What a model bills for media.
+/// The tokens that a model bills for media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MediaSizes(Rule);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rule {
-    OpenAi(OpenAi),
-    /// A patch of 28 pixels is a token.
+    OpenAi(OpenAiImages),
+    /// A patch of 28 pixels is one token.
     Claude {
-        /// From 4.7 on pictures are seen more closely.
+        /// Version 4.7 or later, which sees images at a higher resolution.
         is_sharp: bool,
     },
     Gemini {
-        /// 3 and after.
+        /// Version 3 or later.
         is_third: bool,
     },
     Mistral {
@@ -56,57 +56,59 @@ enum Rule {
 }
 
 impl MediaSizes {
-    /// The sizes of the model that the first of these names tells of, else of the dialect's usual model. `names` are the
-    /// model's name at the provider and its catalogue id.
+    /// The sizes of the first recognised name, or else those of the dialect. `names` are the model's name at the
+    /// provider and its catalogue id.
     pub(crate) fn of(names: [&str; 2], usual: Self) -> Self {
         names.into_iter().find_map(Self::named).unwrap_or(usual)
     }
 
-    /// What OpenAI's dialect usually serves.
+    /// The usual sizes of OpenAI's dialect.
     pub(crate) fn openai() -> Self {
-        Self(Rule::OpenAi(OpenAi::USUAL))
+        Self(Rule::OpenAi(OpenAiImages::USUAL))
     }
 
-    /// What Anthropic's dialect usually serves.
+    /// The usual sizes of Anthropic's dialect.
     pub(crate) fn claude() -> Self {
         Self(Rule::Claude { is_sharp: true })
     }
 
-    /// What Google's dialect usually serves. The older models bill more for a large picture, the newer ones more for a page.
+    /// The usual sizes of Google's dialect. Older models bill more for a large image, newer ones bill more for a page.
     pub(crate) fn gemini() -> Self {
         Self(Rule::Gemini { is_third: true })
     }
 
-    /// What Mistral's dialect usually serves.
+    /// The usual sizes of Mistral's dialect.
     pub(crate) fn mistral() -> Self {
         Self(Rule::Mistral { is_pixtral: false })
     }
 
-    /// Of a model by its name, however a cloud or a router spells it; None when it tells nothing.
+    /// The sizes of a model by its name in any spelling; None when the name is not recognised.
     fn named(name: &str) -> Option<Self> {
         const MISTRALS: [&str; 6] = ["mistral", "pixtral", "magistral", "ministral", "devstral", "voxtral"];
         let name = name.to_ascii_lowercase();
         let has = |part: &str| name.contains(part);
         Some(Self(if let Some((_, model)) = name.split_once("claude-") {
-            // A name without a version is that of the newest.
+            // A name without a version means the newest version.
             Rule::Claude { is_sharp: version(model).is_none_or(|version| version >= (4, 7)) }
         } else if let Some((_, model)) = name.split_once("gemini-") {
             Rule::Gemini { is_third: version(model).is_none_or(|version| version >= (3, 0)) }
         } else if MISTRALS.into_iter().any(has) {
             Rule::Mistral { is_pixtral: has("pixtral") }
         } else {
-            Rule::OpenAi(OpenAi::named(&name)?)
+            Rule::OpenAi(OpenAiImages::named(&name)?)
         }))
     }
 
-    /// Tokens of this medium.
+    /// The tokens of a medium.
     #[must_use]
     pub fn tokens(&self, medium: &Medium) -> u64 {
         match *medium {
             Medium::Image { width, height, detail } => self.image(width, height, detail),
             Medium::Pages(pages) => u64::from(pages).saturating_mul(self.page()),
             Medium::Audio { milliseconds } => milliseconds.saturating_mul(self.second()).div_ceil(1000),
-            Medium::Video { milliseconds } => milliseconds.saturating_mul(FILM).div_ceil(1000),
+            Medium::Video { milliseconds } => {
+                milliseconds.saturating_mul(VIDEO_TOKENS_PER_SECOND).div_ceil(1000)
+            }
         }
     }
 
@@ -117,64 +119,66 @@ impl MediaSizes {
         let is_known = width > 0 && height > 0;
         let size = (u64::from(width), u64::from(height));
         match self.0 {
-            // "Vision": at most 1,568 tokens within 1568 pixels, or 4,784 within 2576. 1,600 by the older rule (w * h / 750).
+            // "Vision": at most 1,568 tokens within 1568 pixels, or 4,784 within 2576. The older rule (w * h / 750)
+            // gives 1,600.
             Rule::Claude { is_sharp } => {
                 let (edge, most) = if is_sharp { (2_576, 4_784) } else { (1_568, 1_600) };
                 let (columns, rows) = grid(fitted(size, edge), 28);
                 if is_known { columns.saturating_mul(rows).min(most) } else { most }
             }
-            // "Media resolution": 1,120 unless the request says otherwise.
+            // "Media resolution": 1,120 by default.
             Rule::Gemini { is_third: true } => 1_120,
             Rule::Gemini { is_third: false } => {
-                let tiles = if is_known { gemini_tiles(size) } else { GEMINI_TILES };
-                tiles * GEMINI_TILE
+                let tiles = if is_known { gemini_tiles(size) } else { MAX_GEMINI_TILES };
+                tiles * GEMINI_TILE_TOKENS
             }
-            // A token for each patch and one for the end of each row.
+            // One token per patch, and one at the end of each row.
             Rule::Mistral { is_pixtral } => {
                 let (edge, patch, most) = if is_pixtral { (1_024, 16, 4_160) } else { (1_540, 28, 3_080) };
                 let (columns, rows) = grid(fitted(size, edge), patch);
                 if is_known { (columns + 1).saturating_mul(rows).min(most) } else { most }
             }
-            Rule::Any | Rule::OpenAi(_) => ANY_IMAGE,
+            Rule::Any | Rule::OpenAi(_) => UNKNOWN_IMAGE_TOKENS,
         }
     }
 
-    /// A page of a PDF.
+    /// The tokens of a page of a PDF.
     fn page(self) -> u64 {
-        let (width, height) = SHEET;
+        let (width, height) = PAGE_PIXELS;
         match self.0 {
-            // Text and picture of each page.
+            // The text and the image of each page are billed.
             Rule::OpenAi(_) | Rule::Claude { .. } => {
-                PAGE.max(PAGE_TEXT + self.image(width, height, Detail::High))
+                MIN_PAGE_TOKENS.max(PAGE_TEXT_TOKENS + self.image(width, height, Detail::High))
             }
-            // "Media resolution": 560, and the text of the page is not billed.
+            // "Media resolution": 560. The text of the page is not billed.
             Rule::Gemini { is_third: true } => 560,
-            Rule::Gemini { is_third: false } => GEMINI_TILE,
+            Rule::Gemini { is_third: false } => GEMINI_TILE_TOKENS,
             Rule::Mistral { .. } => 3_080,
-            Rule::Any => PAGE,
+            Rule::Any => MIN_PAGE_TOKENS,
         }
     }
 
-    /// A second of sound.
+    /// The tokens of a second of audio.
     fn second(self) -> u64 {
         match self.0 {
-            // "Cost" of the Realtime API: a token for every 100 ms of what the user says.
+            // "Cost" of the Realtime API: one token per 100 ms of the user's audio.
             Rule::OpenAi(_) => 10,
-            // Voxtral: 12.5 frames a second.
+            // Voxtral has 12.5 frames a second.
             Rule::Mistral { .. } => 13,
-            // "Understand and count tokens": 32.
+            // "Understand and count tokens": 32 tokens.
             Rule::Claude { .. } | Rule::Gemini { .. } | Rule::Any => 32,
         }
     }
 }
 
-/// Tokens that a picture which a model made is billed as, by its size in pixels: of the models with published figures the one
-/// that bills most for the size. "Pricing" at ai.google.dev/gemini-api/docs/pricing, November 2026: 1,290 for 1024 x 1024
-/// (2.5 Flash Image), 1,680 for 2048 x 2048 and 2,520 for 4096 x 4096 (3.1 Flash Image); other shapes have as many pixels.
+/// The tokens of an image that a model generated, by its size. The figure is that of the model which bills most for the
+/// size, of those with published figures. "Pricing" at ai.google.dev/gemini-api/docs/pricing, November 2026: 1,290 for
+/// 1024 x 1024 (2.5 Flash Image), 1,680 for 2048 x 2048 and 2,520 for 4096 x 4096 (3.1 Flash Image). Other shapes have
+/// as many pixels.
 pub(crate) fn made_image(base64: &str) -> u64 {
     const MEGAPIXEL: u64 = 1 << 20;
     let Some((width, height)) = image_size(base64) else { return IMAGE_TOKENS };
-    // Sides are rounded to a grid, so that some shapes have a little more.
+    // Sides are rounded to a grid, so some shapes have slightly more pixels.
     match u64::from(width).saturating_mul(height.into()) / (MEGAPIXEL * 5 / 4) {
         0 => IMAGE_TOKENS,
         1..4 => 1_680,
@@ -182,12 +186,12 @@ pub(crate) fn made_image(base64: &str) -> u64 {
     }
 }
 
-/// Tokens of a tile of Gemini's, and the most tiles of a picture.
-const GEMINI_TILE: u64 = 258;
-const GEMINI_TILES: u64 = 16;
+/// The tokens of a Gemini tile, and the most tiles of an image.
+const GEMINI_TILE_TOKENS: u64 = 258;
+const MAX_GEMINI_TILES: u64 = 16;
 
-/// "Image understanding": a tile when both sides are at most 384; else the tiles' edge is two thirds of the shorter side,
-/// between 256 and 768. Large pictures are brought to 3072 pixels before.
+/// "Image understanding": one tile when both sides are at most 384 pixels. Otherwise the edge of a tile is two thirds
+/// of the shorter side, between 256 and 768. Large images are first scaled down to 3072 pixels.
 fn gemini_tiles(size: (u64, u64)) -> u64 {
     let (width, height) = fitted(size, 3_072);
     if width.max(height) <= 384 {
@@ -195,10 +199,10 @@ fn gemini_tiles(size: (u64, u64)) -> u64 {
     }
     let edge = (width.min(height) * 2 / 3).clamp(256, 768);
     let (columns, rows) = grid((width, height), edge);
-    columns.saturating_mul(rows).min(GEMINI_TILES)
+    columns.saturating_mul(rows).min(MAX_GEMINI_TILES)
 }
 
-/// The size scaled down until no side is longer than `edge`. Never smaller than a pixel.
+/// The size, scaled down so that no side is longer than `edge`. A side has at least one pixel.
 fn fitted((width, height): (u64, u64), edge: u64) -> (u64, u64) {
     let longest = width.max(height);
     if longest <= edge {
@@ -208,13 +212,13 @@ fn fitted((width, height): (u64, u64), edge: u64) -> (u64, u64) {
     (scaled(width), scaled(height))
 }
 
-/// Columns and rows of squares that cover the size.
+/// The columns and rows of squares that cover the size.
 fn grid((width, height): (u64, u64), square: u64) -> (u64, u64) {
     (width.div_ceil(square), height.div_ceil(square))
 }
 
-/// Version in a model's name: `3-5-sonnet-20241022`, `opus-4-7`, `2.5-flash`, `4-argon`. A date is none, and neither is a
-/// cloud's own revision (`v1`).
+/// The version in a model's name: `3-5-sonnet-20241022`, `opus-4-7`, `2.5-flash`, `4-argon`. Dates and revisions of
+/// clouds (`v1`) are not versions.
 fn version(model: &str) -> Option<(u32, u32)> {
     let number = |word: &str| (word.len() <= 2).then(|| word.parse::<u32>().ok()).flatten();
     let words = model.split(|letter: char| !letter.is_ascii_alphanumeric());

@@ -1,12 +1,12 @@
-//! What a model demands of a request, as data: one table per vendor, each row with its source and date.
+//! The rules that a model sets for requests, as data: one table per vendor. Each row has its source and date.
 //!
-//! The tables are the TOML files beside this module. An adapter asks the row of its target (`rules.forced_tools`) and
-//! never looks at a model's name. Next month's model is one more row.
+//! The tables are the TOML files beside this module. An adapter reads the row of its target (`rules.forced_tools`) and
+//! never examines a model's name. A new model is a new row.
 //!
-//! A row is found by words: `names = ["claude-opus-5-5"]` fits every name that has these words in this order side by
-//! side, whatever a cloud writes around them, unless another short number follows: `claude-opus-5-6` is another version.
-//! The longest fit wins. A name that fits no row but belongs to the vendor gets the row of its family's newest model,
-//! and the answer carries the warning `model_rules_assumed:<row>`.
+//! A row is found by words. `names = ["claude-opus-5-5"]` matches every name with these words side by side in this
+//! order, whatever a cloud writes around them. It does not match if another short number follows, because
+//! `claude-opus-5-6` would be another version. The longest match wins. A name of the vendor without a matching row gets
+//! the row of the newest model in its family, and the answer has the warning `model_rules_assumed:<row>`.
 
 mod effort;
 mod name;
@@ -21,13 +21,13 @@ use std::sync::LazyLock;
 
 pub use self::effort::{Effort, Efforts};
 pub use self::row::{
-    CachePoints, EffortBesideTools, EffortField, ForcedTools, LimitName, Logprobs, Off, Prefill, Row,
-    Sampling, Schema, SchemaDialect, System, Thinks,
+    CachePoints, EffortBesideTools, EffortField, ForcedTools, LimitName, LogprobsRule, Off, Prefill, Row,
+    Sampling, SchemaDialect, SchemaRule, System, Thinks,
 };
 pub use self::table::Table;
 use crate::settings::Api;
 
-/// The files, in the order in which [`Tables`] names them.
+/// The files of the tables.
 const FILES: [(&str, &str); 7] = [
     ("claude.toml", include_str!("model_rules/claude.toml")),
     ("gpt.toml", include_str!("model_rules/gpt.toml")),
@@ -38,16 +38,16 @@ const FILES: [(&str, &str); 7] = [
     ("ollama.toml", include_str!("model_rules/ollama.toml")),
 ];
 
-/// The tables that are part of the program: constant data, read once.
+/// The shipped tables, parsed once.
 static SHIPPED: LazyLock<Tables> = LazyLock::new(Tables::shipped);
 
-/// All tables, and what is wrong with them.
+/// All tables, and the faults found in them.
 #[derive(Debug, Default)]
 struct Tables {
     tables: Vec<Table>,
-    /// For names that no table knows at all.
+    /// The row for names that no table claims.
     plain: Row,
-    /// Faults of the files. A test holds this empty.
+    /// Faults of the files. A test keeps this list empty.
     problems: Vec<String>,
 }
 
@@ -68,12 +68,12 @@ impl Tables {
     }
 }
 
-/// The row that holds for one model.
+/// The row that applies to a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRules {
     row: &'static Row,
     vendor: &'static str,
-    /// The model is in no row: this is the row of the newest of its family.
+    /// No row names the model, and this is the row of the newest model in its family.
     pub is_assumed: bool,
 }
 
@@ -86,14 +86,15 @@ impl Deref for ModelRules {
 }
 
 impl ModelRules {
-    /// Of a model by its name at the provider, else by its catalogue id (a deployment or an ARN says nothing).
+    /// The rules of a model, by its name at the provider, or else by its catalogue id. The name of a deployment or an
+    /// ARN is not recognised.
     #[must_use]
     pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
         let vendors = vendors(api, upstream_model);
         let tables = || vendors.iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
-        // The first part of an id is the provider's name, which says nothing of the model.
+        // The first part of an id is the provider's name, which does not identify the model.
         let listed = id.split_once('/').map_or(id, |(_, model)| model);
-        // OpenAI's API has models of all vendors: only the begin of the model's own name says that it is one of OpenAI's.
+        // OpenAI's API serves models of all vendors. Only the beginning of the name shows that a model is OpenAI's.
         let at_start = api == Api::OpenAi;
         let names = if at_start {
             let proper = upstream_model.rsplit('/').next().unwrap_or(upstream_model);
@@ -118,32 +119,32 @@ impl ModelRules {
         Self { row, vendor, is_assumed: false }
     }
 
-    /// Whose table the row is in.
+    /// The vendor of the table with this row.
     #[must_use]
     pub fn vendor(&self) -> &'static str {
         self.vendor
     }
 
-    /// Tokens of prompt and answer together; None where the row does not say, or is another model's.
+    /// Tokens of prompt and answer together; None when the row has no number or is another model's.
     #[must_use]
     pub fn context_tokens(&self) -> Option<u64> {
         self.row.context_tokens.filter(|_| !self.is_assumed)
     }
 
-    /// The most tokens of an answer; None where the row does not say, or is another model's.
+    /// The most tokens of an answer; None when the row has no number or is another model's.
     #[must_use]
     pub fn max_output_tokens(&self) -> Option<u64> {
         self.row.max_output_tokens.filter(|_| !self.is_assumed)
     }
 
-    /// `model_rules_assumed:<row>`, where the model is in no table.
+    /// The warning `model_rules_assumed:<row>`, if no row names the model.
     #[must_use]
     pub fn warning(&self) -> Option<Cow<'static, str>> {
         self.is_assumed.then(|| Cow::Owned(format!("model_rules_assumed:{}", self.row.name)))
     }
 }
 
-/// The tables that an API's models are looked up in. The last one's `otherwise` is for names that none knows.
+/// The tables of an API. The row `otherwise` of the last table is for names that no table claims.
 fn vendors(api: Api, upstream_model: &str) -> &'static [&'static str] {
     match api {
         Api::Anthropic => &["claude"],
@@ -157,8 +158,8 @@ fn vendors(api: Api, upstream_model: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a name on Vertex AI is of a Claude: a model of the publisher `anthropic`, or a bare name that Claude's table claims.
-/// Deployed endpoints and models of other publishers are none, whatever their projects are called.
+/// Whether a name on Vertex AI is a Claude model: a model of the publisher `anthropic`, or a bare name that Claude's
+/// table claims. Endpoints and models of other publishers are not, whatever their projects are called.
 fn is_claude_on_vertex(name: &str) -> bool {
     let parts: Vec<&str> = name.split('/').collect();
     let publisher = match parts.as_slice() {

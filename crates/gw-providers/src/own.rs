@@ -1,4 +1,4 @@
-//! Reading answers that this gateway has written itself: its format is OpenAI's. For the response cache.
+//! Reads answers that this gateway wrote itself, in OpenAI's format. The response cache uses it.
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, TextReply};
@@ -6,24 +6,24 @@ use gw_wire::reply::{ChatReply, TextReply};
 use crate::adapter::StreamDecoder;
 use crate::adapters::openai;
 
-/// A chat answer that the gateway has written.
+/// Reads a chat answer of the gateway.
 ///
 /// # Errors
-/// It is none.
+/// The body is not such an answer.
 pub fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     openai::chat(body)
 }
 
-/// A text completion that the gateway has written.
+/// Reads a text completion of the gateway.
 ///
 /// # Errors
-/// It is none.
+/// The body is not such an answer.
 pub fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     openai::completion(body)
 }
 
-/// The decoder of a stream that the gateway has written, of chats or of text completions. Its events may be larger than what an
-/// upstream may send: an answer that came whole is one of them.
+/// A decoder of the gateway's own streams, of chats or of text completions. Events may be larger than an upstream's,
+/// because a complete answer can be one event. `most_bytes` is the largest event.
 #[must_use]
 pub fn stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
     openai::own_stream(most_bytes)

@@ -1,6 +1,7 @@
-//! What is known about providers by name: address, usual key variable, peculiarities. Data only; adding one is a row.
+//! Known providers by name: address, usual environment variable of the key, and deviations from OpenAI's dialect. A new
+//! provider is one row of data.
 //!
-//! Names are those of the catalogue. `(?)` marks a fact that no document of the provider's own confirmed.
+//! The names are those of the catalogue. `(?)` marks a fact that no document of the provider confirms.
 
 mod table;
 
@@ -9,52 +10,52 @@ use gw_wire::request::encode::MaxTokensName;
 pub use self::table::ALL;
 use crate::settings::{Api, ProviderSettings};
 
-/// How one provider's idea of OpenAI's dialect differs from OpenAI's.
+/// How a provider's version of OpenAI's dialect differs from OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quirks {
-    /// Streams may be asked for usage (`stream_options`); otherwise it comes unasked or not at all.
+    /// Streams report usage on request (`stream_options`). Otherwise usage comes without a request, or never.
     pub stream_usage: bool,
-    /// What the token limit is called; None = as OpenAI calls it for a model of that name.
+    /// The name of the token limit; None uses OpenAI's name for the model.
     pub max_tokens: Option<MaxTokensName>,
-    /// `encoding_format` of embeddings may be sent; otherwise numbers come without asking.
+    /// `encoding_format` of embeddings may be sent. Otherwise the provider sends numbers without it.
     pub encoding_format: bool,
-    /// What `dimensions` of embeddings is called.
+    /// The provider's name for `dimensions` of embeddings.
     pub dimensions: &'static str,
-    /// Its models share OpenAI's tokens, so that token arrays mean what the client meant.
+    /// The models use OpenAI's tokenizer, so token arrays keep their meaning.
     pub openai_tokens: bool,
-    /// The role `developer` is known; elsewhere it is sent as `system`.
+    /// The provider knows the role `developer`. For others it is sent as `system`.
     pub developer: bool,
-    /// `reasoning_content` and `reasoning_details` of earlier answers may be sent back; elsewhere they are refused.
+    /// `reasoning_content` and `reasoning_details` of earlier answers may be sent back. Other providers refuse them.
     pub replayed_thoughts: bool,
-    /// Members of a request that it refuses, or takes and ignores: left out, with a warning.
+    /// Members of a request that the provider refuses or ignores. They are left out with a warning.
     pub unsupported: &'static [&'static str],
-    /// Members with a rule (see [`gw_wire::request::Rule`]) that it takes from clients, because there they change neither
-    /// the model nor the price.
+    /// Members with a [`gw_wire::request::Rule`] that clients may send to this provider, because here they change
+    /// neither the model nor the price.
     pub takes: &'static [&'static str],
-    /// Choices of one call; a provider that gives one at a time is called several times.
+    /// The most choices of one call. More choices need several calls.
     pub choices: u32,
 }
 
-/// What is known about one provider.
+/// The known facts about one provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// The `<provider>` of its model ids.
+    /// The `<provider>` of the provider's model ids.
     pub name: &'static str,
-    /// The dialect it speaks.
+    /// The API of the provider.
     pub api: Api,
-    /// Where it is; None when that depends on a region or an account.
+    /// The address; None when it depends on a region or an account.
     pub base_url: Option<&'static str>,
-    /// The environment variable that usually holds its key (for Ollama: its address).
+    /// The environment variable that usually holds the key (for Ollama: the address).
     pub key_variable: Option<&'static str>,
-    /// A model server on this machine, at its usual port.
+    /// The provider is a model server on this machine, at its usual port.
     pub local: bool,
-    /// Peculiarities.
+    /// Deviations from OpenAI's dialect.
     pub quirks: Quirks,
-    /// How many inputs one embeddings call may carry.
+    /// The most inputs of one embeddings call.
     pub embedding_batch: usize,
 }
 
-/// The dialect as nearly everybody speaks it.
+/// The dialect as most providers speak it.
 const PLAIN: Quirks = Quirks {
     stream_usage: true,
     max_tokens: None,
@@ -68,19 +69,19 @@ const PLAIN: Quirks = Quirks {
     choices: 128,
 };
 
-/// The dialect as OpenAI speaks it.
+/// The dialect of OpenAI itself.
 const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, ..PLAIN };
 
-/// Inputs of an embeddings call to a provider that nobody knows: what the most careful servers take.
-const CAREFUL_BATCH: usize = 32;
+/// The most inputs of an embeddings call to an unknown provider: the limit of the strictest known servers.
+const DEFAULT_BATCH: usize = 32;
 
-/// The preset of this name.
+/// The preset with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Preset> {
     ALL.iter().find(|preset| preset.name == name)
 }
 
-/// What is known about a configured provider: by its name, else by its address.
+/// The preset of a configured provider, by its name or else by its address.
 fn of(settings: &ProviderSettings) -> Option<&'static Preset> {
     let same_address = |preset: &&Preset| {
         let wanted = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
@@ -89,7 +90,7 @@ fn of(settings: &ProviderSettings) -> Option<&'static Preset> {
     find(&settings.name).or_else(|| ALL.iter().find(same_address)).filter(|preset| preset.api == settings.api)
 }
 
-/// The address of a provider whose settings give none: that of its name, else where everybody finds its API.
+/// The address of a provider whose settings give none: that of its preset, or else the usual address of its API.
 #[must_use]
 pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
     let by_api = || {
@@ -99,22 +100,22 @@ pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
     of(settings).and_then(|preset| preset.base_url).or_else(by_api)
 }
 
-/// How many inputs one embeddings call to this provider may carry, unless its settings say so.
+/// The most inputs of one embeddings call to this provider, unless its settings give a number.
 #[must_use]
 pub fn embedding_batch(settings: &ProviderSettings) -> usize {
     match settings.api {
         Api::Demo => 2048,
-        // Titan's models take one; for Cohere's, which take 96, `embedding_batch` is set by hand.
+        // Titan's models take one input. Cohere's models take 96, which operators set with `embedding_batch`.
         Api::Bedrock => 1,
-        // `batchEmbedContents` takes a hundred; on Vertex the Gemini models take one.
+        // `batchEmbedContents` takes 100 inputs. The Gemini models on Vertex AI take one.
         Api::Gemini => 100,
         Api::Vertex => 1,
-        _ => of(settings).map_or(CAREFUL_BATCH, |preset| preset.embedding_batch),
+        _ => of(settings).map_or(DEFAULT_BATCH, |preset| preset.embedding_batch),
     }
 }
 
 impl Quirks {
-    /// The peculiarities of a configured provider.
+    /// The deviations of a configured provider.
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
         match settings.api {

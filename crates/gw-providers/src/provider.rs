@@ -1,4 +1,4 @@
-//! One configured account at a vendor: where it is, how it is spoken to, and the keys that open it.
+//! One configured account at a vendor: its address, its dialect and its keys.
 
 mod credentials;
 
@@ -16,16 +16,16 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
 pub use self::credentials::KeyState;
-use self::credentials::{Credentials, NoKey};
+use self::credentials::{Credentials, NoUsableKey};
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
 use crate::in_process::{InProcess, InProcessResponse};
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, Timeouts};
+use crate::settings::{Api, ProviderError, ProviderSettings, SettingsError, Timeouts};
 use crate::{presets, registry};
 
-/// Headers that belong to the transport: a configured one would break the framing or the origin.
+/// Headers of the transport. Configuring them would break the framing or the origin.
 const RESERVED: [&str; 10] = [
     "host",
     "content-length",
@@ -39,8 +39,9 @@ const RESERVED: [&str; 10] = [
     "accept-encoding",
 ];
 
-/// What [`Provider::censor`] looks for.
-const SHORTEST_SECRET: usize = 8;
+/// The shortest secret that [`Provider::censor`] removes. Shorter values (`none`, the name of a team) are ordinary
+/// words.
+const MIN_SECRET_BYTES: usize = 8;
 
 const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
@@ -54,23 +55,23 @@ pub struct Provider {
     adapter: Box<dyn Adapter>,
     transport: Transport,
     credentials: Credentials,
-    /// In place of the keys.
+    /// Replaces the keys.
     signer: Option<Arc<dyn Signer>>,
-    /// What every request carries besides the dialect's headers and the credentials.
+    /// Configured headers, which every request carries.
     headers: Vec<Header>,
-    /// Tells its configuration from another.
+    /// A hash of the configuration.
     identity: u64,
     timeouts: Timeouts,
     embedding_batch: usize,
-    /// Clients may name what is stored there.
+    /// Clients may name files that are stored at the provider.
     file_ids: bool,
-    /// Guarded members that it may be sent.
+    /// Guarded members of requests that may be sent to this provider.
     allowed: AllowedMembers,
-    /// The host of its address.
+    /// The host of the provider's address.
     host: Option<String>,
 }
 
-/// How calls leave: over the network, or to an upstream in this process.
+/// The way of a call: over the network, or to an upstream in this process.
 enum Transport {
     Http(Box<Client>),
     Demo(Demo),
@@ -81,8 +82,8 @@ impl Provider {
     /// Checks the settings and makes the provider. Opens no connection and reads no root certificates yet.
     ///
     /// # Errors
-    /// What is wrong, without any secret.
-    pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, String> {
+    /// The settings are wrong. The message holds no secret.
+    pub fn build(settings: &ProviderSettings, defaults: Timeouts) -> Result<Self, ProviderError> {
         Self::assemble(settings, defaults, |base_url| transport(settings, base_url))
     }
 
@@ -94,16 +95,16 @@ impl Provider {
         settings: &ProviderSettings,
         defaults: Timeouts,
         upstream: Arc<dyn InProcess>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ProviderError> {
         Self::assemble(settings, defaults, |_| Ok(Transport::InProcess(upstream)))
     }
 
     fn assemble(
         settings: &ProviderSettings,
         defaults: Timeouts,
-        transport: impl FnOnce(Option<&str>) -> Result<Transport, String>,
-    ) -> Result<Self, String> {
-        let in_provider = |message: String| format!("provider `{}`: {message}", settings.name);
+        transport: impl FnOnce(Option<&str>) -> Result<Transport, SettingsError>,
+    ) -> Result<Self, ProviderError> {
+        let in_provider = |fault| ProviderError { provider: settings.name.clone(), fault };
         let built = registry::build(settings).map_err(in_provider)?;
         let transport = transport(built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
@@ -132,78 +133,78 @@ impl Provider {
         })
     }
 
-    /// The `<provider>` of its model ids.
+    /// The `<provider>` of the provider's model ids.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Which API it speaks.
+    /// The API of the provider.
     #[must_use]
     pub fn api(&self) -> Api {
         self.api
     }
 
-    /// Its dialect.
+    /// The dialect of the provider.
     #[must_use]
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
     }
 
-    /// What a model of it bills for pictures, pages and sounds, by its name here and its catalogue id.
+    /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.
     #[must_use]
     pub fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         self.adapter.media_sizes(upstream_model, id)
     }
 
-    /// Tells one configuration of it from another: which API it speaks, where, with which headers and options (deployments, a
-    /// window's size, …). Not a secret, and not for ever: another build may give another number.
+    /// A hash of the configuration: API, address, headers and options (deployments, context size and so on). It is not
+    /// a secret. It is not stable: another build may compute another number.
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// Its clocks: the defaults with its own set over them.
+    /// The timeouts: the defaults with the provider's own values over them.
     #[must_use]
     pub fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
 
-    /// How many inputs one embeddings call may carry.
+    /// The most inputs of one embeddings call.
     #[must_use]
     pub fn embedding_batch(&self) -> usize {
         self.embedding_batch
     }
 
-    /// Whether clients may name what is stored at the provider or lies in its network.
+    /// Whether clients may name files that are stored at the provider or addresses in its network.
     #[must_use]
     pub fn takes_references(&self) -> bool {
         self.file_ids
     }
 
-    /// Whether it may be sent this member, which has a [`gw_wire::request::Rule`].
+    /// Whether this member, which has a [`gw_wire::request::Rule`], may be sent to the provider.
     #[must_use]
     pub fn takes_member(&self, name: &str) -> bool {
         self.allowed.has(name)
     }
 
-    /// Whether its dialect forwards this member, which has a [`gw_wire::request::Rule`], when it may.
+    /// Whether the dialect can forward this member, which has a [`gw_wire::request::Rule`].
     #[must_use]
     pub fn forwards_member(&self, name: &str) -> bool {
         self.api.guarded_members().is_none_or(|names| names.contains(&name))
     }
 
-    /// The host that it is called at, in lower case.
+    /// The host of the provider's address, in lower case.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// Sends a call with this provider's credentials and waits for the response head, at most `clocks.first_token`
-    /// once connected. Any status is a response.
+    /// Sends a call with this provider's credentials and waits for the response head. The wait after connecting is at
+    /// most `clocks.first_token`. A response with any status is a success.
     ///
     /// # Errors
-    /// `Unreachable`, `Timeout` or `InvalidResponse`: there is no head to read. `NoKey`: nothing was sent.
+    /// `Unreachable`, `Timeout` or `InvalidResponse` when no head arrived. `NoKey` when nothing was sent.
     pub async fn send(&self, mut call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
         match &self.transport {
             Transport::Http(client) => {
@@ -234,8 +235,8 @@ impl Provider {
         }
     }
 
-    /// Takes this provider's own secrets out of what an upstream said: some repeat the key they were called with, and
-    /// not every key looks like one.
+    /// Removes this provider's secrets from an upstream's message. Some upstreams repeat the key of the call, and not
+    /// every key looks like one.
     #[must_use]
     pub fn censor(&self, mut failure: Failure) -> Failure {
         let Failure { message, detail, code, reason, .. } = &mut failure;
@@ -245,26 +246,25 @@ impl Provider {
         failure
     }
 
-    /// Takes this provider's own secrets out of a text.
+    /// Removes this provider's secrets from a text.
     pub fn censor_text(&self, text: &mut String) {
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         let signed = self.signer.iter().flat_map(|signer| signer.secrets());
         let known = self.credentials.bare().chain(headers).map(str::to_owned);
         for secret in known.chain(signed) {
-            // Shorter ones (`none`, a team's name) are words, not secrets.
-            if secret.len() >= SHORTEST_SECRET && text.contains(&secret) {
+            if secret.len() >= MIN_SECRET_BYTES && text.contains(&secret) {
                 *text = text.replace(&secret, "[redacted]");
             }
         }
     }
 
-    /// Notes what an answer says about the key that it was asked with.
-    pub fn judge(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
+    /// Records whether the provider accepted the key of a call.
+    pub fn record_outcome(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
         let Some(key) = key else { return };
         match outcome {
-            Ok(()) => self.credentials.accepted(key),
+            Ok(()) => self.credentials.record_success(key),
             Err(failure) => {
-                if self.credentials.judge(key, failure) {
+                if self.credentials.record_failure(key, failure) {
                     let number = key + 1;
                     tracing::warn!(provider = %self.name, key = number, status = failure.status, "a key was refused and is set aside");
                 }
@@ -272,21 +272,21 @@ impl Provider {
         }
     }
 
-    /// Whether a call that failed for its key's sake may be tried with another.
+    /// Whether a call that failed because of its key may be tried with another key.
     #[must_use]
     pub fn has_other_key(&self) -> bool {
         self.credentials.has_other()
     }
 
-    /// How its keys stand, in the order of the configuration, each with the time until it is used again.
+    /// The state of each key, in the order of the configuration, with the time until the key is used again.
     #[must_use]
     pub fn keys(&self) -> Vec<(KeyState, Option<Duration>)> {
         self.credentials.states()
     }
 
-    /// Adds what a call carries besides its dialect's own headers; gives the key that was used.
+    /// Adds the headers that do not belong to the dialect, and returns the index of the key that was used.
     fn complete(&self, headers: &mut HeaderMap) -> Result<Option<usize>, Failure> {
-        // With those of the transport: host and content-length.
+        // Six headers: three here, the credentials, and the transport's `host` and `content-length`.
         headers.reserve(6 + self.headers.len());
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         headers.insert(USER_AGENT, USER_AGENT_VALUE);
@@ -329,37 +329,36 @@ fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Heade
     hasher.finish()
 }
 
-fn no_key(NoKey(back): &NoKey) -> Failure {
+fn no_key(NoUsableKey(back): &NoUsableKey) -> Failure {
     let mut failure = Failure::new(FailureKind::NoKey, "Every key of the provider is set aside.");
     failure.retry_after = Some((*back).max(Duration::from_secs(1)));
     failure
 }
 
-fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, String> {
+fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, SettingsError> {
     if settings.api == Api::Demo {
         return Ok(Transport::Demo(Demo::new()));
     }
     let base_url = settings.base_url.as_deref().or(made).or_else(|| presets::base_url(settings));
-    let base_url =
-        base_url.ok_or_else(|| "base_url is missing and there is no preset of that name".to_owned())?;
+    let base_url = base_url.ok_or_else(|| SettingsError::NoAddress(settings.name.clone()))?;
     let ca_file = match settings.options.get("ca_file") {
         None => None,
         Some(toml::Value::String(path)) => Some(PathBuf::from(path)),
-        Some(_) => return Err("ca_file must be a path".to_owned()),
+        Some(_) => return Err(SettingsError::Option { name: "ca_file", expected: "a path" }),
     };
     let client = Client::new(base_url, settings.allow_private_network, ca_file.as_deref())?;
     Ok(Transport::Http(Box::new(client)))
 }
 
-fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, String> {
+fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, SettingsError> {
     let mut headers = Vec::with_capacity(settings.headers.len());
     for (name, value) in &settings.headers {
-        let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
+        let parsed: HeaderName = name.parse().map_err(|_| SettingsError::HeaderName(name.clone()))?;
         if RESERVED.contains(&parsed.as_str()) {
-            return Err(format!("the header `{name}` is not configurable"));
+            return Err(SettingsError::ReservedHeader(name.clone()));
         }
         let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| format!("the value of the header `{name}` cannot be sent"))?;
+            .map_err(|_| SettingsError::HeaderValue(name.clone()))?;
         value.set_sensitive(true);
         headers.push((parsed, value));
     }

@@ -1,8 +1,6 @@
-//! Which dialect belongs to which API: one line each.
+//! The dialect of each API, one line each.
 
-use std::sync::Arc;
-
-use crate::adapter::{Adapter, Signer};
+pub use crate::adapter::Built;
 use crate::adapters::anthropic;
 use crate::adapters::azure;
 use crate::adapters::bedrock;
@@ -13,42 +11,23 @@ use crate::adapters::ollama;
 use crate::adapters::openai::OpenAi;
 use crate::adapters::vertex;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings};
-
-/// A dialect set up for one provider.
-#[derive(Debug)]
-pub struct Built {
-    /// The dialect.
-    pub adapter: Box<dyn Adapter>,
-    /// Credentials that are more than a key in a header; None = the keys of the settings, see [`Adapter::scheme`].
-    pub signer: Option<Arc<dyn Signer>>,
-    /// Where it is when the settings name no `base_url` and a region or a project decides.
-    pub base_url: Option<String>,
-}
-
-impl Built {
-    /// With plain keys and a fixed address.
-    #[must_use]
-    pub fn new(adapter: Box<dyn Adapter>) -> Self {
-        Self { adapter, signer: None, base_url: None }
-    }
-}
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The dialect of an API, set up for this provider.
 ///
 /// # Errors
-/// What is wrong with its options, without any secret.
-pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
+/// The options of the provider are wrong. The message holds no secret.
+pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     match settings.api {
         Api::OpenAi | Api::Demo => {
             let adapter = OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members());
             Ok(Built::new(Box::new(adapter)))
         }
         Api::Azure => azure::build(settings),
-        Api::Bedrock => bedrock::build(settings),
-        Api::Gemini => Ok(Built::new(gemini::adapter())),
-        Api::Vertex => vertex::build(settings),
-        Api::Anthropic => Ok(Built::new(anthropic::adapter())),
+        Api::Bedrock => Ok(bedrock::build(settings)?),
+        Api::Gemini => Ok(gemini::build(settings)?),
+        Api::Vertex => Ok(vertex::build(settings)?),
+        Api::Anthropic => Ok(anthropic::build(settings)?),
         Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),

@@ -1,22 +1,25 @@
-//! What a person writes about providers and upstream clocks: `[timeouts]` and `[[providers]]` of gateway.toml.
+//! The settings of providers and timeouts: `[timeouts]` and `[[providers]]` of gateway.toml.
+
+mod error;
 
 use std::time::Duration;
 
 use gw_wire::request::AllowedMembers;
 use secrecy::SecretString;
 
+pub use self::error::{ProviderError, SettingsError};
 use crate::presets::Quirks;
 
-/// The upstream clocks.
+/// The timeouts of upstream calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// TCP and TLS connect.
+    /// Connecting, TLS included.
     pub connect: Duration,
-    /// From the request sent to the first token (streams) or the response head.
+    /// From sending the request to the first token (streams) or to the response head.
     pub first_token: Duration,
-    /// Between two pieces of content of a stream.
+    /// Between two pieces of a stream's content.
     pub idle: Duration,
-    /// The whole request, all attempts included.
+    /// The whole request with all its attempts.
     pub total: Duration,
 }
 
@@ -31,7 +34,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Clocks set again on a provider or a model: each None keeps the level above.
+/// Timeouts of one provider or model. Each None keeps the value of the level above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeoutOverrides {
     /// See [`Timeouts::connect`].
@@ -45,7 +48,7 @@ pub struct TimeoutOverrides {
 }
 
 impl TimeoutOverrides {
-    /// The level above with these set again.
+    /// The timeouts of the level above, with these values in their place.
     #[must_use]
     pub fn over(&self, above: Timeouts) -> Timeouts {
         Timeouts {
@@ -57,7 +60,7 @@ impl TimeoutOverrides {
     }
 }
 
-/// The wire dialects a provider can speak.
+/// The APIs that a provider can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "each is the name of a provider's API")]
 pub enum Api {
@@ -74,7 +77,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// All, in the order of the contract.
+    /// All APIs, in the order of the documentation.
     pub const ALL: [Self; 10] = [
         Self::OpenAi,
         Self::Azure,
@@ -88,7 +91,7 @@ impl Api {
         Self::Demo,
     ];
 
-    /// The spelling in gateway.toml.
+    /// The name in gateway.toml.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -105,8 +108,8 @@ impl Api {
         }
     }
 
-    /// The members with a [`gw_wire::request::Rule`] that its dialect forwards where the operator allows it, as their API
-    /// spells them; None: all of them.
+    /// The members with a [`gw_wire::request::Rule`] that the dialect can forward, in the API's spelling; None means
+    /// all of them.
     #[must_use]
     pub fn guarded_members(self) -> Option<&'static [&'static str]> {
         match self {
@@ -118,39 +121,39 @@ impl Api {
     }
 }
 
-/// One `[[providers]]` entry, checked by the configuration loader.
+/// One `[[providers]]` entry, after the checks of the configuration loader.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
-    /// The `<provider>` of its model ids.
+    /// The `<provider>` of the provider's model ids.
     pub name: String,
-    /// Its dialect.
+    /// The API of the provider.
     pub api: Api,
-    /// Where it is; None = the preset's (never None for `openai` APIs without a preset of that name).
+    /// The address; None uses the preset's. It is never None for an `openai` API without a preset of that name.
     pub base_url: Option<String>,
-    /// Keys with weights (weight ≥ 1). Empty = no Authorization header.
+    /// Keys with their weights, which are at least 1. An empty list sends no Authorization header.
     pub api_keys: Vec<(SecretString, u32)>,
     /// Extra request headers.
     pub headers: Vec<(String, SecretString)>,
-    /// Gateway price = official price × this (a price-like decimal, 1 = 10^9 nanos).
+    /// The gateway's price is the official price times this factor (1 = 10^9 nanos).
     pub price_multiplier: gw_wire::money::Price,
-    /// Take the model list from the provider's own list.
+    /// The models are taken from the provider's own list.
     pub discover: bool,
-    /// Clocks set again for this provider.
+    /// Timeouts of this provider.
     pub timeouts: TimeoutOverrides,
-    /// Inputs of one upstream embeddings call.
+    /// The most inputs of one upstream embeddings call.
     pub embedding_batch: Option<usize>,
-    /// Private and loopback addresses allowed. Link-local is always refused.
+    /// Private and loopback addresses are allowed. Link-local addresses never are.
     pub allow_private_network: bool,
-    /// Clients may name what is stored at the provider or lies in its network.
+    /// Clients may name files that are stored at the provider or addresses in its network.
     pub file_ids: bool,
-    /// Members that clients may send it although they choose a model, an upstream or a price.
+    /// Members that clients may send although they choose a model, an upstream or a price.
     pub allow_members: Vec<String>,
-    /// Options only some APIs know (`num_ctx_max`, `region`, `project`, `api_version`, `deployments`), as written.
+    /// Options of single APIs (`num_ctx_max`, `region`, `project`, `api_version`, `deployments`), as in the file.
     pub options: toml::Table,
 }
 
 impl ProviderSettings {
-    /// The guarded members that it may be sent: those of the operator and those that its preset takes.
+    /// The guarded members that may be sent: those that the operator allows and those that the preset takes.
     #[must_use]
     pub fn allowed_members(&self) -> AllowedMembers {
         let taken = Quirks::of(self).takes.iter().copied();

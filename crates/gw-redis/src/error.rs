@@ -24,11 +24,10 @@ impl From<RedisError> for CallError {
 
 impl CallError {
     /// Whether the connection cannot be used after this error. An error that Redis answers proves that the connection
-    /// works. The same is true of an answer with an unknown shape.
+    /// works. An answer with an unknown shape counts like a late one, because it may come from another server.
     pub(crate) fn is_disconnect(&self, on_timeout: OnTimeout) -> bool {
         match self {
-            Self::TimedOut => on_timeout == OnTimeout::Disconnect,
-            Self::UnexpectedAnswer => false,
+            Self::TimedOut | Self::UnexpectedAnswer => on_timeout == OnTimeout::Disconnect,
             Self::Redis(error) => {
                 !matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::Parse)
             }

@@ -49,7 +49,7 @@ pub struct Averages {
     pub samples: u32,
 }
 
-/// The catalogue's figures, over the last 256 calls. None = not metrics.
+/// The catalogue's figures, over the last 256 calls. None = not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
     /// Calls in the window.

@@ -1,4 +1,4 @@
-//! LiveAdminService requests of the commands `keys`, `usage` and `explain`. The store of the configuration answers them, or a
+//! Management requests of the commands `keys`, `usage` and `explain`. The store of the configuration answers them, or a
 //! running gateway does (`--url`).
 
 use std::time::Duration;
@@ -35,7 +35,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 /// The gateway or the store that answers a command.
 #[derive(Clone, Debug, Args)]
 pub struct AdminTarget {
-    /// AdminRequest the running gateway at this address, with the admin key in MODEL_GATEWAY_ADMIN_KEY, instead of opening the store
+    /// Ask the running gateway at this address, with the admin key in MODEL_GATEWAY_ADMIN_KEY, instead of opening the store
     #[arg(long, value_name = "URL", global = true)]
     pub url: Option<String>,
 }
@@ -96,7 +96,7 @@ async fn over_http(url: &str, request: AdminHttpRequest) -> Result<Bytes, Comman
         CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
     })?;
     let client = Client::new(url, true, None).map_err(|problem| {
-        CommandError::Usage(format!("--url: {}", problem.replace("base_url", "the address")))
+        CommandError::Usage(format!("--url: {}", problem.to_string().replace("base_url", "the address")))
     })?;
     let unreachable = |failure: Failure| {
         let detail = failure.detail.unwrap_or(failure.message);

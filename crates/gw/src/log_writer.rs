@@ -80,7 +80,7 @@ impl LogWriter {
     fn run(&self, mut out: impl Write, delay: Duration, done: &SyncSender<()>) {
         let mut batch = Vec::new();
         loop {
-            let (dropped, is_closed) = self.accumulator(&mut batch, delay);
+            let (dropped, is_closed) = self.gather(&mut batch, delay);
             // A reader that went away must not end the program, so the error is ignored and its lines are lost.
             let _ = out.write_all(&batch);
             if dropped > 0 {
@@ -97,7 +97,7 @@ impl LogWriter {
     }
 
     /// Waits for the first line, then for more lines until the delay is over, and takes them all.
-    fn accumulator(&self, batch: &mut Vec<u8>, delay: Duration) -> (u64, bool) {
+    fn gather(&self, batch: &mut Vec<u8>, delay: Duration) -> (u64, bool) {
         let is_idle = |state: &mut State| state.waiting.is_empty() && !state.is_closed;
         let has_few = |state: &mut State| state.waiting.len() < BATCH_BYTES && !state.is_closed;
         let mut state = self.0.wake.wait_while(self.state(), is_idle).unwrap_or_else(PoisonError::into_inner);

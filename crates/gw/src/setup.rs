@@ -179,7 +179,7 @@ impl Setup {
                     price_multiplier: settings.price_multiplier,
                     discovers: settings.discover,
                 }),
-                Err(problem) => problems.push(problem),
+                Err(problem) => problems.push(problem.to_string()),
             }
         }
         if problems.is_empty() { Ok(deployed) } else { Err(problems) }

@@ -175,7 +175,7 @@ impl AttemptContext {
     ) -> Result<UpstreamResponse, Failure> {
         let key = response.key;
         if response.status == 200 {
-            candidate.provider.judge(key, Ok(()));
+            candidate.provider.record_outcome(key, Ok(()));
             return Ok(response);
         }
         let (status, headers) = (response.status, response.headers);
@@ -183,7 +183,7 @@ impl AttemptContext {
         let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, by);
         let body = reading.await.unwrap_or_default();
         let failure = candidate.provider.adapter().classify(status, &headers, &body);
-        candidate.provider.judge(key, Err(&failure));
+        candidate.provider.record_outcome(key, Err(&failure));
         Err(failure)
     }
 }

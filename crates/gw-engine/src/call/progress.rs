@@ -125,7 +125,7 @@ impl CallProgress {
             self.end_attempt(candidate, attempt, AttemptOutcome::Failed, code);
             log_failure(context, candidate, &failure, code);
         } else {
-            self.settlement.discard_attempt(attempt);
+            self.settlement.discard_attempt(candidate, attempt);
             self.settlement.note_attempts(self.records.len());
         }
         self.failures.push(failure);

@@ -174,9 +174,13 @@ impl Settlement {
         billed
     }
 
-    /// Ends an attempt that reached no upstream.
-    pub(crate) fn discard_attempt(&mut self, attempt: Attempt) {
-        self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed);
+    /// Ends an attempt whose last request was refused before anything was sent.
+    pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
+        let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed);
+        // Another part of a divided request may have been answered before.
+        if billed.usage.total() > 0 {
+            self.meter(candidate, &billed);
+        }
     }
 
     fn meter(&self, candidate: &Candidate, billed: &BilledUsage) {

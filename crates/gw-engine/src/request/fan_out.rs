@@ -1,6 +1,6 @@
 //! Divides a request into several upstream calls, for providers that give one choice or accept one prompt a call.
 
-use gw_providers::adapter::{Capabilities, Share};
+use gw_providers::adapter::{Capabilities, ChoiceRange};
 
 /// Upstream calls that one request may become.
 pub(crate) const MAX_CALLS: usize = 64;
@@ -8,7 +8,7 @@ pub(crate) const MAX_CALLS: usize = 64;
 /// The part of a request that one upstream call asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubRequest {
-    pub(crate) share: Share,
+    pub(crate) share: ChoiceRange,
     /// The position of its first choice in the answer: prompt × n + choice.
     pub(crate) first: u32,
 }
@@ -25,14 +25,14 @@ pub(crate) fn calls(can: &Capabilities, n: u32, prompts: usize) -> usize {
 /// The sub-requests, in the order of their choices.
 pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubRequest> {
     if n <= can.choices && prompts <= can.prompts {
-        return vec![SubRequest { share: Share { n, prompts: 0..prompts }, first: 0 }];
+        return vec![SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 }];
     }
     let most = can.choices.max(1);
     let mut parts = Vec::new();
     for prompt in 0..prompts {
         let mut from = 0;
         while from < n {
-            let share = Share { n: most.min(n - from), prompts: prompt..prompt + 1 };
+            let share = ChoiceRange { n: most.min(n - from), prompts: prompt..prompt + 1 };
             let before = u32::try_from(prompt).unwrap_or(u32::MAX).saturating_mul(n);
             let first = before.saturating_add(from);
             from += share.n;
@@ -44,7 +44,7 @@ pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubReques
 
 #[cfg(test)]
 mod tests {
-    use gw_providers::adapter::{Capabilities, Share};
+    use gw_providers::adapter::{Capabilities, ChoiceRange};
 
     use super::{SubRequest, calls, parts};
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_one_call() {
-        let whole = SubRequest { share: Share { n: 3, prompts: 0..5 }, first: 0 };
+        let whole = SubRequest { share: ChoiceRange { n: 3, prompts: 0..5 }, first: 0 };
         assert_eq!(parts(&can(128, 2048), 3, 5), [whole]);
         assert_eq!(calls(&can(128, 2048), 3, 5), 1);
     }

@@ -42,7 +42,7 @@ pub(crate) struct SingleStream {
 
 /// Several streams that are read as one.
 pub(crate) struct MergedStream {
-    stream: Vec<TrackedStream>,
+    streams: Vec<TrackedStream>,
     /// A piece that takes long to read, and the stream that it came from.
     heavy: Option<(usize, BodyPiece)>,
     /// The next stream to read. The turns keep one stream from starving the others.
@@ -91,8 +91,8 @@ impl UpstreamSource {
             let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0, is_refused: false };
             TrackedStream { source, seen, ended: false }
         };
-        let stream = sources.into_iter().map(tracked).collect();
-        Self::MergedStream(MergedStream { stream, heavy: None, turn: 0, over: Vec::new() })
+        let streams = sources.into_iter().map(tracked).collect();
+        Self::MergedStream(MergedStream { streams, heavy: None, turn: 0, over: Vec::new() })
     }
 
     /// The usage of each stream of a divided request so far.
@@ -109,7 +109,7 @@ impl UpstreamSource {
         match self {
             Self::SingleStream(_) => false,
             Self::MergedStream(many) => {
-                let mut seen = many.stream.iter().map(|tracked| &tracked.seen).chain(&many.over);
+                let mut seen = many.streams.iter().map(|tracked| &tracked.seen).chain(&many.over);
                 seen.any(|seen| seen.usage.is_some())
             }
             Self::Closed(seen) => seen.iter().any(|seen| seen.usage.is_some()),
@@ -160,7 +160,7 @@ impl UpstreamSource {
         match self {
             Self::SingleStream(one) => one.decoder.held_bytes(),
             Self::MergedStream(many) => {
-                many.stream.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum()
+                many.streams.iter().map(|tracked| tracked.source.decoder.held_bytes()).sum()
             }
             Self::Closed(_) => 0,
         }
@@ -225,7 +225,7 @@ impl SingleStream {
 
 impl MergedStream {
     fn seen(&self) -> Vec<StreamUsage> {
-        self.stream.iter().map(|tracked| tracked.seen).chain(self.over.iter().copied()).collect()
+        self.streams.iter().map(|tracked| tracked.seen).chain(self.over.iter().copied()).collect()
     }
 
     fn poll_step(
@@ -237,10 +237,10 @@ impl MergedStream {
         if self.heavy.is_some() {
             return Poll::Ready(ReadStep::Heavy);
         }
-        for _ in 0..self.stream.len() {
-            let at = self.turn % self.stream.len().max(1);
+        for _ in 0..self.streams.len() {
+            let at = self.turn % self.streams.len().max(1);
             self.turn = at + 1;
-            let Some(tracked) = self.stream.get_mut(at) else { break };
+            let Some(tracked) = self.streams.get_mut(at) else { break };
             let Poll::Ready(read) = tracked.source.body.poll_chunk(cx) else { continue };
             return Poll::Ready(match read.transpose() {
                 Ok(came) if is_heavy(&*tracked.source.decoder, came.as_deref()) => {
@@ -266,7 +266,7 @@ impl MergedStream {
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> ReadStep {
-        let Some(TrackedStream { source, seen, ended }) = self.stream.get_mut(at) else {
+        let Some(TrackedStream { source, seen, ended }) = self.streams.get_mut(at) else {
             return self.step(normaliser);
         };
         let first = source.first;
@@ -288,17 +288,17 @@ impl MergedStream {
     }
 
     fn over(&mut self, at: usize) {
-        let tracked = self.stream.swap_remove(at);
+        let tracked = self.streams.swap_remove(at);
         self.over.push(tracked.seen);
         tracked.source.body.finish();
     }
 
     fn step(&self, normaliser: &mut Normaliser) -> ReadStep {
-        if self.stream.is_empty() && !normaliser.has_failed() {
+        if self.streams.is_empty() && !normaliser.has_failed() {
             // End markers are not enough: each choice must have finished.
             normaliser.eof();
         }
-        let over = self.stream.is_empty() || normaliser.has_failed();
+        let over = self.streams.is_empty() || normaliser.has_failed();
         if over { ReadStep::Over } else { ReadStep::Progress }
     }
 }

@@ -28,7 +28,7 @@ use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::replay::{replay_chat, replay_text};
 
-/// Publisher without content that one poll reads before it yields.
+/// Pieces without content that one poll reads before it yields.
 const MAX_STEPS_PER_POLL: usize = 64;
 
 /// An open upstream stream.

@@ -1,5 +1,6 @@
-//! Where an answer's text comes from, as OpenAI says it: `message.annotations`, entries of the type `url_citation`
-//! (openai-python `ChatCompletionMessage.annotations`, November 2026). Every dialect tells it in a way of its own.
+//! The sources of an answer's text in OpenAI's format: entries of the type `url_citation` in `message.annotations`
+//! (openai-python `ChatCompletionMessage.annotations`, November 2026). Every dialect reports its sources in its own
+//! format.
 
 use std::borrow::Cow;
 
@@ -8,34 +9,34 @@ use gw_wire::reply::ChatChoice;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The member.
+/// The member of a message.
 const MEMBER: &str = "annotations";
 
-/// Sources of one answer that are told; and the bytes of a text of theirs.
-pub(super) const MOST: usize = 128;
-const LONGEST: usize = 1024;
+/// The most sources of one answer, and the most bytes of each of their texts.
+pub(super) const MAX_SOURCES: usize = 128;
+const MAX_TEXT_BYTES: usize = 1024;
 
-/// One source of a piece of the answer.
+/// A source of a part of the answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Source<'a> {
-    /// Empty where the source has no address: a document of the request, a numbered reference.
+pub(super) struct CitedSource<'a> {
+    /// Empty for a source without an address, such as a document of the request or a numbered reference.
     pub(super) url: Cow<'a, str>,
     pub(super) title: Cow<'a, str>,
-    /// What of the source was used.
+    /// The text that was taken from the source.
     pub(super) quoted: Option<Cow<'a, str>>,
-    /// The provider's own name of the source.
+    /// The provider's name of the source.
     pub(super) id: Option<Cow<'a, str>>,
 }
 
-impl Source<'_> {
-    /// All that it says.
+impl CitedSource<'_> {
+    /// All texts of the source.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let texts = [Some(&self.url), Some(&self.title), self.quoted.as_ref(), self.id.as_ref()];
         texts.into_iter().flatten().map(|text| &**text)
     }
 }
 
-/// About what an entry costs besides its texts.
+/// Approximate memory of an entry without its texts.
 const ENTRY_BYTES: usize = 512;
 
 /// All sources of an answer.
@@ -46,25 +47,25 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// Bytes that are kept.
+    /// Bytes that the entries keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Adds the source of these characters of the answer's text. The same one is not told twice.
-    pub(super) fn add(&mut self, source: &Source<'_>, start: u64, end: u64) {
-        let text_bytes = source.texts().map(|text| short(text).len()).sum::<usize>();
-        if text_bytes == 0 || self.entries.len() >= MOST {
+    /// Adds the source of a range of characters in the answer's text. An identical entry is not added again.
+    pub(super) fn add(&mut self, source: &CitedSource<'_>, start: u64, end: u64) {
+        let text_bytes = source.texts().map(|text| truncated(text).len()).sum::<usize>();
+        if text_bytes == 0 || self.entries.len() >= MAX_SOURCES {
             return;
         }
         let mut citation = Map::new();
-        citation.insert("url".to_owned(), json!(short(&source.url)));
-        citation.insert("title".to_owned(), json!(short(&source.title)));
+        citation.insert("url".to_owned(), json!(truncated(&source.url)));
+        citation.insert("title".to_owned(), json!(truncated(&source.title)));
         citation.insert("start_index".to_owned(), json!(start));
         citation.insert("end_index".to_owned(), json!(end.max(start)));
         for (name, text) in [("content", &source.quoted), ("id", &source.id)] {
             if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-                citation.insert(name.to_owned(), json!(short(text)));
+                citation.insert(name.to_owned(), json!(truncated(text)));
             }
         }
         let entry = json!({ "type": "url_citation", "url_citation": citation });
@@ -74,13 +75,13 @@ impl Annotations {
         }
     }
 
-    /// As a member of a whole answer.
-    pub(super) fn put(&self, choice: &mut ChatChoice<'_>) {
+    /// Adds the entries to a complete answer.
+    pub(super) fn add_to(&self, choice: &mut ChatChoice<'_>) {
         choice.extras.extend(self.value().map(|value| (Cow::Borrowed(MEMBER), Cow::Owned(value))));
     }
 
-    /// As a delta, all at once: clients that put a stream together cannot join lists without an index.
-    pub(super) fn tell(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
+    /// Reports the entries in one delta, because clients cannot join lists whose entries have no index.
+    pub(super) fn report(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
         if let Some(value) = self.value() {
             sink(Event::Extra { choice, name: MEMBER, value: &value });
         }
@@ -92,36 +93,37 @@ impl Annotations {
     }
 }
 
-/// The begin of a text, which is nearly always all of it.
-pub(super) fn short(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default()
+/// The text, cut at [`MAX_TEXT_BYTES`].
+pub(super) fn truncated(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default()
 }
 
-/// Characters, as clients count them.
+/// The number of characters, which is how clients count positions.
 pub(super) fn characters(text: &str) -> u64 {
     text.chars().count() as u64
 }
 
-/// Runs of characters of one width that are remembered; a text with more is not located any more.
-const MOST_RUNS: usize = 4096;
+/// The most runs of characters of one width. Positions in a text with more runs are not converted.
+const MAX_RUNS: usize = 4096;
 
-/// Tells which character of a text stands at a byte, without keeping the text: for a dialect that counts bytes.
+/// Converts byte positions of a text into character positions without keeping the text, for a dialect that counts
+/// bytes.
 #[derive(Debug, Default)]
-pub(super) struct Characters {
-    /// Where each run begins, in bytes and in characters, and how wide its characters are.
+pub(super) struct CharacterCounter {
+    /// Each run: its start in bytes, its start in characters, and the width of its characters.
     runs: Vec<(u64, u64, u64)>,
     bytes: u64,
     characters: u64,
     is_too_long: bool,
 }
 
-impl Characters {
-    /// Bytes that are kept.
+impl CharacterCounter {
+    /// Bytes that the runs keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<(u64, u64, u64)>()
     }
 
-    /// The text goes on with this.
+    /// Appends a piece of the text.
     pub(super) fn add(&mut self, text: &str) {
         if text.is_ascii() {
             let length = text.len() as u64;
@@ -142,14 +144,14 @@ impl Characters {
 
     fn run(&mut self, width: u64) {
         if self.runs.last().is_none_or(|(.., last)| *last != width) {
-            self.is_too_long |= self.runs.len() >= MOST_RUNS;
+            self.is_too_long |= self.runs.len() >= MAX_RUNS;
             if !self.is_too_long {
                 self.runs.push((self.bytes, self.characters, width));
             }
         }
     }
 
-    /// The character at a byte; 0 where that cannot be told.
+    /// The character at a byte; 0 for a text with too many runs.
     pub(super) fn at(&self, byte: u64) -> u64 {
         if self.is_too_long {
             return 0;
@@ -169,12 +171,12 @@ impl Characters {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Annotations, Characters, MOST, Source};
+    use super::{Annotations, CharacterCounter, CitedSource, MAX_SOURCES};
 
     proptest! {
         #[test]
         fn bytes_become_characters_however_the_text_came(pieces in prop::collection::vec("[a-c é☀🦀]{0,6}", 0..12)) {
-            let mut characters = Characters::default();
+            let mut characters = CharacterCounter::default();
             pieces.iter().for_each(|piece| characters.add(piece));
             let text = pieces.concat();
             for (count, (byte, _)) in text.char_indices().enumerate() {
@@ -187,7 +189,7 @@ mod tests {
     #[test]
     fn sources_are_told_once_and_not_without_end() {
         let mut annotations = Annotations::default();
-        let source = Source { url: "https://a.example".into(), ..Source::default() };
+        let source = CitedSource { url: "https://a.example".into(), ..CitedSource::default() };
         for _ in 0..3 {
             annotations.add(&source, 0, 4);
         }
@@ -196,6 +198,6 @@ mod tests {
             r#"[{"type":"url_citation","url_citation":{"end_index":4,"start_index":0,"title":"","url":"https://a.example"}}]"#
         );
         (0..10_000).for_each(|at| annotations.add(&source, at, at));
-        assert_eq!(annotations.entries.len(), MOST);
+        assert_eq!(annotations.entries.len(), MAX_SOURCES);
     }
 }

@@ -1,10 +1,11 @@
-//! The dialect of Anthropic's Messages API, documented at platform.claude.com.
+//! Anthropic's Messages API, documented at platform.claude.com.
 
-mod blocks;
 mod content;
 pub(super) mod details;
+pub(super) mod errors;
 pub(super) mod messages;
 pub(super) mod object;
+mod open_blocks;
 pub(super) mod request;
 pub(super) mod response;
 pub(super) mod schema;
@@ -18,30 +19,30 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use self::request::Host;
+use self::request::MessagesHost;
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
+use crate::settings::{Api, ProviderSettings};
 
-/// The version of the API that is spoken, in a header of every request.
+/// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
-/// Entries of the model list in one answer: the most that may be asked for.
+/// The path of the model list, with the largest page size that the API takes.
 const MODELS_PATH: &str = "/v1/models?limit=1000";
 
-/// What the Messages API can carry, whoever serves it.
+/// The capabilities of the Messages API, at Anthropic and at other hosts.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
@@ -52,13 +53,22 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     prompts: 1,
 };
 
-/// Anthropic.
+/// The dialect of Anthropic's own service.
 #[derive(Clone, Copy, Debug, Default)]
 struct Anthropic;
 
-/// The dialect as an adapter.
-#[must_use]
-pub fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+    Ok(Built::new(Box::new(Native(Anthropic))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Anthropic))
 }
 
@@ -69,7 +79,7 @@ fn headers() -> HeaderMap {
     headers
 }
 
-/// The call of an encoded conversation: the body goes to `path`.
+/// Returns the call that sends an encoded conversation to `path`.
 pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>) -> HttpCall {
     let accept = if conversation.stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
@@ -78,22 +88,10 @@ pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>)
     HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
 }
 
-/// The refusal of a request for embeddings: no Claude makes any.
+/// The failure for a request for embeddings: no Claude model makes them.
 pub(super) fn no_embeddings() -> Failure {
     let failure = unsupported("Invalid 'model': this provider has no embeddings.");
     Failure { code: Some("unsupported_model".to_owned()), ..failure }
-}
-
-/// The meaning of a non-2xx answer in Anthropic's shape.
-pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-    let failure = failure::classify(status, headers, body);
-    match (failure.kind, status) {
-        (FailureKind::BadRequest, 413) => {
-            Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
-        }
-        (FailureKind::BadRequest, 400) => refine(failure, body),
-        _ => failure,
-    }
 }
 
 impl Dialect for Anthropic {
@@ -122,10 +120,10 @@ impl Dialect for Anthropic {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let written = request::write(conversation, target, Host::Anthropic)?;
-        let mut call = call(conversation, "/v1/messages".to_owned(), written.body);
+        let encoded = request::encode(conversation, target, MessagesHost::Anthropic)?;
+        let mut call = call(conversation, "/v1/messages".to_owned(), encoded.body);
         call.headers.insert(VERSION.0, VERSION.1);
-        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
@@ -133,7 +131,7 @@ impl Dialect for Anthropic {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::AnthropicStream::default())
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
@@ -145,7 +143,7 @@ impl Dialect for Anthropic {
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        classify(status, headers, body)
+        errors::classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {
@@ -156,28 +154,13 @@ impl Dialect for Anthropic {
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
         let list = value.get("data").and_then(Value::as_array);
-        let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
+        let list = list.ok_or_else(|| failure::invalid("the body has no list of models"))?;
         let mut models = ModelList::default();
         for id in list.iter().filter_map(|model| model.get("id")?.as_str()) {
             models.add(id, None);
         }
         Ok(models.into_models())
     }
-}
-
-/// Two faults that this API calls invalid requests although the request is not to blame, or not for its form.
-fn refine(failure: Failure, body: &[u8]) -> Failure {
-    let Ok(said) = serde_json::from_slice::<Value>(body) else { return failure };
-    let message = said.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
-    if message.contains("credit balance is too low") {
-        let billing = failure::reported(&json!({"type": "billing_error"}), FailureKind::Billing);
-        let Failure { status, retry_after, reason, .. } = failure;
-        return Failure { status, retry_after, reason, ..billing };
-    }
-    if message.contains("exceed context limit") {
-        return Failure { kind: FailureKind::ContextLength, ..failure };
-    }
-    failure
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 //! and "Azure OpenAI in Microsoft Foundry Models v1 API"; the content filter's chunks in "Content streaming"; Entra ID in
 //! "OAuth 2.0 client credentials flow on the Microsoft identity platform".
 //!
-//! Two addresses are spoken:
-//! - with a dated `api_version` the classic one, `/openai/deployments/{deployment}/…?api-version=…`, whose body names no
-//!   model;
-//! - without one, or with a word (`preview`), the v1 API, `/openai/v1/…`, where `model` is the deployment.
+//! It has two kinds of addresses:
+//! - With a dated `api_version`, the classic address `/openai/deployments/{deployment}/…?api-version=…`. The body has
+//!   no model.
+//! - Without one, or with a word (`preview`), the v1 API `/openai/v1/…`. The member `model` is the deployment.
 //!
-//! A deployment has a name of its own. `deployments = { "model" = "deployment" }` tells it; a model that is not in there is
-//! deployed under its own name. What a model takes (`max_completion_tokens`) goes by the model's name, never by the
+//! `deployments = { "model" = "deployment" }` names the deployment of a model. A model without an entry is deployed
+//! under its own name. The rules of a model (`max_completion_tokens`) depend on the model's name, never on the
 //! deployment's.
 
 mod entra;
@@ -26,48 +26,50 @@ use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
-use self::options::{Credentials, Options};
+use self::options::{AzureAuth, AzureOptions, percent_encoded};
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, Signer, StreamDecoder,
-    Target,
+    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::registry::Built;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// One Azure resource.
 #[derive(Debug)]
 pub(crate) struct Azure {
     inner: OpenAi,
     scheme: Scheme,
-    /// What stands between the resource's address and `deployments` or `chat`.
+    /// The path between the resource's address and `deployments` or `chat`.
     prefix: &'static str,
-    /// A dated version: the deployment is part of the address.
-    classic: bool,
+    /// The API version is dated, so the path names the deployment.
+    is_classic: bool,
     /// `?api-version=…`, or nothing.
     query: String,
     deployments: HashMap<String, String>,
 }
 
-/// Azure set up for one provider.
+/// Azure OpenAI configured for one provider.
 ///
 /// # Errors
-/// What is wrong with its options, without any secret.
-pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
-    let Options { version, deployments, credentials } = Options::read(settings)?;
-    let classic = version.as_deref().is_some_and(options::is_dated);
-    let base = settings.base_url.as_deref().ok_or("base_url is missing: it is the resource's endpoint")?;
-    let prefix = prefix(base, classic)?;
-    let query = version.as_deref().map(|version| format!("?api-version={}", escaped(version)));
-    // `stream_options` came with the versions of September 2024.
-    let stream_usage = !classic || version.as_deref() >= Some("2024-09-01");
+/// The options are wrong. The message holds no secret.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
+    let AzureOptions { version, deployments, credentials } = AzureOptions::read(settings)?;
+    let is_classic = version.as_deref().is_some_and(options::is_dated);
+    let base = settings
+        .base_url
+        .as_deref()
+        .ok_or(SettingsError::Rule("base_url is required: it is the endpoint of the resource"))?;
+    let prefix = prefix(base, is_classic)?;
+    let query = version.as_deref().map(|version| format!("?api-version={}", percent_encoded(version)));
+    // `stream_options` exists since the API versions of September 2024.
+    let stream_usage = !is_classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
     let (scheme, signer) = match credentials {
-        Credentials::Key => (Scheme::Header("api-key"), None),
-        Credentials::Bearer => (Scheme::Bearer, None),
-        Credentials::Client(client) => {
+        AzureAuth::Key => (Scheme::Header("api-key"), None),
+        AzureAuth::Bearer => (Scheme::Bearer, None),
+        AzureAuth::Application(client) => {
             let signer = entra::Entra::new(&client, settings.allow_private_network)?;
             (Scheme::Bearer, Some(Arc::new(signer) as Arc<dyn Signer>))
         }
@@ -77,41 +79,27 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
         inner: OpenAi::new(quirks).allowing(settings.allowed_members()),
         scheme,
         prefix,
-        classic,
+        is_classic,
         query,
         deployments,
     };
     Ok(Built { adapter: Box::new(azure), signer, base_url: None })
 }
 
-/// `base_url` is the resource's endpoint; some write what follows it, too.
-fn prefix(base: &str, classic: bool) -> Result<&'static str, String> {
+/// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or
+/// `/openai/v1`.
+fn prefix(base: &str, is_classic: bool) -> Result<&'static str, SettingsError> {
     let base = base.trim_end_matches('/');
     match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
-        (true, _) if classic => {
-            Err("base_url is that of the v1 API, which has no dated api_version".to_owned())
+        (true, _) if is_classic => {
+            Err(SettingsError::Rule("base_url names the v1 API, which takes no dated api_version"))
         }
         (true, _) => Ok(""),
-        (_, true) if classic => Ok(""),
+        (_, true) if is_classic => Ok(""),
         (_, true) => Ok("/v1"),
-        (_, false) if classic => Ok("/openai"),
+        (_, false) if is_classic => Ok("/openai"),
         (_, false) => Ok("/openai/v1"),
     }
-}
-
-/// One segment of a path, or one value of a query or a form.
-fn escaped(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 impl Azure {
@@ -121,19 +109,19 @@ impl Azure {
 
     fn path(&self, deployment: &str, operation: &str) -> String {
         let Self { prefix, query, .. } = self;
-        if self.classic {
-            format!("{prefix}/deployments/{}/{operation}{query}", escaped(deployment))
+        if self.is_classic {
+            format!("{prefix}/deployments/{}/{operation}{query}", percent_encoded(deployment))
         } else {
             format!("{prefix}/{operation}{query}")
         }
     }
 
-    fn options<'a>(&'a self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+    fn options<'a>(&'a self, target: &Target<'a>, range: &ChoiceRange, choices: u32) -> EncodeOptions<'a> {
         EncodeOptions {
             upstream_model: self.deployment(target),
             max_tokens_name: limit_name(target.rules(Api::Azure)),
-            send_model: !self.classic,
-            ..self.inner.options(target, share, choices)
+            send_model: !self.is_classic,
+            ..self.inner.options(target, range, choices)
         }
     }
 }
@@ -151,20 +139,25 @@ impl Adapter for Azure {
         self.inner.media_sizes(upstream_model, id)
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
-        let options = self.options(target, share, request.n);
+        let options = self.options(target, range, request.n);
         Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target.id))
     }
 
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "completions");
-        Ok(self.inner.completion_to(path, request, &self.options(target, share, request.n)))
+        Ok(self.inner.completion_to(path, request, &self.options(target, range, request.n)))
     }
 
     fn embeddings(
@@ -174,7 +167,7 @@ impl Adapter for Azure {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         let deployment = self.deployment(target);
-        let model = (!self.classic).then_some(deployment);
+        let model = (!self.is_classic).then_some(deployment);
         Ok(self.inner.embeddings_to(self.path(deployment, "embeddings"), request, inputs, model))
     }
 
@@ -202,7 +195,7 @@ impl Adapter for Azure {
         self.inner.classify(status, headers, body)
     }
 
-    /// What a resource lists under `/models` is what could be deployed, not what is.
+    /// `/models` lists the models that could be deployed, not those that are.
     fn list_models(&self) -> Option<HttpCall> {
         None
     }

@@ -1,22 +1,22 @@
-//! The bound on the memory of one stream's decoder.
+//! The memory bound of a stream's decoder.
 //!
-//! A decoder keeps more than the event under way: thoughts until their signature comes, pictures that come in pieces, sources
-//! that are told at the end, the ids of calls. An upstream can open such things without end.
+//! Besides the current event, a decoder keeps reasoning until its signature arrives, images that arrive in pieces,
+//! sources that are reported at the end, and the ids of tool calls. A faulty upstream could send these without end.
 
 use gw_wire::event::Event;
 
 use super::failure::invalid;
 use crate::adapter::StreamDecoder;
 
-/// The most bytes that the decoder of one stream keeps: an event (16 MiB at most) beside a picture of the same size.
+/// The most bytes that the decoder of one stream keeps: an event (at most 16 MiB) and an image of the same size.
 pub(super) const MAX_HELD_BYTES: usize = 32 << 20;
 
-/// The most bytes that are read between two looks at the bound. Pieces from the network are smaller.
+/// The most bytes that are decoded between two checks of the bound. Chunks from the network are smaller.
 const MAX_PIECE_BYTES: usize = 1 << 20;
 
-/// A decoder that ends its stream with an error when it would keep more than [`MAX_HELD_BYTES`].
+/// A decoder that ends its stream with an error when it keeps more than [`MAX_HELD_BYTES`].
 pub(super) struct Bounded<D> {
-    /// None after the bound was passed.
+    /// None after the bound was exceeded.
     inner: Option<D>,
 }
 

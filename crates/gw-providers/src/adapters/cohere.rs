@@ -1,9 +1,9 @@
-//! Cohere's own API: chats over `/v2/chat`, vectors over `/v2/embed`.
+//! Cohere's own API: chats at `/v2/chat`, embeddings at `/v2/embed`.
 //!
 //! Documented at docs.cohere.com: "Chat" (`/reference/chat`), "Chat with Streaming" (`/reference/chat-stream`), "Embed"
-//! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the stream's
-//! events at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member: nothing of the client's
-//! gets into it that is not in the reference.
+//! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the
+//! events of streams at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member, so it
+//! holds only members of the reference.
 
 mod embed;
 mod encode;
@@ -22,10 +22,10 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::header::ACCEPT;
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderMap;
 
-use super::native::{Dialect, Native};
+use super::http_call::get_json;
+use super::native::{self, Dialect, Native};
 use super::tool_names;
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::settings::Api;
@@ -45,20 +45,12 @@ impl Dialect for Cohere {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: false,
-            suffix: false,
-            token_prompts: false,
-            // Unasked: the last event always has it.
-            stream_usage: true,
-            image_urls: true,
-            choices: 1,
-            prompts: 1,
-        }
+        // The last event of a stream always has the usage.
+        Capabilities { stream_usage: true, ..native::CAPABILITIES }
     }
 
     /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of cohere
-    /// 7.3.1, which is of API v1; `ToolV2Function` says nothing; read 2026-11-22).
+    /// 7.3.1, for API v1; `ToolV2Function` gives no rule; read 2026-11-22).
     fn takes_tool_name(&self, name: &str) -> bool {
         tool_names::is_word(name)
             && !name.contains('-')
@@ -78,7 +70,7 @@ impl Dialect for Cohere {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::CohereStream::default())
     }
 
     fn embed(
@@ -99,11 +91,8 @@ impl Dialect for Cohere {
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        // The most that a page may hold; by itself it would be twenty.
-        let path = "/v1/models?page_size=1000".to_owned();
-        Some(HttpCall { method: Method::GET, path, headers, body: bytes::Bytes::new() })
+        // The largest page; the default is twenty models.
+        Some(get_json("/v1/models?page_size=1000"))
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {

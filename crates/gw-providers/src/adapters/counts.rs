@@ -1,9 +1,9 @@
-//! Token counts as upstreams write them: whole numbers nearly always, and never believed blindly.
+//! Token counts as upstreams write them: usually whole numbers, but always checked.
 
 use gw_wire::usage::MAX_BELIEVABLE;
 use serde_json::value::RawValue;
 
-/// A believable count; None when it is absent or nothing like a count. Whatever had to be bent sets `is_odd`.
+/// A plausible count; None when it is absent or not a count. A value that had to be corrected sets `is_odd`.
 pub(super) fn count(raw: Option<&RawValue>, is_odd: &mut bool) -> Option<u64> {
     let text = raw?.get();
     let number = text.trim_matches('"').trim().parse::<f64>().ok().filter(|number| !number.is_nan());

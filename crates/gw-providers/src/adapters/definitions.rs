@@ -1,4 +1,4 @@
-//! The definitions of a JSON Schema, by the references to them.
+//! The definitions of a JSON Schema, by the references that name them.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,8 @@ use gw_wire::json::Node;
 /// The members of a schema that hold definitions.
 pub(super) const TABLES: [&str; 2] = ["$defs", "definitions"];
 
-/// All definitions by the reference to each, a pointer as RFC 6901 writes it. Of two with one name the first counts.
+/// All definitions. The keys are references, which are pointers of RFC 6901. Of two definitions with one name the first
+/// counts.
 pub(super) fn definitions<'t, 'a>(schema: Node<'t, 'a>) -> HashMap<String, Node<'t, 'a>> {
     let mut found = HashMap::new();
     for (table, definitions) in TABLES.into_iter().zip(schema.pick(TABLES)) {

@@ -1,4 +1,4 @@
-//! What an upstream's error means: the status first, then the words it uses, in whichever of the usual forms they come.
+//! The meaning of an upstream's error, from its status and then from its text in any of the usual formats.
 
 use std::time::SystemTime;
 
@@ -9,81 +9,101 @@ use serde_json::Value;
 use crate::adapters::redact::{redact, redact_for_operators};
 use crate::adapters::retry_after::retry_after;
 
-/// An error body larger than this is not read: no error says so much.
-const LARGEST_BODY: usize = 256 << 10;
+/// A larger error body is not parsed.
+const MAX_BODY_BYTES: usize = 256 << 10;
 
-/// As much of a body that is no error object is looked at for the operator.
-const MOST_OF_A_TEXT: usize = 8 << 10;
+/// The part of a body without an error object that is shown to the operator.
+const MAX_REASON_INPUT_BYTES: usize = 8 << 10;
 
-/// What an error object says, in whichever of the usual forms.
+/// The text of an error object, in any of the usual formats.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorText {
     message: Option<String>,
     code: Option<String>,
     /// `type` or, in Google's form, `status`.
     class: Option<String>,
 }
 
-/// A non-2xx answer (or an odd 2xx).
+/// The failure that a response other than 2xx means.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-    let said = (body.len() <= LARGEST_BODY)
+    let error = (body.len() <= MAX_BODY_BYTES)
         .then(|| serde_json::from_slice::<Value>(body).ok())
         .flatten()
-        .map(|value| Said::read(&value))
+        .map(|value| ErrorText::read(&value))
         .unwrap_or_default();
-    let kind = by_status(status, &said);
-    let mut failure = said.into_failure(kind, Some(status)).with_status(status);
+    let kind = by_status(status, &error);
+    let mut failure = error.into_failure(kind, Some(status)).with_status(status);
     failure.retry_after = retry_after(headers, SystemTime::now());
     if failure.reason.is_none() {
-        let beginning = body.get(..body.len().min(MOST_OF_A_TEXT)).unwrap_or_default();
+        let beginning = body.get(..body.len().min(MAX_REASON_INPUT_BYTES)).unwrap_or_default();
         failure.reason = reason(&String::from_utf8_lossy(beginning));
     }
     failure
 }
 
-/// What an upstream said, for the operator.
+/// The upstream's text for the operator, without secrets.
 fn reason(words: &str) -> Option<String> {
     Some(redact_for_operators(words)).filter(|words| !words.is_empty())
 }
 
-/// An error object inside a 200: a whole body, or an event of a stream. `otherwise` is the kind of an error that does
-/// not say what it is.
+/// The failure that an error object inside a 200 means, in a complete body or in an event of a stream. `otherwise` is
+/// the kind of an error that names none.
 pub(super) fn reported(error: &Value, otherwise: FailureKind) -> Failure {
-    let said = Said::read(error);
+    let text = ErrorText::read(error);
     let status =
-        said.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+        text.code.as_deref().and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
     let kind = match status {
-        Some(status) => by_status(status, &said),
-        None => by_words(&said).or_else(|| by_class(&said)).unwrap_or(otherwise),
+        Some(status) => by_status(status, &text),
+        None => by_words(&text).or_else(|| by_class(&text)).unwrap_or(otherwise),
     };
-    let mut failure = said.into_failure(kind, status);
+    let mut failure = text.into_failure(kind, status);
     failure.reason = failure.reason.or_else(|| reason(&error.to_string()));
     failure
 }
 
-/// A 2xx that cannot be understood.
+/// A 2xx response that cannot be read.
 pub(super) fn invalid(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer cannot be understood.")
         .with_detail(detail)
 }
 
-/// JSON that does not parse or has other types. Only the place is told: serde's words would quote the answer.
+/// JSON that does not parse or has the wrong types. The detail holds the position only, because serde's message quotes
+/// the answer.
 pub(super) fn invalid_json(fault: &serde_json::Error) -> Failure {
     invalid(format_args!("{:?} fault at line {} column {}", fault.classify(), fault.line(), fault.column()))
 }
 
-/// A stream that broke.
+/// An event of a stream that is not the expected JSON.
+pub(super) fn invalid_event(fault: &serde_json::Error) -> Failure {
+    let mut failure = invalid_json(fault);
+    "The upstream provider sent an event that is not JSON of the expected kind."
+        .clone_into(&mut failure.message);
+    failure
+}
+
+/// A stream whose body ended inside an event.
+pub(super) fn cut_event() -> Failure {
+    broken("The upstream's stream ended in the middle of an event.")
+}
+
+/// The body as text, without a byte order mark.
+pub(super) fn body_text(body: &[u8]) -> Result<&str, Failure> {
+    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// A stream that broke off.
 pub(super) fn broken(message: &'static str) -> Failure {
     Failure::new(FailureKind::StreamBroken, message)
 }
 
-/// An answer that its model could not bring to an end: not the client's fault, and another try or another model may do
-/// better. `reason` is the provider's word for it.
+/// An answer that the model could not finish. It is not the client's fault, and another attempt or another model may
+/// succeed. `reason` is the provider's word.
 pub(super) fn gave_up(reason: &str) -> Failure {
     broken("The upstream provider gave up its answer with an error.").with_detail(reason)
 }
 
-impl Said {
+impl ErrorText {
     fn read(value: &Value) -> Self {
         let outer = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let inner = outer.get("error").filter(|error| !error.is_null()).unwrap_or(outer);
@@ -103,13 +123,13 @@ impl Said {
         let upstream = self.message.as_deref().map(redact).filter(|words| !words.is_empty());
         let about_the_request =
             matches!(kind, FailureKind::BadRequest | FailureKind::ContextLength | FailureKind::ContentFilter);
-        // A server that was built or started without what is asked for says so with a 501.
+        // A server without the requested feature answers with 501 and a useful message.
         let shown = about_the_request || (kind == FailureKind::Server && status == Some(501));
         let mut failure = Failure::new(kind, own);
         failure.reason = self.message.as_deref().and_then(reason);
         match upstream.filter(|_| shown) {
             Some(words) => failure.message = words,
-            // The words are in `reason` alone, because they may quote the prompt. The short names cannot.
+            // The message may quote the prompt, so it is kept in `reason` only. The code and the type cannot.
             None => failure.detail = self.names(),
         }
         if kind == FailureKind::BadRequest {
@@ -129,7 +149,7 @@ impl Said {
         (!names.is_empty()).then(|| names.join(" "))
     }
 
-    /// Whether the code or the type is one of these (lower case).
+    /// Whether the code or the type is one of these names (lower case).
     fn is(&self, names: &[&str]) -> bool {
         [&self.code, &self.class]
             .into_iter()
@@ -137,14 +157,14 @@ impl Said {
             .any(|word| names.iter().any(|name| word.eq_ignore_ascii_case(name)))
     }
 
-    /// Whether the message contains one of these (lower case).
+    /// Whether the message contains one of these phrases (lower case).
     fn says(&self, phrases: &[&str]) -> bool {
         let message = self.message.as_deref().unwrap_or_default().to_ascii_lowercase();
         phrases.iter().any(|phrase| message.contains(phrase))
     }
 }
 
-/// A string, a number as a string, or the messages of a list (`detail: [{loc, msg}]`, which some put into the message).
+/// A string, a number as a string, or the joined messages of a list (`detail: [{loc, msg}]`).
 fn words(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -158,7 +178,7 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// `{"loc": ["body", "messages", 0], "msg": "Field required"}` as `messages.0: Field required`.
+/// Writes `{"loc": ["body", "messages", 0], "msg": "Field required"}` as `messages.0: Field required`.
 fn located(item: &Value) -> Option<String> {
     let message = item.get("msg")?.as_str()?;
     let steps = item.get("loc").and_then(Value::as_array).into_iter().flatten();
@@ -171,28 +191,28 @@ fn is_plain(code: &str) -> bool {
         && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'))
 }
 
-fn by_status(status: u16, said: &Said) -> FailureKind {
+fn by_status(status: u16, error: &ErrorText) -> FailureKind {
     match status {
-        400 | 413 | 422 => by_words(said).unwrap_or(FailureKind::BadRequest),
-        // A prompt that a filter refuses, or a model that the key may not use, is no fault of the key.
-        401 | 403 => match by_words(said) {
+        400 | 413 | 422 => by_words(error).unwrap_or(FailureKind::BadRequest),
+        // A 401 or 403 for a filtered prompt, a missing model or an empty account does not mean that the key is bad.
+        401 | 403 => match by_words(error) {
             Some(kind @ (FailureKind::ContentFilter | FailureKind::ModelMissing | FailureKind::Billing)) => {
                 kind
             }
             _ => FailureKind::Auth,
         },
         402 => FailureKind::Billing,
-        // A wrong method or a withdrawn address: what we call is not there, whatever its name.
+        // A wrong method or a removed address also means that the model is not available there.
         404 | 405 | 410 => FailureKind::ModelMissing,
         409 | 424 | 425 => FailureKind::Server,
-        429 => match by_words(said) {
+        429 => match by_words(error) {
             Some(FailureKind::Billing) => FailureKind::Billing,
             _ => FailureKind::RateLimited,
         },
         503 | 529 | 498 => FailureKind::Overloaded,
         408 | 504 | 524 => FailureKind::Timeout,
-        500..=599 => match by_words(said) {
-            // llama.cpp and some proxies say so with a 500.
+        500..=599 => match by_words(error) {
+            // llama.cpp and some proxies report a prompt that is too long with a 500.
             Some(FailureKind::ContextLength) => FailureKind::ContextLength,
             _ => FailureKind::Server,
         },
@@ -201,8 +221,8 @@ fn by_status(status: u16, said: &Said) -> FailureKind {
     }
 }
 
-/// What the words tell for sure.
-fn by_words(said: &Said) -> Option<FailureKind> {
+/// The kind of failure that the text states for certain.
+fn by_words(error: &ErrorText) -> Option<FailureKind> {
     let context = ["context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"];
     let too_long = [
         "maximum context length",
@@ -227,30 +247,30 @@ fn by_words(said: &Said) -> Option<FailureKind> {
         "exceeded_current_quota_error",
         "insufficient_balance",
         "billing_error",
-        // Z.ai's number for an empty account.
+        // Z.ai's code for an empty account.
         "1113",
     ];
     let key = ["api key not valid", "incorrect api key", "invalid api key"];
-    if said.is(&context) {
+    if error.is(&context) {
         Some(FailureKind::ContextLength)
-    } else if said.is(&filter) || said.says(&["content management policy", "requires moderation"]) {
+    } else if error.is(&filter) || error.says(&["content management policy", "requires moderation"]) {
         Some(FailureKind::ContentFilter)
-    } else if said.is(&quota) || said.says(&["insufficient balance"]) {
+    } else if error.is(&quota) || error.says(&["insufficient balance"]) {
         Some(FailureKind::Billing)
-    } else if said.is(&["invalid_api_key", "api_key_invalid"]) || said.says(&key) {
+    } else if error.is(&["invalid_api_key", "api_key_invalid"]) || error.says(&key) {
         Some(FailureKind::Auth)
-    } else if said.is(&["model_not_found", "deploymentnotfound", "invalid_model"]) {
+    } else if error.is(&["model_not_found", "deploymentnotfound", "invalid_model"]) {
         Some(FailureKind::ModelMissing)
-    } else if said.says(&too_long) {
+    } else if error.says(&too_long) {
         Some(FailureKind::ContextLength)
     } else {
         None
     }
 }
 
-/// What the error's type tells when there is no status.
-fn by_class(said: &Said) -> Option<FailureKind> {
-    [&said.code, &said.class].into_iter().flatten().find_map(|word| {
+/// The kind of failure that the error's code or type suggests when there is no status.
+fn by_class(error: &ErrorText) -> Option<FailureKind> {
+    [&error.code, &error.class].into_iter().flatten().find_map(|word| {
         let word = word.to_ascii_lowercase();
         let has = |part: &str| word.contains(part);
         if has("rate_limit") || has("resource_exhausted") || has("too_many_requests") {
@@ -273,7 +293,8 @@ fn by_class(said: &Said) -> Option<FailureKind> {
     })
 }
 
-/// Our own sentence, for the kinds whose upstream words are not for clients and for silent upstreams.
+/// The gateway's own message, for failures whose upstream text is not shown to clients, and for upstreams without a
+/// text.
 fn own_words(kind: FailureKind, status: Option<u16>) -> String {
     match (kind, status) {
         (FailureKind::InvalidResponse, Some(status @ 300..=399)) => {

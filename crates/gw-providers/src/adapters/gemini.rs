@@ -1,24 +1,25 @@
-//! Google's own dialect, `generateContent`, as AI Studio speaks it: <https://ai.google.dev/api/generate-content>. Vertex AI
-//! takes the same bodies at other addresses, see `vertex`.
+//! Google's `generateContent` API as AI Studio serves it: <https://ai.google.dev/api/generate-content>. Vertex AI takes
+//! the same bodies at other addresses, see `vertex`.
 //!
-//! Safety settings are left as the provider has them.
+//! The adapter sends no safety settings, so the provider's defaults apply.
 
-pub(super) mod answer;
+pub(super) mod candidate;
 pub(super) mod contents;
 pub(super) mod embeddings;
 pub(super) mod errors;
+pub(super) mod flavour;
 mod grounding;
 mod logprobs;
 pub(super) mod media;
+mod object_splitter;
 pub(super) mod path;
-pub(super) mod reply;
 pub(super) mod request;
+pub(super) mod response;
 mod schema;
-mod shape;
-mod split;
 pub(super) mod stream;
 mod thinking;
 mod usage;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -30,25 +31,17 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
 
+use self::flavour::Flavour;
 use self::path::encoded_path;
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
+use crate::settings::{Api, ProviderSettings};
 
-/// Which of Google's two services is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flavour {
-    /// generativelanguage.googleapis.com: has a Files API, pairs calls and responses by id.
-    AiStudio,
-    /// aiplatform.googleapis.com: refuses ids of calls and responses.
-    Vertex,
-}
-
-/// What both can carry. One choice at a time: `candidateCount` above 1 is refused by every Gemini 3 ("Multiple candidates
-/// is not enabled for this model", googleapis/js-genai#1609) and for streams.
+/// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
+/// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
@@ -59,28 +52,38 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     prompts: 1,
 };
 
-/// AI Studio.
+/// The AI Studio dialect.
 #[derive(Debug)]
 struct Gemini;
 
-/// AI Studio as an adapter.
-pub(crate) fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+    Ok(Built::new(Box::new(Native(Gemini))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Gemini))
 }
 
-/// A call with a JSON body.
+/// Returns a POST request with a JSON body.
 pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     HttpCall { method: Method::POST, path, headers, body: body.into() }
 }
 
-/// What is called of a model for a chat.
-pub(super) fn method(stream: bool) -> &'static str {
-    if stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
+/// Returns the method of a model that a chat calls.
+pub(super) fn method(is_stream: bool) -> &'static str {
+    if is_stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
 }
 
-/// `models/…`, or another kind of resource that the name itself says (`tunedModels/…`).
+/// Returns the resource name: `models/…`, or the name itself if it already is a resource name (`tunedModels/…`).
 fn resource(upstream_model: &str) -> String {
     if upstream_model.starts_with("models/") || upstream_model.starts_with("tunedModels/") {
         return upstream_model.to_owned();
@@ -110,12 +113,12 @@ impl Dialect for Gemini {
     }
 
     fn scheme(&self) -> Scheme {
-        // As a query parameter the key would stand in logs.
+        // A key in a query parameter would appear in logs.
         Scheme::Header("x-goog-api-key")
     }
 
     fn takes_back(&self, image: &Source<'_>) -> bool {
-        media::is_given_back(image)
+        media::can_be_sent_back(image)
     }
 
     fn takes_tool_name(&self, name: &str) -> bool {
@@ -135,18 +138,18 @@ impl Dialect for Gemini {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = request::body(conversation, target, Flavour::AiStudio)?;
+        let body = request::encode(conversation, target, Flavour::AiStudio)?;
         let resource = encoded_path(&resource(target.upstream_model));
         let path = format!("/v1beta/{resource}:{}", method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::GeminiStream::default())
     }
 
     fn embed(
@@ -156,7 +159,7 @@ impl Dialect for Gemini {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         let resource = resource(target.upstream_model);
-        let body = embeddings::body(texts, &resource, request.dimensions)?;
+        let body = embeddings::encode(texts, &resource, request.dimensions)?;
         Ok(post(format!("/v1beta/{}:batchEmbedContents", encoded_path(&resource)), body))
     }
 

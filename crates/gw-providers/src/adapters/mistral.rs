@@ -1,10 +1,10 @@
-//! Mistral's La Plateforme: OpenAI's shape, read by a strict validator.
+//! Mistral's La Plateforme: OpenAI's format with a strict validator.
 //!
-//! Documented in Mistral's API reference (docs.mistral.ai/api): Chat Completion, Fill-in-the-middle Completion, Embeddings,
-//! List Models; the models of the official clients (`ChatCompletionRequest`, `FIMCompletionRequest`, `ContentChunk`) are made
-//! from the same specification. A member that is not in there is refused with 422 `extra_forbidden`, at the top level and
-//! inside messages and tools alike, so a body is written member by member and nothing else of the client's gets into it.
-//! Answers are OpenAI's, with `content` that may be a list of `text` and `thinking` parts: OpenAI's reader reads them.
+//! Documented in Mistral's API reference (docs.mistral.ai/api): Chat Completion, Fill-in-the-middle Completion,
+//! Embeddings, List Models. The models of the official clients (`ChatCompletionRequest`, `FIMCompletionRequest`,
+//! `ContentChunk`) are generated from the same specification. An unknown member is refused with 422 `extra_forbidden`,
+//! at the top level and inside messages and tools. A body is therefore written member by member. Answers have OpenAI's
+//! format, except that `content` may be a list of `text` and `thinking` parts. OpenAI's reader reads both.
 
 mod encode;
 mod messages;
@@ -19,7 +19,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use super::native::{Dialect, Native};
+use super::native::{self, Dialect, Native};
 use super::openai::{OpenAi, post};
 use super::write::Object;
 use crate::adapter::{
@@ -29,8 +29,8 @@ use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings};
 
-/// Choices of one call: all that a client may ask for. The reference names no bound.
-const MOST_CHOICES: u32 = 128;
+/// The most choices of one call: the most that a client may ask for. The reference gives no bound.
+const MAX_CHOICES: u32 = 128;
 
 /// Mistral's dialect as an adapter.
 pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
@@ -40,7 +40,7 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
 /// The dialect.
 #[derive(Debug)]
 struct Mistral {
-    /// Reads what comes back.
+    /// Reads the answers.
     answers: OpenAi,
 }
 
@@ -50,16 +50,8 @@ impl Dialect for Mistral {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: false,
-            suffix: true,
-            token_prompts: false,
-            // Unasked: the last chunk always has it.
-            stream_usage: true,
-            image_urls: true,
-            choices: MOST_CHOICES,
-            prompts: 1,
-        }
+        // The last chunk of a stream always has the usage.
+        Capabilities { suffix: true, stream_usage: true, choices: MAX_CHOICES, ..native::CAPABILITIES }
     }
 
     fn scheme(&self) -> Scheme {
@@ -80,13 +72,13 @@ impl Dialect for Mistral {
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
-        order::tell(body, &mut reply);
+        order::add_order(body, &mut reply);
         Ok(reply)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
         let inner = self.answers.locating_stream();
-        Box::new(order::InOrder { inner, orders: order::Orders::default() })
+        Box::new(order::OrderedStream { inner, orders: order::ChoiceOrders::default() })
     }
 
     fn embed(

@@ -1,10 +1,10 @@
-//! A provider's own list of models while it is read.
+//! A provider's model list while it is read.
 
 use std::collections::HashSet;
 
 use crate::adapter::ListedModel;
 
-/// The models so far, each name once.
+/// The models so far. Each name is unique.
 #[derive(Default)]
 pub(super) struct ModelList {
     models: Vec<ListedModel>,
@@ -12,7 +12,7 @@ pub(super) struct ModelList {
 }
 
 impl ModelList {
-    /// Adds a model, unless its name is empty or there already.
+    /// Adds a model, unless its name is empty or already in the list.
     pub(super) fn add(&mut self, name: &str, context_length: Option<u64>) {
         if !name.is_empty() && self.seen.insert(name.to_owned()) {
             let context_length = context_length.filter(|tokens| *tokens > 0);

@@ -1,5 +1,6 @@
-//! What all dialects that are not OpenAI's have in common: they read a [`Conversation`], answer with a chat, and know
-//! nothing of text completions, legacy functions or `echo`. Written once here, so that a dialect says only what is its own.
+//! The common part of all dialects other than OpenAI's. They read a [`Conversation`], answer with a chat, and have no
+//! text completions, legacy functions or `echo`. A dialect implements [`Dialect`], and [`Native`] makes it an
+//! [`Adapter`].
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,62 +15,75 @@ use http::HeaderMap;
 
 use super::{replay, shaping, tool_names};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, Share, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder,
+    Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
-/// What one dialect has to say for itself. Wrapped in [`Native`] it is an [`Adapter`].
+/// The capabilities that most of these dialects share.
+pub(super) const CAPABILITIES: Capabilities = Capabilities {
+    openai_fields: false,
+    suffix: false,
+    token_prompts: false,
+    stream_usage: false,
+    image_urls: true,
+    choices: 1,
+    prompts: 1,
+};
+
+/// The part of an adapter that differs between these dialects.
 pub(super) trait Dialect: Send + Sync + fmt::Debug {
-    /// Which API it speaks: its models' rules are looked up there.
+    /// The API. The rules of its models are looked up by it.
     fn api(&self) -> Api;
 
-    /// What it can carry. `openai_fields` and `token_prompts` are false, `prompts` is 1.
+    /// The abilities of the dialect. `openai_fields` and `token_prompts` are false, `prompts` is 1.
     fn capabilities(&self) -> Capabilities;
 
-    /// How its keys are sent.
+    /// How keys are sent.
     fn scheme(&self) -> Scheme;
 
-    /// Members of OpenAI's own that change the answer and that this dialect has, too: no warning is given for them.
+    /// Members of OpenAI's own that change the answer and that this dialect also has. They cause no warning.
     fn keeps(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether a picture of an earlier answer, which the client sends back, can be said.
+    /// Whether an image of an earlier answer, which the client sends back, can be sent to the model.
     fn takes_back(&self, _: &Source<'_>) -> bool {
         false
     }
 
-    /// The name of its signatures in entries of `reasoning_details`; "" when it has none.
+    /// The value of `format` in signed entries of `reasoning_details`; "" when the dialect has none.
     fn reasoning_format(&self) -> &'static str {
         ""
     }
 
-    /// Whether a tool may have this name. The reference of the provider says so; a name that it refuses is changed there and back.
+    /// Whether the provider accepts this name of a tool. Other names are changed in the request and restored in the
+    /// answer.
     fn takes_tool_name(&self, name: &str) -> bool {
         tool_names::is_word(name)
     }
 
-    /// Whether the tools that may be called now can be named beside those that are offered, with this choice.
+    /// Whether the request can name the allowed tools beside the offered ones, with this tool choice.
     fn names_allowed_tools(&self, _: &ToolChoice<'_>) -> bool {
         false
     }
 
-    /// What a model bills for media whose name does not tell.
+    /// The media sizes of a model whose name is not recognised.
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::default()
     }
 
-    /// A conversation as the provider wants it.
+    /// Encodes a conversation.
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure>;
 
-    /// Reads a complete answer. Tools made for structured output and code fences are dealt with elsewhere.
+    /// Reads a complete answer. The caller converts structured-output tools and code fences.
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure>;
 
-    /// A fresh stream decoder.
+    /// A new stream decoder.
     fn stream(&self) -> Box<dyn StreamDecoder>;
 
-    /// A call that embeds these texts. `request` for members that only this dialect knows.
+    /// Encodes embeddings of these texts. `request` gives the members that only this dialect knows.
     fn embed(
         &self,
         texts: &[Cow<'_, str>],
@@ -77,16 +91,16 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure>;
 
-    /// Reads what [`Dialect::embed`] asked for: exactly `expected` vectors in order.
+    /// Reads the answer to [`Dialect::embed`]: exactly `expected` vectors in order.
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
 
-    /// What a non-2xx answer means.
+    /// The failure that a response other than 2xx means.
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;
 
-    /// The request for the provider's own model list; None when it has none.
+    /// The request for the provider's model list; None when the provider has no list.
     fn list_models(&self) -> Option<HttpCall>;
 
-    /// Reads the model list into model names.
+    /// Reads the provider's model list.
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
 }
 
@@ -107,10 +121,15 @@ impl<D: Dialect> Adapter for Native<D> {
         MediaSizes::of([upstream_model, id], self.0.usual_media_sizes())
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let mut conversation = Conversation::of_chat(request, share.n);
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let mut conversation = Conversation::of_chat(request, range.n);
         let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
-        let names = tool_names::fit(&mut conversation, |name| self.0.takes_tool_name(name));
+        let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
         let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
         let only_allowed = !names_allowed && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;
@@ -142,10 +161,10 @@ impl<D: Dialect> Adapter for Native<D> {
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let conversation = Conversation::of_prompt(request, share.prompts.start, share.n);
+        let conversation = Conversation::of_prompt(request, range.prompts.start, range.n);
         let mut encoded = self.0.encode(&conversation, target)?;
         if request.echo {
             let prompt = conversation.messages.first().map(|message| message.text());
@@ -199,10 +218,7 @@ impl<D: Dialect> Adapter for Native<D> {
         if reply.vectors.len() == expected {
             return Ok(reply);
         }
-        Err(Failure::new(
-            FailureKind::InvalidResponse,
-            "The upstream returned another number of vectors than inputs were sent.",
-        ))
+        Err(Failure::new(FailureKind::InvalidResponse, "The upstream did not return one vector per input."))
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
@@ -226,7 +242,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 }
 
-/// Leaves only the tools that may be called now. True: others were left out, so that the model does not know them.
+/// Removes the tools that may not be called now. Returns true if any was removed.
 fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
     let Some(allowed) = conversation.allowed_tools.take() else { return false };
     let offered = conversation.tools.len();
@@ -234,7 +250,7 @@ fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
     conversation.tools.len() < offered
 }
 
-/// A 400 `unsupported_value` for what a provider cannot do. The message begins with the field.
+/// A 400 `unsupported_value` for a request that the provider cannot serve. The message begins with the field.
 pub(super) fn unsupported(message: impl Into<String>) -> Failure {
     let mut failure = Failure::new(FailureKind::Unsupported, message);
     failure.code = Some("unsupported_value".to_owned());
@@ -247,14 +263,14 @@ pub(super) fn dropped(conversation: &Conversation<'_>, members: &[&str]) -> Vec<
     given.map(|member| Cow::Owned(format!("parameter_dropped:{member}"))).collect()
 }
 
-/// Members of OpenAI's own that change the answer and that no other dialect has.
+/// Warnings for members of OpenAI's own that change the answer and that this dialect lacks.
 fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'static, str>> {
     let mut members = vec!["audio", "prediction", "web_search_options", "verbosity", "moderation"];
     members.retain(|member| !kept.contains(member));
     dropped(conversation, &members)
 }
 
-/// A warning for each search that was asked for in the words of another vendor, however often.
+/// Adds one warning for each search member of another vendor.
 fn searches(guarded: &[GuardedMember], warnings: &mut Vec<Cow<'static, str>>) {
     for member in guarded.iter().filter(|member| member.rule == Rule::Search) {
         let warning = format!("parameter_dropped:{}", member.name);

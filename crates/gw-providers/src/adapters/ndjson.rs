@@ -1,34 +1,35 @@
-//! Streams of one JSON document per line (`application/x-ndjson`), cut into lines on bytes, however the network cut them.
+//! Streams with one JSON document per line (`application/x-ndjson`). The lines do not depend on how the network cuts
+//! the bytes.
 
 use gw_wire::sse::{MAX_EVENT_BYTES, hold};
 use memchr::memchr;
 
-/// The longest line that is held, as long as an event may be. Ollama sends the arguments of a call whole, and at the end of a
-/// text completion the context as a list of numbers, which is a megabyte where the context is long.
-pub(super) const LINE_CAP: usize = MAX_EVENT_BYTES;
+/// The longest line, as long as the longest event. Ollama sends the arguments of a call in one line. At the end of a
+/// text completion it sends the context as a list of numbers, which is a megabyte for a long context.
+pub(super) const MAX_LINE_BYTES: usize = MAX_EVENT_BYTES;
 
-/// A carry-over buffer above this many bytes is given back after the line that needed it.
-const KEPT_CAPACITY: usize = 64 << 10;
+/// A larger buffer is freed after the line that needed it.
+const MAX_KEPT_CAPACITY: usize = 64 << 10;
 
-/// A line outgrew [`LINE_CAP`]. Nothing more is given after it.
+/// A line is longer than [`MAX_LINE_BYTES`]. The decoder passes nothing on after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a line of the upstream's stream is larger than 16 MiB")]
-pub(super) struct TooLong;
+pub(super) struct LineTooLong;
 
-/// Cuts one stream into lines. A line that lies whole in a chunk is given as a slice of it.
+/// Cuts one stream into lines. A line that lies within one chunk is passed on without a copy.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
-    /// The begin of the unfinished line.
+pub(super) struct LineDecoder {
+    /// The beginning of the unfinished line.
     held: Vec<u8>,
-    failed: bool,
+    has_failed: bool,
 }
 
-impl Lines {
-    /// Takes the next bytes; every line that they complete goes to `sink` at once, without blanks around it. Blank lines
-    /// are left out.
-    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLong> {
-        if self.failed {
-            return Err(TooLong);
+impl LineDecoder {
+    /// Takes the next bytes and passes every line that they complete to `sink`, without blanks around it. Blank lines
+    /// are skipped.
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), LineTooLong> {
+        if self.has_failed {
+            return Err(LineTooLong);
         }
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
@@ -36,52 +37,52 @@ impl Lines {
             rest = from_end.get(1..).unwrap_or_default();
             if self.held.is_empty() {
                 self.check_room(line)?;
-                give(line, sink);
+                pass_on(line, sink);
                 continue;
             }
             self.hold(line)?;
-            give(&self.held, sink);
+            pass_on(&self.held, sink);
             self.held.clear();
-            if self.held.capacity() > KEPT_CAPACITY {
+            if self.held.capacity() > MAX_KEPT_CAPACITY {
                 self.held = Vec::new();
             }
         }
         self.hold(rest)
     }
 
-    /// The stream ended: a last line without its line end is given as if it had one.
+    /// Handles the end of the stream. A last line without a line end is passed on.
     pub(super) fn eof(&mut self, sink: &mut dyn FnMut(&[u8])) {
-        give(&std::mem::take(&mut self.held), sink);
+        pass_on(&std::mem::take(&mut self.held), sink);
     }
 
-    /// Bytes that are kept of a line that is not complete.
+    /// Memory that is kept for an unfinished line.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Bytes of a line that is not complete.
+    /// Bytes of the unfinished line.
     pub(super) fn pending_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// The bound is on the whole line, so that it does not depend on the cuts.
-    fn check_room(&mut self, more: &[u8]) -> Result<(), TooLong> {
-        if self.held.len() + more.len() > LINE_CAP {
-            self.failed = true;
+    /// The bound counts the whole line, so it does not depend on the chunks.
+    fn check_room(&mut self, more: &[u8]) -> Result<(), LineTooLong> {
+        if self.held.len() + more.len() > MAX_LINE_BYTES {
+            self.has_failed = true;
             self.held = Vec::new();
-            return Err(TooLong);
+            return Err(LineTooLong);
         }
         Ok(())
     }
 
-    fn hold(&mut self, bytes: &[u8]) -> Result<(), TooLong> {
+    fn hold(&mut self, bytes: &[u8]) -> Result<(), LineTooLong> {
         self.check_room(bytes)?;
-        hold(&mut self.held, bytes, LINE_CAP);
+        hold(&mut self.held, bytes, MAX_LINE_BYTES);
         Ok(())
     }
 }
 
-fn give(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
+fn pass_on(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
     let line = line.trim_ascii();
     if !line.is_empty() {
         sink(line);
@@ -92,10 +93,10 @@ fn give(line: &[u8], sink: &mut dyn FnMut(&[u8])) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{LINE_CAP, Lines};
+    use super::{LineDecoder, MAX_LINE_BYTES};
 
     fn cut(stream: &[u8], step: usize) -> Vec<Vec<u8>> {
-        let (mut lines, mut out) = (Lines::default(), Vec::new());
+        let (mut lines, mut out) = (LineDecoder::default(), Vec::new());
         let mut sink = |line: &[u8]| out.push(line.to_vec());
         for chunk in stream.chunks(step) {
             lines.feed(chunk, &mut sink).unwrap();
@@ -114,10 +115,10 @@ mod tests {
 
     #[test]
     fn u13_an_endless_line_is_a_fault_wherever_it_is_cut() {
-        for step in [LINE_CAP + 1, 1 << 16] {
-            let mut lines = Lines::default();
+        for step in [MAX_LINE_BYTES + 1, 1 << 16] {
+            let mut lines = LineDecoder::default();
             let mut given = 0;
-            let stream = vec![b'x'; LINE_CAP + 1];
+            let stream = vec![b'x'; MAX_LINE_BYTES + 1];
             let faults = stream
                 .chunks(step)
                 .chain([&b"\n{}\n"[..]])
@@ -125,7 +126,7 @@ mod tests {
                 .count();
             assert!(faults >= 1 && given == 0, "step {step}");
         }
-        let mut longest = vec![b'x'; LINE_CAP];
+        let mut longest = vec![b'x'; MAX_LINE_BYTES];
         longest.push(b'\n');
         assert_eq!(cut(&longest, usize::MAX).len(), 1);
     }

@@ -1,9 +1,9 @@
-//! Ollama's own API: chats over `/api/chat`, text between a prompt and a suffix over `/api/generate`, vectors over
+//! Ollama's own API: chats at `/api/chat`, text completions with a suffix at `/api/generate`, embeddings at
 //! `/api/embed`.
 //!
-//! Documented at docs.ollama.com/api, before in docs/api.md of github.com/ollama/ollama; what that leaves out (`truncate`,
-//! `shift`, `tool_name`) is in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect but takes no
-//! `num_ctx`, and so forgets the begin of long prompts silently.
+//! Documented at docs.ollama.com/api, formerly in docs/api.md of github.com/ollama/ollama. Missing members (`truncate`,
+//! `shift`, `tool_name`) are in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect without
+//! `num_ctx`, so it silently drops the beginning of long prompts.
 
 mod embed;
 mod encode;
@@ -20,41 +20,44 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderMap;
 
-use super::native::{Dialect, Native};
+use super::http_call::{JSON, get_json, post_json};
+use super::native::{self, Dialect, Native};
 use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// Ollama's dialect as an adapter.
 ///
 /// # Errors
-/// What is wrong with its options.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, String> {
+/// The options are wrong.
+pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, SettingsError> {
     let num_ctx_max = match settings.options.get("num_ctx_max") {
         None => None,
         Some(value) => {
             let tokens = value.as_integer().and_then(|tokens| u64::try_from(tokens).ok());
             let tokens = tokens.filter(|tokens| *tokens > 0);
-            Some(tokens.ok_or("num_ctx_max must be a number of tokens")?)
+            Some(
+                tokens
+                    .ok_or(SettingsError::Option { name: "num_ctx_max", expected: "a number of tokens" })?,
+            )
         }
     };
-    let keep_alive = settings.allowed_members().has("keep_alive");
-    Ok(Box::new(Native(Ollama { num_ctx_max, keep_alive })))
+    let allows_keep_alive = settings.allowed_members().has("keep_alive");
+    Ok(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive })))
 }
 
 /// The dialect.
 #[derive(Debug)]
 struct Ollama {
-    /// The largest `num_ctx` that may be asked for: memory is taken for all of it.
+    /// The largest `num_ctx` of a request, because the server allocates memory for all of it.
     num_ctx_max: Option<u64>,
-    /// Clients may say how long a model stays in memory.
-    keep_alive: bool,
+    /// Clients may set how long a model stays in memory.
+    allows_keep_alive: bool,
 }
 
 impl Ollama {
-    /// The context that is asked for: the model's, as far as the operator allows; None when nobody knows.
+    /// The `num_ctx` of a request: the model's context, up to the operator's limit; None when neither is known.
     fn num_ctx(&self, target: &Target<'_>) -> Option<u64> {
         match (target.context_length, self.num_ctx_max) {
             (Some(context), Some(most)) => Some(context.min(most)),
@@ -70,24 +73,21 @@ impl Dialect for Ollama {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            openai_fields: false,
-            suffix: true,
-            token_prompts: false,
-            // Unasked: the last line always has it.
+            // The last line of a stream always has the usage.
             stream_usage: true,
+            suffix: true,
             image_urls: false,
-            choices: 1,
-            prompts: 1,
+            ..native::CAPABILITIES
         }
     }
 
-    /// A key is sent where one is configured: to ollama.com, or to a proxy in front of a server.
+    /// A configured key is sent to ollama.com, or to a proxy in front of a server.
     fn scheme(&self) -> Scheme {
         Scheme::Bearer
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target, self.num_ctx(target), self.keep_alive)
+        encode::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
@@ -95,7 +95,7 @@ impl Dialect for Ollama {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::OllamaStream::default())
     }
 
     fn embed(
@@ -116,14 +116,7 @@ impl Dialect for Ollama {
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        Some(HttpCall {
-            method: Method::GET,
-            path: "/api/tags".to_owned(),
-            headers,
-            body: bytes::Bytes::new(),
-        })
+        Some(get_json("/api/tags"))
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
@@ -131,13 +124,9 @@ impl Dialect for Ollama {
     }
 }
 
-/// A call with a JSON body.
-fn post(path: &str, body: Vec<u8>, stream: bool) -> HttpCall {
-    let accept = if stream { "application/x-ndjson" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(4);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.to_owned(), headers, body: body.into() }
+/// A `POST` of a JSON body, whose response is a stream of JSON lines or one JSON document.
+fn post(path: &str, body: Vec<u8>, is_stream: bool) -> HttpCall {
+    post_json(path, body, if is_stream { "application/x-ndjson" } else { JSON })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The dialect of OpenAI, which most providers and local servers speak: requests are the client's own, spliced;
-//! answers are read leniently, because "compatible" means something else everywhere.
+//! OpenAI's dialect, which most providers and local servers speak. A request is the client's own with small edits.
+//! Answers are read leniently, because compatible servers differ in many details.
 
 mod calls;
 mod embeddings;
@@ -17,7 +17,6 @@ mod usage;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bytes::Bytes;
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
@@ -27,23 +26,23 @@ use gw_wire::request::encode::{
 use gw_wire::request::{
     AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Rule,
 };
-use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method};
+use http::HeaderMap;
 use serde_json::Value;
 
 use super::bounded::Bounded;
 use super::failure;
+use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
 use super::replay::{self, Stamps};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Share, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::Quirks;
 use crate::settings::Api;
 
-/// What a model's token limit is called.
+/// The name of a model's token limit.
 pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
     match rules.limit_name {
         LimitName::MaxTokens => MaxTokensName::MaxTokens,
@@ -51,8 +50,7 @@ pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
     }
 }
 
-/// The sampling parameters that a reasoning model refuses, as far as the request has them and they are not the defaults,
-/// which it takes.
+/// The sampling parameters of the request that a reasoning model refuses. Default values are accepted.
 fn refused_sampling(rules: ModelRules, body: &Body, effort: Option<&str>) -> Vec<&'static str> {
     const DEFAULTS: [(&str, Option<f64>); 7] = [
         ("temperature", Some(1.0)),
@@ -82,15 +80,15 @@ fn refused_sampling(rules: ModelRules, body: &Body, effort: Option<&str>) -> Vec
     DEFAULTS.iter().filter_map(is_other).collect()
 }
 
-/// Prompts of one call: all that a client may ask for.
-const MOST_PROMPTS: usize = 2048;
+/// The most prompts of one call: the most that a client may send.
+const MAX_PROMPTS: usize = 2048;
 
-/// The effort that a model is sent.
+/// The reasoning effort of a request to a model.
 #[derive(Clone, Copy)]
 struct SentEffort<'a> {
-    /// None = the member is left out.
+    /// The value of the member; None leaves it out.
     sent: Option<&'a str>,
-    /// It is not what the client asked.
+    /// The value differs from the client's.
     is_changed: bool,
 }
 
@@ -102,32 +100,37 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// With the peculiarities of one provider.
+    /// An adapter with the deviations of one provider.
     #[must_use]
     pub fn new(quirks: Quirks) -> Self {
         Self { quirks, allowed: AllowedMembers::default() }
     }
 
-    /// One that may be sent these members although they choose a model, an upstream or a price.
+    /// Allows members that choose a model, an upstream or a price.
     #[must_use]
     pub fn allowing(self, allowed: AllowedMembers) -> Self {
         Self { allowed, ..self }
     }
 
-    /// How a request to this model differs from what the client sent. `choices` are those of the whole request.
-    pub(super) fn options<'a>(&self, target: &Target<'a>, share: &Share, choices: u32) -> EncodeOptions<'a> {
+    /// The edits of a request for this model. `choices` is the number of choices of the whole request.
+    pub(super) fn options<'a>(
+        &self,
+        target: &Target<'a>,
+        range: &ChoiceRange,
+        choices: u32,
+    ) -> EncodeOptions<'a> {
         let by_name = || limit_name(target.rules(Api::OpenAi));
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
             most_tokens: target.most_tokens,
             ask_stream_usage: self.quirks.stream_usage,
             unsupported: self.quirks.unsupported,
-            choices: (share.n != choices).then_some(share.n),
+            choices: (range.n != choices).then_some(range.n),
             ..EncodeOptions::plain(target.upstream_model, self.quirks.max_tokens.unwrap_or_else(by_name))
         }
     }
 
-    /// A chat request to this path. `origin` is the catalogue id of its model.
+    /// Encodes a chat for this path. `origin` is the catalogue id of the model.
     pub(super) fn chat_to(
         &self,
         path: String,
@@ -160,7 +163,7 @@ impl OpenAi {
         let call = post(path, encode_chat(request, &options), request.stream);
         let mut encoded = self.encoded(call, &request.body, &request.guarded, &unsupported);
         if asked.as_deref() == Some("none") && rules.thinks == Thinks::Never {
-            // A model that does not think does what `none` asks for.
+            // `none` has no effect on a model that never reasons.
             encoded.warnings.retain(|warning| *warning != "parameter_dropped:reasoning_effort");
         }
         if effort.is_some() {
@@ -172,7 +175,7 @@ impl OpenAi {
         encoded
     }
 
-    /// The effort for what the client asked.
+    /// The effort to send for the client's effort.
     fn effort<'a>(&self, rules: ModelRules, body: &Body, asked: Option<&'a str>) -> SentEffort<'a> {
         let is_function = |tool: View<'_>| {
             let [kind] = tool.pick(["type"]);
@@ -180,7 +183,7 @@ impl OpenAi {
         };
         let tools = ["tools", "functions"].into_iter().filter_map(|name| body.view(name));
         let has_tools = tools.flat_map(View::elements).any(is_function);
-        // A rule of OpenAI's own endpoint: others that serve its models may ask another one.
+        // Only OpenAI's own endpoint has this rule. Other servers of its models may have another.
         let beside_tools = match has_tools && self.quirks.developer {
             true => rules.effort_beside_tools,
             false => EffortBesideTools::Any,
@@ -199,7 +202,7 @@ impl OpenAi {
         SentEffort { sent: fitting.or(asked), is_changed: fitting.is_some() }
     }
 
-    /// A text completion request to this path.
+    /// Encodes a text completion for this path.
     pub(super) fn completion_to(
         &self,
         path: String,
@@ -212,7 +215,7 @@ impl OpenAi {
         self.encoded(call, &request.body, &request.guarded, options.unsupported)
     }
 
-    /// Embeddings of these inputs from this path; without a model's name when the path holds it.
+    /// Encodes embeddings of these inputs for this path. `upstream_model` is None when the path names the model.
     pub(super) fn embeddings_to(
         &self,
         path: String,
@@ -226,7 +229,7 @@ impl OpenAi {
         post(path, encode_embeddings(request, inputs, &options), false)
     }
 
-    /// With a warning for each member that was left out.
+    /// Adds a warning for each member that was left out.
     fn encoded(
         &self,
         call: HttpCall,
@@ -240,7 +243,7 @@ impl OpenAi {
         };
         let mut dropped: Vec<&str> = given.collect();
         for member in guarded.iter().filter(is_dropped) {
-            // A client may spell one name in many ways.
+            // A client may send one name in several spellings.
             if !dropped.contains(&&*member.name) {
                 dropped.push(&member.name);
             }
@@ -250,35 +253,30 @@ impl OpenAi {
     }
 }
 
-/// A call with a JSON body.
-pub(super) fn post(path: impl Into<String>, body: Vec<u8>, stream: bool) -> HttpCall {
-    let accept = if stream { "text/event-stream" } else { "application/json" };
-    // Room for what the provider and its client add.
-    let mut headers = HeaderMap::with_capacity(12);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.into(), headers, body: Bytes::from(body) }
+/// A `POST` of a JSON body, whose response is an event stream or a JSON document.
+pub(super) fn post(path: impl Into<String>, body: Vec<u8>, is_stream: bool) -> HttpCall {
+    post_json(path, body, if is_stream { "text/event-stream" } else { JSON })
 }
 
-/// Reads a complete chat answer in OpenAI's shape.
+/// Reads a complete chat answer in OpenAI's format.
 pub(crate) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     reply::chat(body)
 }
 
-/// Reads a complete text completion in OpenAI's shape.
+/// Reads a complete text completion in OpenAI's format.
 pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     reply::completion(body)
 }
 
-/// The decoder of a stream in OpenAI's shape with events of at most so many bytes.
+/// A decoder of a stream in OpenAI's format with events of at most `most_bytes`.
 pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
-    Box::new(stream::Stream::new(most_bytes))
+    Box::new(stream::OpenAiStream::with_max_event_bytes(most_bytes))
 }
 
 impl OpenAi {
-    /// A chat stream whose texts refer to sources.
+    /// A decoder of a chat stream whose texts refer to sources.
     pub(super) fn locating_stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::locating())
+        Box::new(stream::OpenAiStream::locating())
     }
 }
 
@@ -291,7 +289,7 @@ impl Adapter for OpenAi {
             stream_usage: self.quirks.stream_usage,
             image_urls: true,
             choices: self.quirks.choices,
-            prompts: MOST_PROMPTS,
+            prompts: MAX_PROMPTS,
         }
     }
 
@@ -299,8 +297,13 @@ impl Adapter for OpenAi {
         MediaSizes::of([upstream_model, id], MediaSizes::openai())
     }
 
-    fn chat(&self, request: &ChatRequest, share: &Share, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let options = self.options(target, share, request.n);
+    fn chat(
+        &self,
+        request: &ChatRequest,
+        range: &ChoiceRange,
+        target: &Target<'_>,
+    ) -> Result<Encoded, Failure> {
+        let options = self.options(target, range, request.n);
         let rules = target.rules(Api::OpenAi);
         Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
     }
@@ -308,10 +311,10 @@ impl Adapter for OpenAi {
     fn completion(
         &self,
         request: &CompletionRequest,
-        share: &Share,
+        range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let options = self.options(target, share, request.n);
+        let options = self.options(target, range, request.n);
         Ok(self.completion_to("/completions".to_owned(), request, &options))
     }
 
@@ -341,11 +344,11 @@ impl Adapter for OpenAi {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::Stream::of(reading.origin.clone())))
+        Box::new(Bounded::new(stream::OpenAiStream::of(reading.origin.clone())))
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::Stream::default()))
+        Box::new(Bounded::new(stream::OpenAiStream::default()))
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
@@ -353,14 +356,12 @@ impl Adapter for OpenAi {
     }
 
     fn list_models(&self) -> Option<HttpCall> {
-        let mut headers = HeaderMap::with_capacity(4);
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        Some(HttpCall { method: Method::GET, path: "/models".to_owned(), headers, body: Bytes::new() })
+        Some(get_json("/models"))
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
         let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
-        // Together answers with the bare list.
+        // Together answers with the list itself.
         let list = [Some(&value), value.get("data"), value.get("models")]
             .into_iter()
             .flatten()
@@ -376,8 +377,8 @@ impl Adapter for OpenAi {
     }
 }
 
-/// The context length of an entry of a model list, by the names that servers have for it: vLLM's, llama.cpp's, that of
-/// aggregators, Groq's. llama.cpp tells what it was started with (`n_ctx`) or only what the model was trained for.
+/// The context length of an entry of a model list, under the names of vLLM, llama.cpp, aggregators and Groq. llama.cpp
+/// reports the configured context (`n_ctx`) or the context of the model's training.
 fn context_length(model: &Value) -> Option<u64> {
     let own = ["max_model_len", "context_length", "context_window"]
         .iter()

@@ -1,35 +1,36 @@
-//! Makes an upstream's own words fit for a client: without addresses, without anything that may be a key, short.
+//! Makes an upstream's message safe for clients and operators: no addresses, nothing that may be a key, a bounded
+//! length.
 
-/// The longest message that is passed on, in characters.
-const LONGEST: usize = 500;
+/// The longest message for a client, in characters.
+const MAX_CLIENT_CHARS: usize = 500;
 
-/// The most that an operator is shown, in bytes.
-const LONGEST_FOR_OPERATORS: usize = 2 << 10;
+/// The longest message for an operator, in bytes.
+const MAX_OPERATOR_BYTES: usize = 2 << 10;
 
-/// How keys begin at the providers we know.
+/// Prefixes of keys at known providers.
 const KEY_PREFIXES: [&str; 16] = [
     "sk-", "sk_", "pk-", "rk_", "gsk_", "xai-", "hf_", "r8_", "pplx-", "nvapi-", "csk-", "tgp_", "pa-",
     "jina_", "AIza", "eyJ",
 ];
 
-/// An upstream's sentence with addresses and key-like words taken out, on one line, at most 500 characters.
+/// The message on one line, without addresses and words that look like keys, at most 500 characters.
 pub(crate) fn redact(message: &str) -> String {
-    // Behind this there are only the upstream's insides.
+    // The traceback shows internals of the upstream.
     let message = message.split("Traceback (most recent call last)").next().unwrap_or_default();
-    let mut out = without_secrets(message, 8 * LONGEST);
-    if out.chars().nth(LONGEST).is_some() {
-        out = out.chars().take(LONGEST - 1).collect();
+    let mut out = without_secrets(message, 8 * MAX_CLIENT_CHARS);
+    if out.chars().nth(MAX_CLIENT_CHARS).is_some() {
+        out = out.chars().take(MAX_CLIENT_CHARS - 1).collect();
         out.push('…');
     }
     out
 }
 
-/// The same for the operator's eyes: all that was said, up to 2 KiB.
+/// The message for operators: like [`redact`], with tracebacks, up to 2 KiB.
 pub(crate) fn redact_for_operators(words: &str) -> String {
-    let mut out = without_secrets(words, LONGEST_FOR_OPERATORS);
-    if out.len() > LONGEST_FOR_OPERATORS {
-        // Half a word could be half a secret, which nobody would find any more.
-        let end = out.floor_char_boundary(LONGEST_FOR_OPERATORS - '…'.len_utf8());
+    let mut out = without_secrets(words, MAX_OPERATOR_BYTES);
+    if out.len() > MAX_OPERATOR_BYTES {
+        // Half a word could be half a secret, which later checks would not recognise.
+        let end = out.floor_char_boundary(MAX_OPERATOR_BYTES - '…'.len_utf8());
         let end = out.get(..end).and_then(|kept| kept.rfind(' ')).unwrap_or(end);
         out.truncate(end);
         out.push('…');
@@ -37,7 +38,7 @@ pub(crate) fn redact_for_operators(words: &str) -> String {
     out
 }
 
-/// One line without addresses and key-like words. Words behind `enough` bytes are not looked at.
+/// One line without addresses and words that look like keys. The rest of the message after `enough` bytes is ignored.
 fn without_secrets(message: &str, enough: usize) -> String {
     let mut out = String::new();
     let mut after_bearer = false;
@@ -61,7 +62,7 @@ fn without_secrets(message: &str, enough: usize) -> String {
     out
 }
 
-/// Copies a word; its runs of token characters that look like a key are replaced.
+/// Copies a word. Runs of token characters that look like a key are replaced.
 fn push_word(out: &mut String, word: &str) {
     let mut rest = word;
     while !rest.is_empty() {
@@ -79,7 +80,7 @@ fn is_token_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=' | '*' | '~')
 }
 
-/// Model names and words of many parts stay; a long part that mixes letters and digits, as no word does, goes.
+/// Model names and hyphenated words stay. A long part with both letters and digits is taken for a key.
 fn looks_like_a_key(run: &str) -> bool {
     let prefixed = run.len() >= 8 && KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix));
     let starred = run.contains("**");

@@ -1,10 +1,10 @@
-//! What of an answer has to come back with the conversation, on its way through clients that speak OpenAI's dialect: the
-//! entries of `reasoning_details`.
+//! The parts of an answer that must come back in the next request, carried in the entries of `reasoning_details`.
+//! Clients of OpenAI's dialect return these entries unchanged.
 //!
-//! Three things travel there. Signed thoughts, in the shape that OpenRouter made known ("Preserving reasoning blocks" at
-//! openrouter.ai/docs, read 2026-11-22). The `origin` of each entry: the catalogue id of the model that gave it; nobody else
-//! gets it back. And the order of the answer's blocks, see [`order`], because a message of OpenAI's has one text and one list
-//! of calls. Clients send the entries back as they are.
+//! The entries hold three things:
+//! - signed reasoning, in OpenRouter's format ("Preserving reasoning blocks" at openrouter.ai/docs, read 2026-11-22);
+//! - `origin`, the catalogue id of the model that made the entry: no other model receives it;
+//! - the order of the answer's blocks, see [`order`], because a message of OpenAI's has one text and one list of calls.
 
 pub(super) mod order;
 
@@ -15,29 +15,30 @@ use gw_wire::json::{Kind, View, write_str};
 use gw_wire::reply::ChatReply;
 use serde_json::value::RawValue;
 
-/// The member of a message.
+/// The member of a message that holds the entries.
 pub(super) const DETAILS: &str = "reasoning_details";
 
-/// The member of an entry that says who gave it.
+/// The member of an entry that names the model which made it.
 const ORIGIN: &str = "origin";
 
-/// Told when something could not be given back to its origin and was left out.
+/// The warning that entries or signatures of another model were left out.
 pub(super) const DROPPED: &str = "reasoning_dropped";
 
-/// Stamps what a model gives with the model's catalogue id.
+/// Marks the entries and call ids of an answer with the catalogue id of the model.
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
-    /// Entries of a stream that have their stamp, by choice and `index`: pieces of one entry are put together by clients.
+    /// Entries of a stream that are marked, by choice and `index`. Clients join the pieces of an entry, so only the
+    /// first piece is marked.
     stamped: HashSet<(u32, u32)>,
 }
 
 impl Stamps {
-    /// Bytes that are kept. While the set grows, it is there three times.
+    /// Bytes that the set keeps. A growing set temporarily needs three times its size.
     pub(super) fn held_bytes(&self) -> usize {
         self.stamped.capacity() * 3 * size_of::<(u32, u32)>()
     }
 
-    /// The value of `reasoning_details` with the origin in each entry; None when there is none to put it into.
+    /// The value of `reasoning_details` with the origin in each entry; None when there is no entry.
     pub(super) fn stamp(&mut self, choice: u32, details: &RawValue, origin: &str) -> Option<Box<RawValue>> {
         let details = View::new(details.get());
         if details.kind() != Kind::Array {
@@ -61,7 +62,7 @@ impl Stamps {
         RawValue::from_string(String::from_utf8(out).ok()?).ok()
     }
 
-    /// Stamps all that a complete answer holds.
+    /// Marks all entries and call ids of a complete answer.
     pub(super) fn reply(reply: &mut ChatReply<'_>, origin: &str) {
         let mut stamps = Self::default();
         for choice in &mut reply.choices {
@@ -84,7 +85,8 @@ fn index(entry: View<'_>) -> Option<u32> {
     index?.text().parse().ok()
 }
 
-/// An entry that has an origin comes from another gateway, which wants it back: ours stands before it.
+/// Writes an entry with the origin. An entry that already has one comes from another gateway, which needs it back. The
+/// new origin is put in front of it.
 fn stamp_one(entry: View<'_>, origin: &str, out: &mut Vec<u8>) {
     let mut former = None;
     out.push(b'{');
@@ -106,51 +108,51 @@ fn stamp_one(entry: View<'_>, origin: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// The id of a call whose signature says whose it is; None when there is no signature.
+/// The id of a call whose signature is marked with the origin; None when the id has no signature.
 pub(super) fn stamped_id(id: &str, origin: &str) -> Option<String> {
     let (id, signature) = split_thought(id);
     Some(format!("{id}{THOUGHT_MARK}{}.{}", short_id(origin), signature?))
 }
 
-/// The id of a call whose signature this model gave, as it gave it; None for every other id.
+/// The id of a call as this model gave it, if its signature is this model's; None for every other id.
 pub(super) fn own_id(id: &str, origin: &str) -> Option<String> {
     let (proper, signature) = split_thought(id);
     let (digest, signature) = signature?.split_once('.')?;
     (digest == short_id(origin)).then(|| format!("{proper}{THOUGHT_MARK}{signature}"))
 }
 
-/// Who gave an entry, to somebody who asks for what is its own.
+/// The origin of an entry, from the view of one model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Giver {
-    /// This model, by way of this gateway.
+enum EntryOrigin {
+    /// This model gave the entry through this gateway.
     Own,
-    /// The entry does not say.
+    /// The entry names no origin.
     Unknown,
-    /// Another one.
+    /// Another model gave the entry.
     Other,
 }
 
-/// The giver, and the origin that stood there before ours.
-fn giver(entry: View<'_>, origin: &str) -> (Giver, Option<String>) {
+/// The origin of an entry, and the older origin that this gateway's mark precedes.
+fn entry_origin(entry: View<'_>, origin: &str) -> (EntryOrigin, Option<String>) {
     let [given] = entry.pick([ORIGIN]);
-    let Some(given) = given.and_then(View::string) else { return (Giver::Unknown, None) };
+    let Some(given) = given.and_then(View::string) else { return (EntryOrigin::Unknown, None) };
     match given.strip_prefix(origin) {
-        Some("") => (Giver::Own, None),
-        Some(rest) if rest.starts_with(' ') => (Giver::Own, Some(rest.trim_start().to_owned())),
-        _ => (Giver::Other, None),
+        Some("") => (EntryOrigin::Own, None),
+        Some(rest) if rest.starts_with(' ') => (EntryOrigin::Own, Some(rest.trim_start().to_owned())),
+        _ => (EntryOrigin::Other, None),
     }
 }
 
-/// The givers of a message's entries, by `index`.
+/// The origins of a message's entries, by `index`.
 #[derive(Default)]
-struct Givers(HashMap<u32, Giver>);
+struct EntryOrigins(HashMap<u32, EntryOrigin>);
 
-impl Givers {
-    /// The giver of an entry. A later piece of an entry has no origin: it belongs to the giver of the first one.
-    fn of(&mut self, entry: View<'_>, told: Giver) -> Giver {
-        let Some(index) = index(entry) else { return told };
-        match told {
-            Giver::Unknown => self.0.get(&index).copied().unwrap_or(told),
+impl EntryOrigins {
+    /// The origin of an entry. Later pieces of an entry have no mark and take the origin of the first piece.
+    fn of(&mut self, entry: View<'_>, marked: EntryOrigin) -> EntryOrigin {
+        let Some(index) = index(entry) else { return marked };
+        match marked {
+            EntryOrigin::Unknown => self.0.get(&index).copied().unwrap_or(marked),
             known => {
                 self.0.insert(index, known);
                 known
@@ -159,24 +161,25 @@ impl Givers {
     }
 }
 
-/// Blocks of all orders of one request. Messages beyond are said in the usual order: each block is a part of what is sent.
-const MOST_ORDERED: usize = 20_000;
+/// The most blocks of all orders in one request. Further messages are written in the usual order, because each block
+/// becomes a part of the request.
+const MAX_ORDERED_BLOCKS: usize = 20_000;
 
-/// Leaves in a conversation only what this model gave. `format`: the dialect's own name in `format` of entries that do not say
-/// whose they are; "" when it has none. True: something was left out.
+/// Keeps only the entries and signatures that this model gave. `format` is the dialect's value of `format`, which
+/// identifies entries without an origin; "" when the dialect has none. Returns true if something was left out.
 pub(super) fn keep_own(conversation: &mut Conversation<'_>, origin: &str, format: &str) -> bool {
     let mut lost = false;
-    let mut room = MOST_ORDERED;
+    let mut room = MAX_ORDERED_BLOCKS;
     for message in &mut conversation.messages {
-        let mut givers = Givers::default();
+        let mut origins = EntryOrigins::default();
         message.reasoning_details.retain(|entry| {
             if order::is_order(*entry) && !order::takes(*entry, &mut room) {
                 return false;
             }
-            let is_own = match givers.of(*entry, giver(*entry, origin).0) {
-                Giver::Own => true,
-                Giver::Unknown => has_format(*entry, format),
-                Giver::Other => false,
+            let is_own = match origins.of(*entry, entry_origin(*entry, origin).0) {
+                EntryOrigin::Own => true,
+                EntryOrigin::Unknown => has_format(*entry, format),
+                EntryOrigin::Other => false,
             };
             lost |= !is_own && !order::is_order(*entry);
             is_own
@@ -191,7 +194,8 @@ fn has_format(entry: View<'_>, format: &str) -> bool {
     !format.is_empty() && given.and_then(View::string).is_some_and(|given| given == format)
 }
 
-/// Signatures in ids, which say whose they are by a digest: own ones lose the digest, others go.
+/// Handles signatures in call ids, which carry a digest of the origin. This model's ids lose the digest, and other ids
+/// lose the signature.
 fn keep_own_ids(message: &mut Message<'_>, origin: &str) -> bool {
     let mut lost = false;
     let ids = message.tool_calls.iter_mut().map(|call| &mut call.id);
@@ -208,17 +212,17 @@ fn keep_own_ids(message: &mut Message<'_>, origin: &str) -> bool {
     lost
 }
 
-/// The entries that a provider of OpenAI's dialect gets back, as it gave them; the second value: something was left out. An
-/// entry that does not say whose it is stays: its client made it for this provider. The value is empty when nothing is left.
+/// The entries that go back to a provider of OpenAI's dialect, and whether some were left out. An entry without an
+/// origin stays, because the client made it for this provider. The text is empty when no entry is left.
 pub(super) fn own_entries(details: View<'_>, origin: &str) -> (String, bool) {
     let (mut out, mut lost) = (String::new(), false);
-    let mut givers = Givers::default();
+    let mut origins = EntryOrigins::default();
     for entry in details.elements() {
-        let (told, former) = giver(entry, origin);
-        let giver = givers.of(entry, told);
-        // An order that nobody stamped is of no use to anybody.
+        let (marked, former) = entry_origin(entry, origin);
+        let model = origins.of(entry, marked);
+        // An order without the gateway's mark has no use for any provider.
         let is_order = order::is_order(entry) && former.is_none();
-        if giver == Giver::Other || is_order {
+        if model == EntryOrigin::Other || is_order {
             lost |= !is_order;
             continue;
         }

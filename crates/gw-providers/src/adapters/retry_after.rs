@@ -1,16 +1,16 @@
-//! How long an upstream asks us to stay away: `retry-after-ms`, `retry-after` in seconds or as a date.
+//! The pause that an upstream asks for: `retry-after-ms`, or `retry-after` in seconds or as a date.
 
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
+const MIN_WAIT: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(300);
 
-/// The wish of the upstream, clamped to 1..=300 s; None when there is none or it makes no sense.
+/// The requested pause, limited to 1 to 300 seconds; None when it is absent or invalid.
 ///
-/// A date is measured against the answer's own `date`, so that a clock that is wrong on either side does not count.
+/// A date is compared with the response's own `date`, so a wrong clock on either side has no effect.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let milliseconds = text("retry-after-ms").and_then(|ms| seconds(ms).map(|ms| ms / 1000.0));
@@ -23,11 +23,11 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
             Some(until.duration_since(from).map_or(0.0, |wait| wait.as_secs_f64()))
         })
     })?;
-    let clamped = wished.clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64());
+    let clamped = wished.clamp(MIN_WAIT.as_secs_f64(), MAX_WAIT.as_secs_f64());
     Some(Duration::from_secs_f64(clamped))
 }
 
-/// A number that is not negative and not a word such as `inf`.
+/// A finite number that is not negative. The parser alone would accept words such as `inf`.
 fn seconds(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
 }

@@ -1,5 +1,5 @@
-//! Turning answers back into what the client asked for, after a request had to be said in other words: structured output
-//! by way of a tool, JSON asked for in a sentence, legacy functions, `echo`.
+//! Converts answers back when the request was rewritten: structured output through a tool, JSON that was asked for in
+//! the prompt, renamed and custom tools, legacy functions, `echo`.
 
 mod custom;
 
@@ -14,7 +14,7 @@ use super::bounded::Bounded;
 use super::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapter::{Reading, StreamDecoder};
 
-/// Shapes a complete answer.
+/// Converts a complete answer.
 pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
     if *reading == Reading::default() {
         return;
@@ -53,7 +53,7 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
     }
 }
 
-/// The client's name of a tool that the provider knows by this one, where the two differ.
+/// The client's name of a tool that was renamed.
 fn own_name<'r>(reading: &'r Reading, sent: &str) -> Option<&'r str> {
     reading.tool_names.iter().find(|(name, _)| name == sent).map(|(_, own)| own.as_str())
 }
@@ -61,7 +61,7 @@ fn own_name<'r>(reading: &'r Reading, sent: &str) -> Option<&'r str> {
 fn json_tool(choice: &mut ChatChoice<'_>, tool: &str) {
     let Some(at) = choice.tool_calls.iter().position(|call| call.name == tool) else { return };
     let call = choice.tool_calls.remove(at);
-    // What was said besides is not JSON, so it would spoil the answer.
+    // Text beside the call is not JSON and would make the answer invalid.
     choice.content = Some(or_empty_object(call.arguments));
     if choice.tool_calls.is_empty() && choice.finish == Some(Finish::ToolCalls) {
         choice.finish = Some(Finish::Stop);
@@ -72,7 +72,7 @@ fn or_empty_object(arguments: Cow<'_, str>) -> Cow<'_, str> {
     if arguments.is_empty() { Cow::Borrowed("{}") } else { arguments }
 }
 
-/// The text without the code fence around it: what a stream of it would give.
+/// The text without the code fence around it, equal to the result of a stream.
 fn without_fence(text: &str) -> String {
     let mut fence = Fence::default();
     let mut out = fence.push(text);
@@ -80,26 +80,26 @@ fn without_fence(text: &str) -> String {
     out
 }
 
-/// Words before a tool that stands for the answer, which are held until it is clear that it comes.
-const LONGEST_ASIDE: usize = 1 << 20;
+/// The most text that is held until it is known whether the structured-output tool is called.
+const MAX_ASIDE_BYTES: usize = 1 << 20;
 
-/// Shapes a stream.
+/// Converts a stream.
 pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dyn StreamDecoder> {
     if *reading == Reading::default() {
         return Box::new(Bounded::new(inner));
     }
-    let shape = Shape { reading: reading.clone(), ..Shape::default() };
-    Box::new(Bounded::new(Shaped { inner, shape }))
+    let shape = ShapingState { reading: reading.clone(), ..ShapingState::default() };
+    Box::new(Bounded::new(ShapedStream { inner, shape }))
 }
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-struct Shaped {
+struct ShapedStream {
     inner: Box<dyn StreamDecoder>,
-    shape: Shape,
+    shape: ShapingState,
 }
 
-impl StreamDecoder for Shaped {
+impl StreamDecoder for ShapedStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { inner, shape } = self;
         inner.feed(chunk, &mut |event| shape.event(event, sink));
@@ -119,34 +119,34 @@ impl StreamDecoder for Shaped {
     }
 }
 
-/// What is remembered of a stream, by choice or by call. Both lists are as short as the answer has choices and calls.
+/// The state of a stream, by choice or by call. The lists are as short as the answer has choices and calls.
 #[derive(Default)]
-struct Shape {
+struct ShapingState {
     reading: Reading,
     stamps: Stamps,
-    /// Calls of the tool that stands for structured output.
+    /// Calls of the structured-output tool.
     json_calls: HashSet<(u32, u32)>,
-    /// Choices that made a call which the client is to see.
+    /// Choices with a call that the client sees.
     called: HashSet<u32>,
-    /// Choices whose answer is given by a tool.
+    /// Choices whose answer is a call of the structured-output tool.
     json_choices: HashSet<u32>,
     fences: Vec<(u32, Fence)>,
-    /// Words that came before the tool that stands for structured output, if it comes: then they are no part of the answer.
-    /// None: there were too many to wait any longer.
+    /// Text of each choice before the structured-output tool is called. If the call comes, the text is not part of the
+    /// answer. None when the text was too long to wait.
     asides: Vec<(u32, Option<String>)>,
     echoed: Vec<u32>,
-    /// The call that a choice's function call is made of; others are left out.
+    /// The tool call that becomes the function call of a choice. Other calls are left out.
     functions: HashMap<u32, u32>,
     /// Calls of custom tools.
-    inputs: HashMap<(u32, u32), custom::Input>,
+    inputs: HashMap<(u32, u32), custom::CustomInput>,
     /// Bytes of their arguments that are held.
     input_bytes: usize,
 }
 
-/// About what one entry of the sets and maps costs.
+/// Approximate memory of one entry of the sets and maps.
 const ENTRY_BYTES: usize = 64;
 
-impl Shape {
+impl ShapingState {
     fn held_bytes(&self) -> usize {
         let words = self.asides.iter().map(|(_, words)| words.as_ref().map_or(0, String::capacity));
         let fences = self.fences.iter().map(|(_, fence)| fence.held.capacity());
@@ -187,9 +187,9 @@ impl Shape {
                     sink(Event::FunctionCall { choice, name: None, arguments: Some(fragment) });
                 }
             }
-            // Beside a tool that stands for the answer, words are not part of it.
+            // Text may belong to an answer that the structured-output tool replaces.
             Event::Text { choice, text, .. } if self.reading.json_tool.is_some() => {
-                self.aside(choice, &text, sink);
+                self.hold_aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
             Event::Extra { choice, name: DETAILS, value } => {
@@ -208,7 +208,7 @@ impl Shape {
     fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
         let name = own_name(&self.reading, &name).map_or(name, |own| Cow::Owned(own.to_owned()));
         if self.reading.custom_tools.iter().any(|custom| *custom == *name) {
-            self.inputs.insert((choice, call), custom::Input::default());
+            self.inputs.insert((choice, call), custom::CustomInput::default());
             sink(Event::CustomStart { choice, call, id, name });
         } else if !self.reading.function_call {
             sink(Event::ToolStart { choice, call, id, name });
@@ -251,13 +251,14 @@ impl Shape {
             self.fences.push((choice, Fence::default()));
             self.fences.len() - 1
         });
-        // The position is that of an entry that was found or just pushed.
+        // The position was just found or pushed.
         #[expect(clippy::indexing_slicing, reason = "see above")]
         &mut self.fences[at].1
     }
 
-    /// Words where a tool is to give the answer: held until it is clear whether it does. Very many are the answer.
-    fn aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
+    /// Holds text until it is known whether the structured-output tool gives the answer. A very long text is the
+    /// answer.
+    fn hold_aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
         if self.json_choices.contains(&choice) {
             return;
         }
@@ -266,7 +267,7 @@ impl Shape {
         }
         let Some((_, held)) = self.asides.iter_mut().find(|(known, _)| *known == choice) else { return };
         match held {
-            Some(words) if words.len() + text.len() <= LONGEST_ASIDE => words.push_str(text),
+            Some(words) if words.len() + text.len() <= MAX_ASIDE_BYTES => words.push_str(text),
             _ => {
                 let words = held.take().unwrap_or_default() + text;
                 self.text(choice, Cow::Owned(words), sink);
@@ -274,7 +275,7 @@ impl Shape {
         }
     }
 
-    /// The choice is over: what was held back is said, without the fence. An answer without a word is an echo, too.
+    /// Ends a choice: the held text is passed on without its fence. An empty answer still gets its echo.
     fn flush(&mut self, choice: u32, sink: Sink<'_>) {
         for ((_, call), input) in self.inputs.iter_mut().filter(|((of, _), _)| *of == choice) {
             self.input_bytes = self.input_bytes.saturating_sub(input.held_bytes());
@@ -299,8 +300,8 @@ impl Shape {
     }
 }
 
-/// Takes the fence off a text that comes in pieces. Held back are only the begin, until it is clear whether it is a
-/// fence, and the end, which could be the closing one.
+/// Removes the code fence from a text that comes in pieces. It holds back the beginning until it is known whether that
+/// is a fence, and the end, which could be the closing fence.
 #[derive(Default)]
 struct Fence {
     state: FenceState,
@@ -315,11 +316,11 @@ enum FenceState {
     None,
 }
 
-/// A first line longer than this is no fence.
-const LONGEST_FENCE: usize = 32;
+/// A longer first line is not a fence.
+const MAX_FENCE_LINE_BYTES: usize = 32;
 
-/// Bytes of blanks around a fence that are held back. More of them are a part of the answer.
-const LONGEST_BLANKS: usize = 1024;
+/// The most blanks around a fence that are held back. Further blanks belong to the answer.
+const MAX_BLANK_BYTES: usize = 1024;
 
 impl Fence {
     fn push(&mut self, text: &str) -> String {
@@ -330,23 +331,23 @@ impl Fence {
         if self.state == FenceState::Begin {
             let begin = self.held.trim_start();
             let blanks = self.held.len() - begin.len();
-            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < LONGEST_BLANKS;
+            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < MAX_BLANK_BYTES;
             match begin.split_once('\n') {
                 Some((first, rest)) if first.starts_with("```") => {
                     self.state = FenceState::Inside;
                     self.held = rest.to_owned();
                 }
-                None if could_be && begin.len() < LONGEST_FENCE => return String::new(),
+                None if could_be && begin.len() < MAX_FENCE_LINE_BYTES => return String::new(),
                 _ => {
                     self.state = FenceState::None;
                     return std::mem::take(&mut self.held);
                 }
             }
         }
-        // What may belong to the closing fence stays: blanks and up to three ticks at the end.
+        // Blanks and up to three ticks at the end may belong to the closing fence and are kept.
         let kept = self.held.trim_end().trim_end_matches('`').trim_end().len();
-        // But not more of it than a bound, because each piece looks at all of it again.
-        let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(LONGEST_BLANKS));
+        // The kept end is bounded, because every piece searches it again.
+        let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(MAX_BLANK_BYTES));
         let kept = kept.max(bound);
         let tail = self.held.split_off(kept);
         std::mem::replace(&mut self.held, tail)

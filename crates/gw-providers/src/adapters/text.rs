@@ -1,4 +1,4 @@
-//! A JSON string that is borrowed where it holds no escape.
+//! A JSON string that is borrowed unless it holds an escape.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,8 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::adapters) struct Text<'a>(pub(in crate::adapters) Cow<'a, str>);
 
-/// The text of bytes with U+FFFD for what is no UTF-8. serde_json gives a lone surrogate as its three bytes of generalised UTF-8.
+/// The text of bytes, with U+FFFD for invalid UTF-8. serde_json passes on a lone surrogate as three bytes of
+/// generalised UTF-8.
 pub(in crate::adapters) fn repaired(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     let mut rest = bytes;
@@ -29,9 +30,9 @@ pub(in crate::adapters) fn repaired(bytes: &[u8]) -> String {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
+        struct StringVisitor;
 
-        impl<'de> Visitor<'de> for Words {
+        impl<'de> Visitor<'de> for StringVisitor {
             type Value = Text<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,19 +58,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
             }
         }
 
-        // As bytes, because only then serde_json lets a lone surrogate pass.
-        deserializer.deserialize_bytes(Words)
+        // serde_json accepts a lone surrogate only when it reads bytes.
+        deserializer.deserialize_bytes(StringVisitor)
     }
 }
 
 impl Text<'_> {
-    /// The text of an optional member, "" when it is absent.
+    /// The text of an optional member; "" when it is absent.
     pub(in crate::adapters) fn of<'t>(text: &'t Option<Text<'_>>) -> &'t str {
         text.as_ref().map_or("", |text| &*text.0)
     }
 }
 
-/// The text of an optional member, when it is not empty.
+/// The text of an optional member; None when it is absent or empty.
 pub(in crate::adapters) fn filled(text: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     text.map(|text| text.0).filter(|text| !text.is_empty())
 }

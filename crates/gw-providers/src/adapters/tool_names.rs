@@ -1,18 +1,18 @@
-//! Names of tools as a provider takes them: each refuses other ones, in the tools that are offered and in the calls of the history
-//! alike. A name that is refused is changed everywhere in the request, and back in the answer.
+//! Tool names that the provider accepts. Each provider refuses other names, both of offered tools and of calls in the
+//! history. A refused name is changed everywhere in the request and restored in the answer.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use gw_wire::conversation::{Conversation, Role, ToolChoice, short_id};
 
-/// The length that every provider takes, in characters.
-const LONGEST: usize = 64;
+/// The length that every provider accepts. Names have one byte per character.
+const MAX_NAME_BYTES: usize = 64;
 
-/// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors), the request
-/// validator of mistral-common 1.13.1 (all read 2026-11-22).
+/// `^[a-zA-Z0-9_-]{1,64}$`: `ToolName` of Bedrock's Converse (botocore 1.44.5, whose pattern needs no anchors) and the
+/// request validator of mistral-common 1.13.1 (read 2026-11-22).
 pub(super) fn is_word(name: &str) -> bool {
-    is_word_within(LONGEST, name)
+    is_word_within(MAX_NAME_BYTES, name)
 }
 
 /// `^[a-zA-Z0-9_-]{1,128}$`: "Define tools" at platform.claude.com (read 2026-11-22).
@@ -25,9 +25,12 @@ fn is_word_within(longest: usize, name: &str) -> bool {
     !name.is_empty() && name.len() <= longest && name.bytes().all(fits)
 }
 
-/// Changes the names that do not fit. Gives each new name with the client's.
-pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-    let mut names = Names::new(conversation, fits);
+/// Changes the refused names. Returns each new name with the client's name.
+pub(super) fn rename_refused(
+    conversation: &mut Conversation<'_>,
+    fits: impl Fn(&str) -> bool,
+) -> Vec<(String, String)> {
+    let mut names = RenamedTools::new(conversation, fits);
     if names.refused.is_empty() {
         return Vec::new();
     }
@@ -49,12 +52,12 @@ pub(super) fn fit(conversation: &mut Conversation<'_>, fits: impl Fn(&str) -> bo
     changed
 }
 
-struct Names {
-    /// By a refused name: the one in its place.
+struct RenamedTools {
+    /// The new name of each refused name.
     refused: HashMap<String, String>,
 }
 
-impl Names {
+impl RenamedTools {
     fn new(conversation: &Conversation<'_>, fits: impl Fn(&str) -> bool) -> Self {
         let offered = conversation.tools.iter().map(|tool| &*tool.name);
         let called = conversation.messages.iter().flat_map(|message| &message.tool_calls);
@@ -88,19 +91,19 @@ impl Names {
     }
 }
 
-/// A name of letters, digits and `_` that is like this one and that no other tool has. It depends on the name alone as long as
-/// nobody else wants the same one.
+/// A new name of letters, digits and `_` that resembles this one and that no other tool has. It depends on this name
+/// only, unless another tool would get the same one.
 fn free(name: &str, taken: &HashSet<Cow<'_, str>>) -> String {
     let letters = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' });
-    let mut base: String = letters.take(LONGEST - 1).collect();
+    let mut base: String = letters.take(MAX_NAME_BYTES - 1).collect();
     if !base.starts_with(|first: char| first.is_ascii_alphabetic()) {
         base.insert(0, 't');
     }
-    let is_whole = name.chars().count() < LONGEST;
+    let is_whole = name.chars().count() < MAX_NAME_BYTES;
     if is_whole && !taken.contains(&*base) {
         return base;
     }
-    base.truncate(LONGEST - 16);
+    base.truncate(MAX_NAME_BYTES - 16);
     let mut new = format!("{base}_{}", short_id(name));
     let mut count = 1_u32;
     while taken.contains(&*new) {
@@ -117,7 +120,7 @@ mod tests {
     use gw_wire::request::{RequestLimits, chat::parse_chat};
     use serde_json::json;
 
-    use super::{fit, is_claude_name, is_word};
+    use super::{is_claude_name, is_word, rename_refused};
 
     #[test]
     fn claude_takes_names_of_128_characters() {
@@ -138,7 +141,7 @@ mod tests {
         ], "tools": [tool("a.b"), tool("fine-1")], "tool_choice": tool("a.b")});
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
         let mut conversation = Conversation::of_chat(&request, 1);
-        let changed = fit(&mut conversation, is_word);
+        let changed = rename_refused(&mut conversation, is_word);
         let calls: Vec<&str> = conversation.messages[1].tool_calls.iter().map(|call| &*call.name).collect();
         assert!(calls.iter().all(|name| is_word(name)), "{calls:?}");
         assert_eq!(&calls[1..3], ["a_b", "t9__"]);
@@ -152,6 +155,6 @@ mod tests {
             (own(calls[0]), own("a_b"), own("t9__"), own(calls[3])),
             (Some("a.b"), None, Some("9 \u{6771}"), Some(long.as_str()))
         );
-        assert!(fit(&mut conversation, is_word).is_empty());
+        assert!(rename_refused(&mut conversation, is_word).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests of several dialects do alike: fixtures in, fixtures compared; streams cut everywhere.
+//! Helpers for the tests of several dialects: fixtures, and streams that are cut at every byte.
 
 use bytes::Bytes;
 use gw_wire::event::Event;
@@ -6,12 +6,12 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use serde_json::Value;
 
-use crate::adapter::{Adapter, Encoded, HttpCall, ListedModel, Share, StreamDecoder, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, HttpCall, ListedModel, StreamDecoder, Target};
 
 /// One choice of one prompt.
-pub(super) const ONE: Share = Share { n: 1, prompts: 0..1 };
+pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
 
-/// A model of which the catalogue knows its context.
+/// A model whose context the catalogue knows.
 pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
     Target {
         upstream_model,
@@ -24,12 +24,13 @@ pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Targe
     }
 }
 
-/// The names on a provider's list of models.
+/// The names on a provider's model list.
 pub(super) fn names(listed: Result<Vec<ListedModel>, Failure>) -> Vec<String> {
     listed.unwrap().into_iter().map(|model| model.name).collect()
 }
 
-/// Encodes a chat, or a text completion if it has a prompt. The upstream model is what follows the provider.
+/// Encodes a chat, or a text completion if the request has a prompt. The upstream model follows the provider in
+/// `model`.
 pub(super) fn encode(
     adapter: &dyn Adapter,
     request: &str,
@@ -64,7 +65,7 @@ pub(super) fn body(call: &HttpCall) -> Value {
     serde_json::from_slice(&call.body).unwrap()
 }
 
-/// The events of a stream that comes in these chunks, one per line; pieces of one text in a row are one.
+/// The events of a stream that comes in these chunks, one per line. Adjacent pieces of one text are joined.
 pub(super) fn events<'c>(
     mut decoder: Box<dyn StreamDecoder>,
     chunks: impl IntoIterator<Item = &'c [u8]>,
@@ -98,7 +99,7 @@ pub(super) fn events<'c>(
     lines.into_iter().map(line).collect()
 }
 
-/// The kinds of the failures that a stream reports, and how many other events came.
+/// The kinds of failures that a stream reports, and the number of other events.
 pub(super) fn failures(mut decoder: Box<dyn StreamDecoder>, stream: &[u8]) -> (Vec<FailureKind>, usize) {
     let (mut kinds, mut others) = (Vec::new(), 0);
     let mut sink = |event: Event<'_>| match event {
@@ -110,7 +111,7 @@ pub(super) fn failures(mut decoder: Box<dyn StreamDecoder>, stream: &[u8]) -> (V
     (kinds, others)
 }
 
-/// Cuts a stream at every byte, at random pairs of bytes, and into single bytes: the events are always the same.
+/// Cuts a stream at every byte, at random pairs of bytes, and into single bytes. The events must not change.
 pub(super) fn cut_everywhere(fresh: &dyn Fn() -> Box<dyn StreamDecoder>, stream: &[u8]) {
     let uncut = events(fresh(), [stream]);
     for at in 0..=stream.len() {

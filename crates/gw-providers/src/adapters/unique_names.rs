@@ -1,21 +1,21 @@
-//! Names of which a request may have each only once.
+//! Names that must be unique within a request.
 
 use std::collections::HashMap;
 
-/// The names so far, and how often each was asked for.
+/// The names so far, each with its number of uses.
 #[derive(Debug, Default)]
 pub(super) struct UniqueNames {
     asked: HashMap<String, u32>,
 }
 
 impl UniqueNames {
-    /// This name; when it is taken, the first of its numbered forms that is free. `numbered` is asked for 2, 3, ….
+    /// Returns the name, or the first numbered form of it that is free. `numbered` is called with 2, 3 and so on.
     pub(super) fn take(&mut self, name: &str, numbered: impl Fn(u32) -> String) -> String {
         let Some(asked) = self.asked.get(name) else {
             self.asked.insert(name.to_owned(), 1);
             return name.to_owned();
         };
-        // The count goes on where it stood, so that no form is tried twice.
+        // The count continues, so no form is tried twice.
         let mut count = *asked;
         let unique = loop {
             count = count.saturating_add(1);

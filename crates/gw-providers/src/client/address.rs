@@ -1,4 +1,4 @@
-//! Which addresses may be dialled: judged on the resolved address, never on what somebody spelled.
+//! The addresses that may be called. The check uses the resolved address, not the configured name.
 
 use std::net::IpAddr;
 

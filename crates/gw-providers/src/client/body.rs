@@ -1,4 +1,4 @@
-//! A response body from an upstream, decoded, whatever it arrives on.
+//! The response body of an upstream, decoded, over any transport.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,74 +16,77 @@ use super::clock::Clock;
 use super::failures;
 use super::gunzip::Gunzip;
 use super::http1::{Exchange, Http1, poll_data};
-use super::http2::Stream;
+use super::http2::Http2Stream;
 use super::pool::Pool;
 use crate::in_process::InProcessBody;
 
-/// Bytes that a document which has begun must bring in the time of a pause: what drips more slowly stands still.
-const LEAST_PROGRESS: usize = 512;
+/// The fewest bytes of a started body per idle timeout. A slower body counts as stalled.
+const MIN_PROGRESS_BYTES: usize = 512;
 
-/// Bytes that count as one step of the work that a task may do before it yields. A piece of any size counts as one at least.
+/// Bytes that cost one step of a task's budget. A piece costs at least one step.
 const STEP_BYTES: usize = 4 * 1024;
 
-/// What may still come after the end of an answer that [`UpstreamBody::finish`] waits for.
+/// The most bytes that [`UpstreamBody::finish`] reads after the end of an answer.
 const FINISH_BYTES: usize = 64 * 1024;
-/// How long it waits.
+/// The longest time that [`UpstreamBody::finish`] waits.
 const FINISH_TIME: Duration = Duration::from_secs(2);
 
-/// What is said of a body that takes longer than its call may.
-const LATE: &str = "the body was not over in time";
+/// The failure detail of a body that exceeds the call's deadline.
+const LATE_BODY: &str = "the body did not end in time";
 
-/// The next piece of a body; None = it ended as its framing says.
-pub type Chunk = Option<Result<Bytes, Failure>>;
+/// The next piece of a body; None at the regular end.
+pub type BodyChunk = Option<Result<Bytes, Failure>>;
 
-/// A response body. It owns its connection: dropping it before the end closes the upstream request at once (HTTP/1.1:
-/// the socket; HTTP/2: `RST_STREAM`).
+/// A response body with its connection. Dropping it before the end closes the upstream request at once (HTTP/1.1: the
+/// socket; HTTP/2: `RST_STREAM`).
 pub struct UpstreamBody {
-    source: Source,
+    source: BodySource,
     gunzip: Option<Box<Gunzip>>,
 }
 
-enum Source {
-    /// Over, or never there.
+enum BodySource {
+    /// The body has ended, or never existed.
     Empty,
     Http1(Exchange),
     Http2 {
         incoming: Incoming,
         clock: Clock,
-        _stream: Stream,
+        _stream: Http2Stream,
     },
     InProcess(Box<dyn InProcessBody>),
 }
 
 impl UpstreamBody {
     pub(crate) fn empty() -> Self {
-        Self { source: Source::Empty, gunzip: None }
+        Self { source: BodySource::Empty, gunzip: None }
     }
 
     pub(crate) fn http1(connection: Box<Http1>, incoming: Incoming, pool: &Arc<Pool>) -> Self {
-        Self { source: Source::Http1(Exchange::new(connection, incoming, Arc::clone(pool))), gunzip: None }
+        Self {
+            source: BodySource::Http1(Exchange::new(connection, incoming, Arc::clone(pool))),
+            gunzip: None,
+        }
     }
 
-    pub(crate) fn http2(incoming: Incoming, stream: Stream) -> Self {
-        let source = Source::Http2 { incoming, clock: Clock::default(), _stream: stream };
+    pub(crate) fn http2(incoming: Incoming, stream: Http2Stream) -> Self {
+        let source = BodySource::Http2 { incoming, clock: Clock::default(), _stream: stream };
         Self { source, gunzip: None }
     }
 
     pub(crate) fn in_process(body: Box<dyn InProcessBody>) -> Self {
-        Self { source: Source::InProcess(body), gunzip: None }
+        Self { source: BodySource::InProcess(body), gunzip: None }
     }
 
-    /// The body is gzip.
+    /// Marks the body as gzip.
     pub(crate) fn decode_gzip(&mut self) {
         self.gunzip = Some(Box::new(Gunzip::new()));
     }
 
-    /// The next piece, never empty; None = the body ended as its framing says.
+    /// The next piece, never empty; None at the regular end.
     ///
-    /// Pieces use up the budget of the task (128 pieces, or 512 KiB): an upstream that sends without a pause cannot keep the
-    /// thread from its other connections. The task is woken again at once.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    /// Pieces use up the task's budget (128 pieces, or 512 KiB), so an upstream that sends without a pause cannot keep
+    /// the thread from its other connections. The task is woken again at once.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         let step = ready!(coop::poll_proceed(cx));
         let chunk = ready!(if self.gunzip.is_some() { self.poll_decoded(cx) } else { self.poll_raw(cx) });
         step.made_progress();
@@ -94,37 +97,37 @@ impl UpstreamBody {
     }
 
     /// [`UpstreamBody::poll_chunk`] as a future.
-    pub async fn chunk(&mut self) -> Chunk {
+    pub async fn chunk(&mut self) -> BodyChunk {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
-    /// The whole body: at most `cap` bytes, no pause longer than `idle`, over by `deadline`; once it has begun, at least 512 bytes
-    /// in every `idle`.
+    /// The complete body: at most `cap` bytes, no pause longer than `idle`, complete by `deadline`. Once the body has
+    /// begun, it must bring at least 512 bytes in every `idle`.
     ///
     /// # Errors
-    /// `InvalidResponse` when it is longer than `cap`, cut short or undecodable; `Timeout`.
+    /// `InvalidResponse` when the body is longer than `cap`, cut short or undecodable; `Timeout`.
     pub async fn collect(mut self, cap: usize, idle: Duration, deadline: Instant) -> Result<Bytes, Failure> {
-        let mut whole = Whole::default();
+        let mut whole = CollectedBody::default();
         let mut own_clock = Clock::default();
         let mut waiting_since: Option<Instant> = None;
-        // Blanks before a document are how some upstreams say that they are at work; behind them an answer comes at once.
+        // Some upstreams send blanks while they work. The document follows in one go.
         let mut begun = false;
         let mut lately = 0;
         poll_fn(|cx| {
             loop {
                 match self.poll_chunk(cx) {
                     Poll::Ready(Some(Ok(piece))) => {
-                        // A body that comes without a pause has its deadline, too.
+                        // A body that comes without a pause is also bound by the deadline.
                         if Instant::now() >= deadline {
-                            return Poll::Ready(Err(failures::body_timeout(LATE)));
+                            return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
                         }
                         if whole.len() + piece.len() > cap {
-                            return Poll::Ready(Err(failures::invalid("the body is over its limit")));
+                            return Poll::Ready(Err(failures::invalid("the body is larger than its limit")));
                         }
                         begun |= piece.iter().any(|byte| !byte.is_ascii_whitespace());
                         lately += piece.len();
                         whole.push(piece);
-                        if !begun || lately >= LEAST_PROGRESS {
+                        if !begun || lately >= MIN_PROGRESS_BYTES {
                             waiting_since = None;
                             lately = 0;
                         }
@@ -137,7 +140,7 @@ impl UpstreamBody {
             let now = Instant::now();
             let idle_until = *waiting_since.get_or_insert(now) + idle;
             if now >= deadline {
-                return Poll::Ready(Err(failures::body_timeout(LATE)));
+                return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
             }
             if now >= idle_until {
                 return Poll::Ready(Err(failures::body_timeout("the body stalled")));
@@ -153,12 +156,12 @@ impl UpstreamBody {
         Ok(whole.finish())
     }
 
-    /// The answer is complete although the body may not have ended yet (`data: [DONE]` came, its last chunk did not):
-    /// waits a moment for the end on a task, so that the connection can be used again.
+    /// Ends the use of a body whose answer is complete, for example after `data: [DONE]`. A task waits briefly for the
+    /// body's end, so that the connection can be used again.
     pub fn finish(mut self) {
         let mut nobody = Context::from_waker(std::task::Waker::noop());
         if !matches!(self.poll_raw(&mut nobody), Poll::Pending) {
-            // Over, or something came that does not belong there: dropping it does what is left to do.
+            // The body has ended, or unexpected data came. Dropping the body does the rest.
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -177,17 +180,17 @@ impl UpstreamBody {
         }
     }
 
-    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         let polled = match &mut self.source {
-            Source::Empty => return Poll::Ready(None),
-            Source::Http1(exchange) => exchange.poll_chunk(cx),
-            Source::Http2 { incoming, .. } => poll_data(incoming, cx),
-            Source::InProcess(body) => return body.poll_chunk(cx),
+            BodySource::Empty => return Poll::Ready(None),
+            BodySource::Http1(exchange) => exchange.poll_chunk(cx),
+            BodySource::Http2 { incoming, .. } => poll_data(incoming, cx),
+            BodySource::InProcess(body) => return body.poll_chunk(cx),
         };
         polled.map(|item| item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error)))))
     }
 
-    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         loop {
             let Some(gunzip) = &mut self.gunzip else { return Poll::Ready(None) };
             match gunzip.next() {
@@ -195,7 +198,7 @@ impl UpstreamBody {
                 Ok(None) => {}
                 Err(error) => return Poll::Ready(Some(Err(self.undecodable(&error)))),
             }
-            // Input that decodes to nothing uses up the budget as well.
+            // Input that decodes to nothing also uses the budget.
             let step = ready!(coop::poll_proceed(cx));
             let raw = ready!(self.poll_raw(cx));
             step.made_progress();
@@ -208,7 +211,7 @@ impl UpstreamBody {
                 }
                 Some(Err(failure)) => return Poll::Ready(Some(Err(failure))),
                 None => {
-                    self.source = Source::Empty;
+                    self.source = BodySource::Empty;
                     let Some(mut gunzip) = self.gunzip.take() else { return Poll::Ready(None) };
                     return Poll::Ready(match gunzip.finish() {
                         Ok(piece) => piece.map(Ok),
@@ -219,18 +222,18 @@ impl UpstreamBody {
         }
     }
 
-    /// Nothing after a decoding error can be trusted, the connection's framing included.
+    /// After a decoding error neither the body nor the connection's framing can be trusted.
     fn undecodable(&mut self, error: &io::Error) -> Failure {
-        self.source = Source::Empty;
+        self.source = BodySource::Empty;
         self.gunzip = None;
         failures::invalid(format_args!("gzip: {error}"))
     }
 
     fn clock(&mut self) -> Option<&mut Clock> {
         match &mut self.source {
-            Source::Empty | Source::InProcess(_) => None,
-            Source::Http1(exchange) => exchange.clock(),
-            Source::Http2 { clock, .. } => Some(clock),
+            BodySource::Empty | BodySource::InProcess(_) => None,
+            BodySource::Http1(exchange) => exchange.clock(),
+            BodySource::Http2 { clock, .. } => Some(clock),
         }
     }
 }
@@ -241,7 +244,7 @@ impl std::fmt::Debug for UpstreamBody {
     }
 }
 
-/// Takes so many more steps off the budget of the task.
+/// Takes `steps` more steps off the task's budget.
 fn spend(steps: usize, cx: &mut Context<'_>) {
     for _ in 0..steps {
         let Poll::Ready(step) = coop::poll_proceed(cx) else { return };
@@ -249,7 +252,7 @@ fn spend(steps: usize, cx: &mut Context<'_>) {
     }
 }
 
-/// A whole answer that broke off is an answer that cannot be read.
+/// A complete answer that broke off is an invalid response.
 fn of_whole(mut failure: Failure) -> Failure {
     if failure.kind == FailureKind::StreamBroken {
         failure.kind = FailureKind::InvalidResponse;
@@ -257,14 +260,14 @@ fn of_whole(mut failure: Failure) -> Failure {
     failure
 }
 
-/// Collected pieces; a body of one piece is not copied.
+/// Collected pieces. A body of one piece is not copied.
 #[derive(Default)]
-struct Whole {
+struct CollectedBody {
     first: Bytes,
     rest: BytesMut,
 }
 
-impl Whole {
+impl CollectedBody {
     fn len(&self) -> usize {
         self.first.len() + self.rest.len()
     }

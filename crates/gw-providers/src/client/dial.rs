@@ -1,4 +1,4 @@
-//! Opens connections: looks the name up, judges every address, connects, and does the TLS handshake.
+//! Opens connections: resolves the name, checks every address, connects, and does the TLS handshake.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,40 +13,41 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
 use super::address::permitted;
+use super::error::LookupError;
 use super::failures;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::inline::Socket;
-use super::origin::{Host, Origin};
+use super::origin::{Origin, OriginHost};
 use super::tls::Tls;
 
-/// Kernel memory of what an upstream has sent and nobody has read yet; Linux takes twice as much. It is also what an upstream
-/// may send ahead, so that 100 ms away it can send 2.5 MB a second.
+/// The kernel's receive buffer; Linux uses twice this size. It also bounds the data in flight: an upstream 100 ms away
+/// can send 2.5 MB a second.
 const RECEIVE_BUFFER: u32 = 256 << 10;
 
-/// A new connection, as the peer chose it.
-pub(crate) enum Link {
+/// A new connection with the protocol that the peer chose.
+pub(crate) enum Dialled {
     /// HTTP/1.1 (or 1.0).
     Http1(Box<Http1>),
     /// HTTP/2.
     Http2(Http2),
 }
 
-type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, String>>>;
+type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 
-/// Opens connections to one origin, under its address policy.
+/// Opens connections to one origin within its address policy.
 pub(crate) struct Dialler {
     pub(crate) origin: Origin,
     pub(crate) allow_private_network: bool,
     tls: Tls,
-    names: Mutex<Names>,
+    names: Mutex<ResolvedNames>,
 }
 
 #[derive(Default)]
-struct Names {
-    /// The lookup under way: all who dial wait for the same one, so a slow resolver is asked once at a time.
+struct ResolvedNames {
+    /// The current lookup. All callers share it, so a slow resolver is asked once at a time.
     running: Option<Lookup>,
-    /// The address that last worked, for when the resolver does not.
+    /// The address of the last good connection. It serves when the resolver fails.
     last_good: Option<IpAddr>,
 }
 
@@ -59,7 +60,7 @@ impl Dialler {
     ///
     /// # Errors
     /// `Timeout` or `Unreachable`.
-    pub(crate) async fn dial(&self, limit: Duration) -> Result<Link, Failure> {
+    pub(crate) async fn dial(&self, limit: Duration) -> Result<Dialled, Failure> {
         let work = Box::pin(async {
             let tcp = self.connect(Instant::now() + limit).await?;
             self.secure(tcp).await
@@ -72,20 +73,21 @@ impl Dialler {
 
     async fn connect(&self, deadline: Instant) -> Result<TcpStream, Failure> {
         let addresses = match &self.origin.host {
-            Host::Address(address) => Arc::from([*address]),
-            Host::Name(name) => self.look_up(name, deadline).await?,
+            OriginHost::Address(address) => Arc::from([*address]),
+            OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
         let mut last = failures::unreachable("the name has no address that may be called");
         let allowed: Vec<IpAddr> =
             addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
         for (tried, address) in allowed.iter().enumerate() {
-            // Each address gets its share of what is left, so that one black hole does not use up the others' time.
+            // Each address gets a share of the remaining time, so one that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
             let share = left / u32::try_from(allowed.len() - tried).unwrap_or(1).max(1);
             let place = SocketAddr::new(*address, self.origin.port);
             match tokio::time::timeout(share, open(place)).await {
                 Ok(Ok(tcp)) => {
-                    // Without it small requests wait for acknowledgements; a socket that refuses it still works.
+                    // Without this option small requests wait for acknowledgements. A socket that refuses it still
+                    // works.
                     let _slower = tcp.set_nodelay(true);
                     self.remember(*address);
                     return Ok(tcp);
@@ -108,7 +110,7 @@ impl Dialler {
         let Some(last_good) = last_good else {
             return lookup.await.map_err(failures::unreachable);
         };
-        // With an address in hand the resolver gets half the time, and may fail.
+        // A known address may replace the lookup, so the resolver gets only half the time.
         let half = deadline.saturating_duration_since(Instant::now()) / 2;
         match tokio::time::timeout(half, lookup).await {
             Ok(Ok(addresses)) => Ok(addresses),
@@ -117,14 +119,14 @@ impl Dialler {
     }
 
     fn remember(&self, address: IpAddr) {
-        if matches!(self.origin.host, Host::Name(_)) {
+        if matches!(self.origin.host, OriginHost::Name(_)) {
             self.names.lock().last_good = Some(address);
         }
     }
 
-    async fn secure(&self, tcp: TcpStream) -> Result<Link, Failure> {
-        if !self.origin.https {
-            return Ok(Link::Http1(Http1::new(Socket::Plain(tcp)).await?));
+    async fn secure(&self, tcp: TcpStream) -> Result<Dialled, Failure> {
+        if !self.origin.is_https {
+            return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp)).await?));
         }
         let connector = self.tls.connector().await.map_err(failures::unreachable)?;
         let name = self.origin.server_name().map_err(failures::unreachable)?;
@@ -135,14 +137,14 @@ impl Dialler {
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
         let socket = Socket::Tls(Box::new(tls));
         if is_http2 {
-            Ok(Link::Http2(Http2::new(socket).await?))
+            Ok(Dialled::Http2(Http2::new(socket).await?))
         } else {
-            Ok(Link::Http1(Http1::new(socket).await?))
+            Ok(Dialled::Http1(Http1::new(socket).await?))
         }
     }
 }
 
-/// Connects, with a bound on what the kernel keeps of an answer that nobody reads. It would grow to megabytes otherwise.
+/// Connects with a bounded receive buffer. Otherwise the kernel would keep megabytes of an answer that nobody reads.
 async fn open(place: SocketAddr) -> io::Result<TcpStream> {
     let socket = if place.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A socket that refuses it still works.
@@ -150,13 +152,13 @@ async fn open(place: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(place).await
 }
 
-/// Starts a lookup on a task, so that it goes on (and is shared) when the one who asked gives up.
+/// Starts a lookup on a task, so it continues and stays shared when its first caller gives up.
 fn start_lookup(name: String, port: u16) -> Lookup {
     let task = tokio::spawn(async move {
         let found = tokio::net::lookup_host((name.as_str(), port)).await;
-        let found = found.map_err(|error| format!("lookup: {error}"))?;
+        let found = found.map_err(|error| LookupError::Resolver(error.to_string()))?;
         let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
-        if addresses.is_empty() { Err("lookup: no address".to_owned()) } else { Ok(Arc::from(addresses)) }
+        if addresses.is_empty() { Err(LookupError::NoAddress) } else { Ok(Arc::from(addresses)) }
     });
-    async move { task.await.map_err(|error| format!("lookup: {error}"))? }.boxed().shared()
+    async move { task.await.map_err(|error| LookupError::Resolver(error.to_string()))? }.boxed().shared()
 }

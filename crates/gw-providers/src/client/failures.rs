@@ -1,49 +1,49 @@
-//! The failures of the transport: sentences a client may read, details for the log.
+//! Failures of the transport: a message for clients, and a detail for the log.
 
 use std::error::Error;
 use std::fmt::Write;
 
 use gw_wire::failure::{Failure, FailureKind};
 
-/// No connection, or it broke before the response head.
+/// No connection, or a connection that broke before the response head.
 pub(crate) fn unreachable(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Unreachable, "The upstream provider could not be reached.").with_detail(detail)
 }
 
-/// Connecting took too long.
+/// A connection that was not established in time.
 pub(crate) fn connect_timeout() -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream provider could not be reached in time.")
         .with_detail("connect timeout")
 }
 
-/// No response head in time.
+/// A response head that did not arrive in time.
 pub(crate) fn head_timeout() -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream provider did not answer in time.")
         .with_detail("no response head")
 }
 
-/// The body stalled, or took longer than the request may.
+/// A body that stalled or exceeded the request's time.
 pub(crate) fn body_timeout(detail: &'static str) -> Failure {
     Failure::new(FailureKind::Timeout, "The upstream provider did not answer in time.").with_detail(detail)
 }
 
-/// The answer is not one we can read.
+/// An answer that cannot be read.
 pub(crate) fn invalid(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::InvalidResponse, "The upstream provider's answer could not be read.")
         .with_detail(detail)
 }
 
-/// The body broke off.
+/// A body that broke off.
 pub(crate) fn broken(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::StreamBroken, "The upstream provider's answer broke off.").with_detail(detail)
 }
 
-/// What went wrong before a response head arrived.
+/// The failure of an error before the response head.
 pub(crate) fn before_head(error: &hyper::Error) -> Failure {
     if error.is_parse() { invalid(chain(error)) } else { unreachable(chain(error)) }
 }
 
-/// An error with its causes, on one line.
+/// An error and its causes on one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,35 +1,35 @@
-//! Decodes a gzip body as it arrives, a bounded piece at a time: nobody asked for it, some upstreams send it anyway.
+//! Decodes a gzip body in pieces of bounded size. The gateway does not ask for gzip, but some upstreams send it.
 
 use std::io::{self, Write};
 
 use bytes::{Buf, Bytes};
 use flate2::write::GzDecoder;
 
-/// An incremental decoder. One [`Gunzip::next`] gives tens of KiB at most, however well the input is packed.
+/// An incremental decoder. One call of [`Gunzip::next`] returns tens of KiB at most, whatever the compression ratio.
 pub(crate) struct Gunzip {
     decoder: GzDecoder<Vec<u8>>,
     input: Bytes,
-    flushed: bool,
-    /// Members that began.
+    is_flushed: bool,
+    /// The number of members so far.
     members: usize,
 }
 
-/// Members of one body. Each costs a decoder of its own, however little it holds. Streams flush blocks and begin no
-/// members; tools that pack in parallel write one for every 64 KiB or more.
+/// The most members of one body. Each needs a new decoder, even if it is empty. Streams flush blocks instead of
+/// starting members, and parallel compressors write a member per 64 KiB or more.
 const MAX_MEMBERS: usize = 4096;
 
 impl Gunzip {
     pub(crate) fn new() -> Self {
-        Self { decoder: GzDecoder::new(Vec::new()), input: Bytes::new(), flushed: true, members: 1 }
+        Self { decoder: GzDecoder::new(Vec::new()), input: Bytes::new(), is_flushed: true, members: 1 }
     }
 
-    /// Takes the next bytes; [`Gunzip::next`] must have given None before.
+    /// Takes the next bytes. The last call of [`Gunzip::next`] must have returned None.
     pub(crate) fn push(&mut self, chunk: Bytes) {
         self.input = chunk;
-        self.flushed = false;
+        self.is_flushed = false;
     }
 
-    /// The next decoded piece; None = more input is needed.
+    /// The next decoded piece; None when more input is needed.
     ///
     /// # Errors
     /// The input is not gzip, or has too many members.
@@ -45,23 +45,23 @@ impl Gunzip {
                 return Ok(Some(piece));
             }
         }
-        if !self.flushed {
-            self.flushed = true;
+        if !self.is_flushed {
+            self.is_flushed = true;
             self.decoder.flush()?;
         }
         Ok(self.take())
     }
 
-    /// The input is over.
+    /// Handles the end of the input.
     ///
     /// # Errors
-    /// It was cut short, or its checksum is wrong.
+    /// The input was cut short, or its checksum is wrong.
     pub(crate) fn finish(&mut self) -> io::Result<Option<Bytes>> {
         self.decoder.try_finish()?;
         Ok(self.take())
     }
 
-    /// The decoder takes no more although there is input: its member is over, and another one follows.
+    /// Starts the next member. The decoder takes no input after the end of its own.
     fn begin_member(&mut self) -> io::Result<()> {
         self.members += 1;
         if self.members > MAX_MEMBERS {

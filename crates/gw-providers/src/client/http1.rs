@@ -1,4 +1,4 @@
-//! One HTTP/1.1 connection, driven inline by whoever waits for its response.
+//! One HTTP/1.1 connection, driven by the task that waits for its response.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -20,12 +20,12 @@ use super::failures;
 use super::inline::{Relay, Socket};
 use super::pool::Pool;
 
-/// Bounds a response head, and what is buffered per connection.
+/// The bound of a response head and of the buffer of a connection.
 const MAX_BUFFER: usize = 64 * 1024;
 
 static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
     let mut builder = http1::Builder::new();
-    // hyper's own bound of 100 header fields stands: setting it explicitly would cost an allocation per response.
+    // hyper's own bound of 100 header fields applies. Setting it explicitly would cost an allocation per response.
     builder.max_buf_size(MAX_BUFFER);
     builder
 });
@@ -34,15 +34,15 @@ static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
 type Running = http1::Connection<TokioIo<Socket>, Full<Bytes>>;
 
 /// A request that did not get a response head.
-pub(crate) struct Lost {
-    /// The request, if not a byte of it was written: it may be sent again.
+pub(crate) struct SendError {
+    /// The request, if no byte of it was written, so it can be sent again.
     pub(crate) unsent: Option<Request<Full<Bytes>>>,
-    /// What happened.
+    /// The cause.
     pub(crate) failure: Failure,
 }
 
-impl Lost {
-    /// The failure, which tells whether the request was written.
+impl SendError {
+    /// The failure, marked if the request was written.
     pub(crate) fn into_failure(self) -> Failure {
         if self.unsent.is_some() { self.failure } else { self.failure.after_sending() }
     }
@@ -50,7 +50,7 @@ impl Lost {
 
 /// An open connection.
 pub(crate) struct Http1 {
-    /// None once it is over.
+    /// None after the connection ended.
     connection: Option<Running>,
     sender: http1::SendRequest<Full<Bytes>>,
     relay: Arc<Relay>,
@@ -62,7 +62,7 @@ impl Http1 {
     /// Wraps a connected socket.
     ///
     /// # Errors
-    /// hyper's handshake, which sends nothing, failed.
+    /// hyper's handshake failed, which sends nothing.
     pub(crate) async fn new(socket: Socket) -> Result<Box<Self>, Failure> {
         let relay = Relay::new();
         let (sender, connection) = BUILDER
@@ -73,15 +73,15 @@ impl Http1 {
         Ok(Box::new(Self { connection: Some(connection), sender, relay, waker, clock: Clock::default() }))
     }
 
-    /// Sends a request and waits for the response head. On an error the connection is gone.
+    /// Sends a request and waits for the response head. After an error the connection is gone.
     ///
     /// # Errors
-    /// [`Lost`], with the request if it was never written.
+    /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<(Box<Self>, Response<Incoming>), Lost> {
+    ) -> Result<(Box<Self>, Response<Incoming>), SendError> {
         self.clock.arm(deadline);
         self.relay.enter();
         let mut response = pin!(self.sender.try_send_request(request));
@@ -100,18 +100,18 @@ impl Http1 {
         match outcome {
             Some(Ok(response)) => Ok((self, response)),
             Some(Err(mut error)) => {
-                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
             }
-            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+            None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }
     }
 
-    /// Whether the last exchange is over on both sides and another may begin.
+    /// Whether the last exchange ended on both sides, so that another can begin.
     fn is_reusable(&self) -> bool {
         self.connection.is_some() && self.sender.is_ready()
     }
 
-    /// Whether an idle connection still is: polls it once, which notices a peer that went away or spoke out of turn.
+    /// Whether an idle connection is still open. One poll notices a peer that closed it or sent data unasked.
     pub(crate) fn is_alive(&mut self) -> bool {
         let Self { connection, relay, waker, .. } = self;
         let mut nobody = Context::from_waker(Waker::noop());
@@ -123,7 +123,7 @@ impl Http1 {
     }
 }
 
-/// Polls the connection; drops it when it is over, which hands its error to the response or the body.
+/// Polls the connection. When it ends it is dropped, which passes its error to the response or the body.
 fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     if let Some(running) = connection
         && Pin::new(running).poll(cx).is_ready()
@@ -132,9 +132,9 @@ fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     }
 }
 
-/// A response body together with the connection it arrives on.
+/// A response body with its connection.
 pub(crate) struct Exchange {
-    /// None once it went back to the pool or was closed.
+    /// None after the connection went back to the pool or was closed.
     connection: Option<Box<Http1>>,
     incoming: Incoming,
     pool: Arc<Pool>,
@@ -153,7 +153,7 @@ impl Exchange {
         let Some(open) = connection else { return Poll::Ready(None) };
         let Http1 { connection: running, relay, waker, .. } = &mut **open;
         let polled = relay.drive(waker, cx, |cx| {
-            // A chunk that came with the head waits in the channel already.
+            // A chunk that came with the head is already in the channel.
             match poll_data(incoming, cx) {
                 Poll::Pending => {
                     drive(running, cx);
@@ -165,14 +165,14 @@ impl Exchange {
         match &polled {
             Poll::Ready(Some(Ok(_))) => self.release_if_over(),
             Poll::Ready(None) => self.release(),
-            // The framing is lost with the error, and the connection with it.
+            // After an error the framing is lost, so the connection is closed.
             Poll::Ready(Some(Err(_))) => self.connection = None,
             Poll::Pending => {}
         }
         polled
     }
 
-    /// The connection's timer, while there is a connection.
+    /// The connection's timer, if the connection is still there.
     pub(crate) fn clock(&mut self) -> Option<&mut Clock> {
         self.connection.as_mut().map(|connection| &mut connection.clock)
     }
@@ -183,7 +183,7 @@ impl Exchange {
         }
     }
 
-    /// Back to the pool, unless something about the exchange is unfinished.
+    /// Returns the connection to the pool, if the exchange is complete.
     fn release(&mut self) {
         if let Some(connection) = self.connection.take()
             && connection.is_reusable()
@@ -194,7 +194,7 @@ impl Exchange {
 }
 
 impl Drop for Exchange {
-    /// A body whose end already lies in the buffer gives its connection back; any other closes it.
+    /// If the end of the body is already in the buffer, the connection goes back to the pool. Otherwise it is closed.
     fn drop(&mut self) {
         if self.connection.is_some() {
             let _gives_back_at_the_end = self.poll_chunk(&mut Context::from_waker(Waker::noop()));

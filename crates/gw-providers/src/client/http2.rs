@@ -1,4 +1,4 @@
-//! HTTP/2 over TLS: one shared connection per provider, its driver on a task.
+//! HTTP/2 over TLS: one shared connection per provider, driven by a task.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::failures;
-use super::http1::Lost;
+use super::http1::SendError;
 use super::inline::Socket;
 
-/// Requests in flight on one connection; the next opens another.
+/// The most concurrent requests on one connection. The next request opens another connection.
 const MAX_STREAMS: usize = 100;
-/// What an upstream may send ahead of its reader.
+/// The most bytes that an upstream may send ahead of the reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Bounds of a response head, as on HTTP/1.1.
+/// Bounds of a response head, equal to those of HTTP/1.1.
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 const MAX_HEADERS: usize = 100;
-/// A connection that does not answer a ping for this long while streams wait is dead.
+/// A connection with open streams that does not answer a ping within this time is dead.
 const PING: Duration = Duration::from_secs(20);
 
 /// A handle to a shared connection.
 #[derive(Clone)]
 pub(crate) struct Http2 {
     sender: http2::SendRequest<Full<Bytes>>,
-    /// Counted by its clones: one is the pool's, each stream holds one.
+    /// Its clones count the streams: the pool holds one, and each stream holds one.
     streams: Arc<()>,
 }
 
-/// Keeps a stream counted while its body is read.
-pub(crate) struct Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
+/// Counts a stream while its body is read.
+pub(crate) struct Http2Stream(#[expect(dead_code, reason = "held for its count")] Arc<()>);
 
 impl Http2 {
-    /// Wraps a connected socket on which `h2` was agreed and starts its driver.
+    /// Starts HTTP/2 on a connected socket that agreed to `h2`.
     ///
     /// # Errors
-    /// The preface could not be sent.
+    /// The connection preface could not be sent.
     pub(crate) async fn new(socket: Socket) -> Result<Self, Failure> {
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -57,31 +57,31 @@ impl Http2 {
             .await
             .map_err(|error| failures::unreachable(failures::chain(&error)))?;
         tokio::spawn(async move {
-            // Each stream of a broken connection gets the error itself.
+            // The streams of a broken connection get the error themselves.
             let _ended = connection.await;
         });
         Ok(Self { sender, streams: Arc::new(()) })
     }
 
-    /// Whether another request may be sent on it.
+    /// Whether another request may be sent.
     pub(crate) fn has_room(&self) -> bool {
         !self.is_closed() && Arc::strong_count(&self.streams) <= MAX_STREAMS
     }
 
-    /// Whether it is over, or going away.
+    /// Whether the connection has ended or is about to.
     pub(crate) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Sends a request (its URI absolute) and waits for the response head.
+    /// Sends a request with an absolute URI and waits for the response head.
     ///
     /// # Errors
-    /// [`Lost`], with the request if it was never written.
+    /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self,
         request: Request<Full<Bytes>>,
         deadline: Instant,
-    ) -> Result<(Stream, Response<Incoming>), Lost> {
+    ) -> Result<(Http2Stream, Response<Incoming>), SendError> {
         let mut clock = Clock::default();
         clock.arm(deadline);
         let mut response = pin!(self.sender.try_send_request(request));
@@ -92,13 +92,13 @@ impl Http2 {
         .await;
         match outcome {
             Some(Ok(response)) if is_over_limit(response.headers()) => {
-                Err(Lost { unsent: None, failure: failures::invalid("too many headers") })
+                Err(SendError { unsent: None, failure: failures::invalid("too many headers") })
             }
-            Some(Ok(response)) => Ok((Stream(self.streams), response)),
+            Some(Ok(response)) => Ok((Http2Stream(self.streams), response)),
             Some(Err(mut error)) => {
-                Err(Lost { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
             }
-            None => Err(Lost { unsent: None, failure: failures::head_timeout() }),
+            None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }
     }
 }

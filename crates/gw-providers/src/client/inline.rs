@@ -1,10 +1,10 @@
-//! Drives a connection inside the task that waits for it: no task of its own, no wake-up between threads, and no
-//! wake-up of the very task that is running.
+//! Drives a connection inside the task that waits for it. This needs no task per connection, no wake-up between
+//! threads, and no wake-up of the running task.
 //!
-//! hyper passes chunks through channels and wakes their other end. Both ends live in one task here, so those wakes
-//! would only schedule the running task once more per chunk. The connection and the socket below it therefore get a waker of
-//! their own, which takes a note while the task is inside and wakes it otherwise. A task that was woken for another reason
-//! finds no note, and leaves the connection alone.
+//! hyper passes chunks through channels and wakes their other end. Both ends are in one task here, so these wake-ups
+//! would only schedule the running task again for each chunk. The connection and its socket therefore get a waker of
+//! their own. While the task polls the connection, the waker only sets a flag. At other times it wakes the task. A task
+//! that was woken for another reason finds no flag and does not poll the connection.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use tokio_rustls::client::TlsStream;
 
 /// The task is polling the connection.
 const INSIDE: u8 = 1;
-/// Somebody woke the connection, or nobody has looked at it since it gave something.
+/// The connection was woken, or was not polled since it was last ready.
 const WOKEN: u8 = 2;
 
-/// How often a connection that wakes itself is polled again before the task yields.
+/// The most polls of a connection that keeps waking itself, before the task yields.
 const ROUNDS: usize = 8;
 
-/// The waker that stands between a connection and the task it is driven by.
+/// The waker between a connection and the task that drives it.
 pub(crate) struct Relay {
     state: AtomicU8,
     task: Mutex<Waker>,
@@ -48,12 +48,13 @@ impl Relay {
         Arc::new(Self { state: AtomicU8::new(WOKEN), task: Mutex::new(Waker::noop().clone()) })
     }
 
-    /// The connection is about to be driven: what wakes it until then need not wake whoever drove it before.
+    /// Prepares for a new driver, so wake-ups until then do not reach the previous driver.
     pub(crate) fn enter(&self) {
         self.state.store(INSIDE | WOKEN, Ordering::Release);
     }
 
-    /// Polls `step` with `waker` (this relay's), if anything woke it, until it is ready or nothing woke it while it ran.
+    /// Polls `step` with `waker`, which must be this relay's, if the connection was woken. Repeats until `step` is
+    /// ready or was not woken while it ran.
     pub(crate) fn drive<T>(
         &self,
         waker: &Waker,
@@ -66,7 +67,7 @@ impl Relay {
                 task.clone_from(cx.waker());
             }
         }
-        // A wake after this look reaches the task, whose waker is in its place by now.
+        // A later wake-up reaches the task, because its waker is already stored.
         if self.state.load(Ordering::Acquire) & WOKEN == 0 {
             return Poll::Pending;
         }
@@ -78,7 +79,7 @@ impl Relay {
                 self.state.store(WOKEN, Ordering::Release);
                 return polled;
             }
-            // One step: a wake from elsewhere is either noted before this or reaches the task after it.
+            // The swap is atomic: a wake-up from elsewhere is either seen here or reaches the task.
             if self.state.swap(0, Ordering::AcqRel) & WOKEN == 0 {
                 return Poll::Pending;
             }
@@ -138,7 +139,7 @@ impl AsyncWrite for Socket {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            // A TCP socket has nothing to flush; this is called once per chunk.
+            // A TCP socket has nothing to flush. This is called once per chunk.
             Self::Plain(_) => Poll::Ready(Ok(())),
             Self::Tls(tls) => Pin::new(tls).poll_flush(cx),
         }

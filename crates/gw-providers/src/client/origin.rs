@@ -1,4 +1,4 @@
-//! Where a provider is: its `base_url`, read once when the configuration is built.
+//! The origin of a provider: its `base_url`, parsed when the configuration is built.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,92 +7,92 @@ use http::{HeaderValue, Uri};
 use rustls_pki_types::ServerName;
 
 use super::address::{Reach, reach};
+use super::error::ClientError;
 
-/// A provider's origin and the path everything is appended to.
+/// A provider's origin, and the path that precedes the path of every call.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
-    /// TLS or not.
-    pub(crate) https: bool,
-    /// What is dialled.
-    pub(crate) host: Host,
-    /// What is dialled.
+    /// The scheme is `https`.
+    pub(crate) is_https: bool,
+    /// The host to connect to.
+    pub(crate) host: OriginHost,
+    /// The port to connect to.
     pub(crate) port: u16,
     /// The path of `base_url` without its last slash.
     base_path: String,
-    /// `Host`, with the port unless it is the scheme's own.
+    /// The `Host` header, with the port unless it is the default.
     pub(crate) host_header: HeaderValue,
     authority: Authority,
 }
 
-/// A literal address or a name to look up.
+/// An address, or a name to resolve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Host {
+pub(crate) enum OriginHost {
     /// An address.
     Address(IpAddr),
-    /// A name, lower case.
+    /// A name in lower case.
     Name(String),
 }
 
 impl Origin {
-    /// Reads a `base_url`. The message names the fault, never the URL: it could hold a password.
+    /// Parses a `base_url`.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(crate) fn parse(base_url: &str) -> Result<Self, String> {
-        let (https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
+    /// The URL is invalid. The message does not show it, because it could hold a password.
+    pub(crate) fn parse(base_url: &str) -> Result<Self, ClientError> {
+        let (is_https, rest) = if let Some(rest) = strip_scheme(base_url, "https://") {
             (true, rest)
         } else if let Some(rest) = strip_scheme(base_url, "http://") {
             (false, rest)
         } else {
-            return Err("base_url must begin with https:// or http://".to_owned());
+            return Err(ClientError::Scheme);
         };
         if rest.bytes().any(|byte| !byte.is_ascii_graphic() || byte == b'\\') {
-            return Err("base_url must not hold spaces, control characters or backslashes".to_owned());
+            return Err(ClientError::Characters);
         }
         if rest.contains(['?', '#']) {
-            return Err("base_url must not have a query or a fragment".to_owned());
+            return Err(ClientError::QueryOrFragment);
         }
         let (place, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
         if place.contains('@') {
-            return Err("base_url must not hold a user or a password: use api_key".to_owned());
+            return Err(ClientError::Credentials);
         }
-        let (host, port) = split_port(place, if https { 443 } else { 80 })?;
-        let host = Host::parse(host)?;
-        if let Host::Address(address) = host
+        let (host, port) = split_port(place, if is_https { 443 } else { 80 })?;
+        let host = OriginHost::parse(host)?;
+        if let OriginHost::Address(address) = host
             && reach(address) == Reach::Forbidden
         {
-            return Err("base_url is a link-local or metadata address: these are never called".to_owned());
+            return Err(ClientError::ForbiddenAddress);
         }
         let shown = match &host {
-            Host::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
-            Host::Address(IpAddr::V4(v4)) => v4.to_string(),
-            Host::Name(name) => name.clone(),
+            OriginHost::Address(IpAddr::V6(v6)) => format!("[{v6}]"),
+            OriginHost::Address(IpAddr::V4(v4)) => v4.to_string(),
+            OriginHost::Name(name) => name.clone(),
         };
-        let is_default_port = port == if https { 443 } else { 80 };
+        let is_default_port = port == if is_https { 443 } else { 80 };
         let place = if is_default_port { shown } else { format!("{shown}:{port}") };
-        let authority: Authority = place.parse().map_err(|_| "base_url has no valid host".to_owned())?;
-        let host_header =
-            HeaderValue::from_str(&place).map_err(|_| "base_url has no valid host".to_owned())?;
+        let authority: Authority = place.parse().map_err(|_| ClientError::Host)?;
+        let host_header = HeaderValue::from_str(&place).map_err(|_| ClientError::Host)?;
         let base_path = path.trim_end_matches('/').to_owned();
-        let origin = Self { https, host, port, base_path, host_header, authority };
-        origin.path("/").map_err(|_| "base_url has no valid path".to_owned())?;
+        let origin = Self { is_https, host, port, base_path, host_header, authority };
+        origin.path("/").map_err(|_| ClientError::Path)?;
         Ok(origin)
     }
 
-    /// The whole address of a call.
+    /// The complete address of a call.
     pub(crate) fn url(&self, path: &str) -> String {
-        let scheme = if self.https { "https" } else { "http" };
+        let scheme = if self.is_https { "https" } else { "http" };
         let slash = if path.starts_with('/') { "" } else { "/" };
         format!("{scheme}://{}{}{slash}{path}", self.authority, self.base_path)
     }
 
-    /// The path of a call, appended to the base path. It cannot leave the origin: only a path comes out.
+    /// The path of a call behind the base path. The result is only a path, so a call cannot leave the origin.
     ///
     /// # Errors
-    /// The path is not one.
+    /// The text is not a valid path.
     pub(crate) fn path(&self, path: &str) -> Result<Uri, http::Error> {
         let mut whole = String::with_capacity(self.base_path.len() + path.len());
         whole.push_str(&self.base_path);
@@ -104,9 +104,9 @@ impl Origin {
         Ok(Uri::from(path))
     }
 
-    /// The same place as an absolute URI, which HTTP/2 wants.
+    /// The absolute URI of a path, which HTTP/2 needs.
     pub(crate) fn absolute(&self, path: &Uri) -> Result<Uri, http::Error> {
-        let scheme = if self.https { Scheme::HTTPS } else { Scheme::HTTP };
+        let scheme = if self.is_https { Scheme::HTTPS } else { Scheme::HTTP };
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(scheme);
         parts.authority = Some(self.authority.clone());
@@ -114,25 +114,25 @@ impl Origin {
         Ok(Uri::from_parts(parts)?)
     }
 
-    /// The name the certificate must carry.
+    /// The name that the certificate must match.
     ///
     /// # Errors
-    /// The host is no DNS name.
-    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, String> {
+    /// The host is not a DNS name.
+    pub(crate) fn server_name(&self) -> Result<ServerName<'static>, ClientError> {
         match &self.host {
-            Host::Address(address) => Ok(ServerName::IpAddress((*address).into())),
-            Host::Name(name) => ServerName::try_from(name.clone())
-                .map_err(|_| "base_url's host is not a name a certificate can carry".to_owned()),
+            OriginHost::Address(address) => Ok(ServerName::IpAddress((*address).into())),
+            OriginHost::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|_| ClientError::CertificateName)
+            }
         }
     }
 }
 
-impl Host {
-    fn parse(text: &str) -> Result<Self, String> {
+impl OriginHost {
+    fn parse(text: &str) -> Result<Self, ClientError> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']').unwrap_or_default();
-            let address: Ipv6Addr =
-                inner.parse().map_err(|_| "base_url has no valid IPv6 address in its brackets".to_owned())?;
+            let address: Ipv6Addr = inner.parse().map_err(|_| ClientError::Ipv6)?;
             return Ok(Self::Address(IpAddr::V6(address)));
         }
         if let Ok(address) = text.parse::<std::net::Ipv4Addr>() {
@@ -140,7 +140,7 @@ impl Host {
         }
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if text.is_empty() || text.len() > 253 || !text.bytes().all(plain) {
-            return Err("base_url has no valid host".to_owned());
+            return Err(ClientError::Host);
         }
         Ok(Self::Name(text.to_ascii_lowercase()))
     }
@@ -151,7 +151,7 @@ fn strip_scheme<'a>(url: &'a str, scheme: &str) -> Option<&'a str> {
     if head.eq_ignore_ascii_case(scheme) { url.get(scheme.len()..) } else { None }
 }
 
-fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
+fn split_port(place: &str, default: u16) -> Result<(&str, u16), ClientError> {
     let from = place.rfind(']').unwrap_or(0);
     let Some(colon) = place.get(from..).and_then(|tail| tail.rfind(':')).map(|at| at + from) else {
         return Ok((place, default));
@@ -161,13 +161,13 @@ fn split_port(place: &str, default: u16) -> Result<(&str, u16), String> {
     let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(port) if digits && port != 0 => Ok((host, port)),
-        _ => Err("base_url has no valid port".to_owned()),
+        _ => Err(ClientError::Port),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Host, Origin};
+    use super::{Origin, OriginHost};
 
     #[test]
     fn a_trailing_slash_does_not_matter_and_the_default_port_is_not_sent() {
@@ -177,11 +177,11 @@ mod tests {
             let origin = Origin::parse(url).unwrap();
             assert_eq!(origin.path("/chat/completions").unwrap(), "/v1/chat/completions", "{url}");
             assert_eq!(origin.host_header, "api.example.com");
-            assert_eq!((origin.https, origin.port), (true, 443));
+            assert_eq!((origin.is_https, origin.port), (true, 443));
         }
         let origin = Origin::parse("http://[::1]:9000").unwrap();
         assert_eq!(origin.host_header, "[::1]:9000");
-        assert_eq!(origin.host, Host::Address("::1".parse().unwrap()));
+        assert_eq!(origin.host, OriginHost::Address("::1".parse().unwrap()));
         assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1");
         assert_eq!(origin.absolute(&origin.path("/x").unwrap()).unwrap(), "http://[::1]:9000/x");
     }
@@ -212,7 +212,7 @@ mod tests {
             "http://[fd00:ec2::254]",
             "http://[::ffff:169.254.169.254]",
         ] {
-            let message = Origin::parse(url).expect_err(url);
+            let message = Origin::parse(url).expect_err(url).to_string();
             assert!(!message.contains("sekret"), "{url}: {message}");
         }
     }

@@ -1,4 +1,4 @@
-//! A provider's open connections: a stack of idle HTTP/1.1 ones and the shared HTTP/2 ones.
+//! A provider's open connections: idle HTTP/1.1 connections and shared HTTP/2 connections.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use tokio::runtime::Handle;
 use super::http1::Http1;
 use super::http2::Http2;
 
-/// Idle connections kept at most.
+/// The most idle connections.
 const MAX_IDLE: usize = 256;
-/// How long an idle connection is kept.
+/// The longest time that an idle connection is kept.
 const IDLE_EXPIRY: Duration = Duration::from_secs(60);
-/// How often idle connections are looked through while there are any.
+/// The interval at which idle connections are checked.
 const SWEEP_EVERY: Duration = Duration::from_secs(20);
 
 /// The open connections of one provider.
 ///
-/// Idle connections are kept by thread: a socket belongs to the reactor of the thread that opened it, and another
-/// thread's request would wake two threads for every piece of its answer.
+/// Idle connections are kept by thread, because a socket belongs to the reactor of the thread that opened it. On
+/// another thread every piece of an answer would wake two threads.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<Idle>,
     shared: Mutex<Vec<Http2>>,
 }
 
-/// An idle connection, its thread, and since when it is idle.
-type Rested = (Instant, ThreadId, Box<Http1>);
+/// The start of the idle time, the thread, and the connection.
+type IdleConnection = (Instant, ThreadId, Box<Http1>);
 
 #[derive(Default)]
 struct Idle {
     /// The most recently used is last.
-    stack: VecDeque<Rested>,
+    stack: VecDeque<IdleConnection>,
     is_swept: bool,
 }
 
 impl Pool {
-    /// The most recently used idle connection. Whether the peer closed it shows when the request is sent: hyper looks
-    /// at the socket before it writes, and gives the request back.
+    /// The most recently used idle connection of this thread. If the peer has closed it, sending shows that: hyper
+    /// checks the socket before it writes, and returns the request.
     pub(crate) fn take(&self) -> Option<Box<Http1>> {
         let here = std::thread::current().id();
         let mut idle = self.idle.lock();
@@ -49,7 +49,7 @@ impl Pool {
         if since.elapsed() < IDLE_EXPIRY {
             return Some(connection);
         }
-        // Too old, and so is every other of this thread: the sweeper closes them.
+        // This connection is too old, and so are all others of this thread. The sweeper closes them.
         drop(idle);
         drop(connection);
         None
@@ -68,7 +68,7 @@ impl Pool {
         }
     }
 
-    /// One task per pool that holds idle connections; it ends when there are none.
+    /// Starts the task that closes old connections. It ends when no idle connection is left.
     fn start_sweeping(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else {
             self.idle.lock().is_swept = false;
@@ -86,7 +86,7 @@ impl Pool {
         });
     }
 
-    /// Closes what is too old or closed by the peer; false when nothing is left.
+    /// Closes connections that are too old or closed by the peer. Returns false when none is left.
     fn sweep(&self) -> bool {
         let mut idle = self.idle.lock();
         idle.stack
@@ -102,7 +102,8 @@ impl Pool {
         shared.iter().find(|connection| connection.has_room()).cloned()
     }
 
-    /// Shares a new connection, unless another came first: then it serves its one request and ends.
+    /// Shares a new connection, unless the pool already has one. Then the new connection serves its one request and
+    /// ends.
     pub(crate) fn share(&self, connection: &Http2) {
         let mut shared = self.shared.lock();
         if !shared.iter().any(Http2::has_room) {

@@ -1,4 +1,5 @@
-//! The one TLS client configuration: rustls with aws-lc-rs, the machine's roots, nothing that trusts blindly.
+//! The TLS client configuration: rustls with aws-lc-rs and the machine's root certificates. Verification cannot be
+//! switched off.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +10,12 @@ use rustls_pki_types::pem::PemObject;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
-/// Shared by every provider without roots of its own, so that the roots are in memory once.
+use super::error::{ClientError, TlsError};
+
+/// Shared by all providers without own root certificates, so the roots are in memory once.
 static COMMON: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
 
-/// A provider's TLS: nothing is loaded before its first connection.
+/// The TLS settings of a provider. Nothing is loaded before the first connection.
 #[derive(Default)]
 pub(crate) struct Tls {
     extra_roots: Vec<CertificateDer<'static>>,
@@ -24,9 +27,12 @@ impl Tls {
     ///
     /// # Errors
     /// The file cannot be read or holds no certificate.
-    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, ClientError> {
         let Some(path) = ca_file else { return Ok(Self::default()) };
-        let unreadable = |error: &dyn std::fmt::Display| format!("ca_file {}: {error}", path.display());
+        let unreadable = |fault: &dyn std::fmt::Display| ClientError::CaFile {
+            path: path.to_owned(),
+            fault: fault.to_string(),
+        };
         let pem = std::fs::read(path).map_err(|error| unreadable(&error))?;
         let extra_roots: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .collect::<Result<_, _>>()
@@ -37,11 +43,11 @@ impl Tls {
         Ok(Self { extra_roots, own: OnceCell::new() })
     }
 
-    /// The connector; the first call reads the machine's roots on a blocking thread.
+    /// The connector. The first call reads the machine's root certificates on a blocking thread.
     ///
     /// # Errors
-    /// No usable configuration.
-    pub(crate) async fn connector(&self) -> Result<TlsConnector, String> {
+    /// TLS cannot be configured.
+    pub(crate) async fn connector(&self) -> Result<TlsConnector, TlsError> {
         let cell = if self.extra_roots.is_empty() { &COMMON } else { &self.own };
         let config = cell
             .get_or_try_init(|| {
@@ -49,7 +55,7 @@ impl Tls {
                 async move {
                     tokio::task::spawn_blocking(move || load(extra_roots))
                         .await
-                        .map_err(|error| error.to_string())?
+                        .map_err(|error| TlsError::Task(error.to_string()))?
                 }
             })
             .await?;
@@ -57,20 +63,20 @@ impl Tls {
     }
 }
 
-fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, String> {
+fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {
     let mut roots = RootCertStore::empty();
-    // A root of the machine that cannot be read is one fewer to trust, not a reason to stop.
+    // An unreadable root certificate of the machine is skipped.
     let (native, _ignored) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if native == 0 {
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     }
     for root in extra_roots {
-        roots.add(root).map_err(|error| format!("ca_file: {error}"))?;
+        roots.add(root).map_err(|error| TlsError::RootCertificate(error.to_string()))?;
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(|error| TlsError::Configuration(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];

@@ -1,56 +1,26 @@
-//! What the model `chat` answers: a polite echo, a tool call, or JSON of the wanted shape.
+//! The answers of the model `chat`: an echo, a tool call, or JSON of the requested form.
 
 use serde_json::{Value, json};
 
-use super::DemoResponse;
-use super::body::{DemoBody, Step};
-use super::example::{self, Fill};
-use super::tools::{self, Called};
-use super::write::{self, Endpoint};
+use super::body::{BodyStep, DemoBody};
+use super::choice::DemoChoice;
+use super::example::{self, FilledMembers};
+use super::response::DemoResponse;
+use super::text::text_of;
+use super::tools;
+use super::write::{self, DemoEndpoint};
 
-/// One choice.
-#[derive(Debug, Default)]
-pub(super) struct Answer {
-    pub(super) text: String,
-    pub(super) called: Vec<Called>,
-    /// The tools were offered as legacy functions.
-    pub(super) legacy: bool,
-    /// The token limit cut the text.
-    pub(super) cut: bool,
-}
-
-impl Answer {
-    /// Words, with those of the arguments.
-    pub(super) fn tokens(&self) -> u64 {
-        words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
-    }
-
-    pub(super) fn finish(&self) -> &'static str {
-        match (self.called.is_empty(), self.legacy, self.cut) {
-            (false, false, _) => "tool_calls",
-            (false, true, _) => "function_call",
-            (true, _, true) => "length",
-            (true, _, false) => "stop",
-        }
-    }
-}
-
-/// The demo's tokens are words.
-pub(super) fn words(text: &str) -> u64 {
-    text.split_whitespace().count() as u64
-}
-
-type Answers = Result<Vec<Answer>, Box<DemoResponse>>;
+type DemoChoices = Result<Vec<DemoChoice>, Box<DemoResponse>>;
 
 pub(super) fn chat(request: &Value) -> DemoResponse {
-    respond(Endpoint::Chat, request, chat_answers(request))
+    respond(DemoEndpoint::Chat, request, chat_choices(request))
 }
 
 pub(super) fn completion(request: &Value) -> DemoResponse {
-    respond(Endpoint::Text, request, text_answers(request))
+    respond(DemoEndpoint::Text, request, text_choices(request))
 }
 
-fn respond(endpoint: Endpoint, request: &Value, answers: Answers) -> DemoResponse {
+fn respond(endpoint: DemoEndpoint, request: &Value, answers: DemoChoices) -> DemoResponse {
     let answers = match answers {
         Ok(answers) => answers,
         Err(response) => return *response,
@@ -59,51 +29,51 @@ fn respond(endpoint: Endpoint, request: &Value, answers: Answers) -> DemoRespons
         return DemoResponse::json(200, &write::whole(endpoint, "chat", request, &answers));
     }
     let events = write::events(endpoint, "chat", request, &answers);
-    DemoResponse::events(DemoBody::script(events.into_iter().map(Step::Chunk)))
+    DemoResponse::events(DemoBody::script(events.into_iter().map(BodyStep::Chunk)))
 }
 
 fn bad(message: &str) -> Box<DemoResponse> {
     Box::new(DemoResponse::error(400, "invalid_request_error", None, message))
 }
 
-/// Choices of one text completion.
-const MOST_CHOICES: u64 = 4096;
-/// Bytes of prompts that `echo` repeats.
-const MOST_ECHOED: u64 = 8 << 20;
-/// Bytes that all choices of an answer quote, and one of them.
-const MOST_QUOTED: u64 = 1 << 20;
-const LONGEST_QUOTE: usize = 64 << 10;
+/// The most choices of one text completion.
+const MAX_CHOICES: u64 = 4096;
+/// The most bytes of prompts that `echo` repeats.
+const MAX_ECHOED_BYTES: u64 = 8 << 20;
+/// The most bytes that all choices of an answer quote, and that one choice quotes.
+const MAX_QUOTED_BYTES: u64 = 1 << 20;
+const MAX_QUOTE_BYTES: usize = 64 << 10;
 
 /// The choices of a chat.
-pub(super) fn chat_answers(request: &Value) -> Answers {
+pub(super) fn chat_choices(request: &Value) -> DemoChoices {
     let messages =
         request.get("messages").and_then(Value::as_array).ok_or_else(|| bad("'messages' is missing."))?;
     let last_role = messages.last().and_then(|message| message.get("role")?.as_str()).unwrap_or_default();
-    let said =
+    let user_text =
         messages.iter().rev().find(|message| message.get("role").and_then(Value::as_str) == Some("user"));
-    let said = said.map(text_of).unwrap_or_default();
+    let user_text = user_text.map(text_of).unwrap_or_default();
     let after_tool = matches!(last_role, "tool" | "function");
-    let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &said) };
+    let (called, legacy) = if after_tool { (Vec::new(), false) } else { tools::choose(request, &user_text) };
     let result = messages.last().filter(|_| after_tool).map(text_of);
     let count = choices(request);
     let result = result.as_deref().map(|result| quoted(result, count));
-    let said = quoted(&said, count);
+    let user_text = quoted(&user_text, count);
     Ok((0..count)
         .map(|index| {
             if !called.is_empty() {
-                return Answer { called: called.clone(), legacy, ..Answer::default() };
+                return DemoChoice { called: called.clone(), is_legacy: legacy, ..DemoChoice::default() };
             }
             let text = match &result {
                 Some(result) => format!("Demo answer from the tool's result: {result}"),
-                None => echo(index, said),
+                None => echo(index, user_text),
             };
-            Answer::limited(shaped(request, &text).unwrap_or(text), request)
+            DemoChoice::limited(shaped(request, &text).unwrap_or(text), request)
         })
         .collect())
 }
 
-/// The choices of a text completion: prompt × n.
-pub(super) fn text_answers(request: &Value) -> Answers {
+/// The choices of a text completion: `n` for each prompt.
+pub(super) fn text_choices(request: &Value) -> DemoChoices {
     let prompts = match request.get("prompt") {
         Some(Value::String(prompt)) => vec![prompt.clone()],
         Some(Value::Array(list)) if list.iter().all(Value::is_string) && !list.is_empty() => {
@@ -118,12 +88,12 @@ pub(super) fn text_answers(request: &Value) -> Answers {
     let echoed = request.get("echo").and_then(Value::as_bool) == Some(true);
     let count = choices(request).saturating_mul(prompts.len() as u64);
     let longest = prompts.iter().map(String::len).max().unwrap_or(0) as u64;
-    if count > MOST_CHOICES || echoed && count.saturating_mul(longest) > MOST_ECHOED {
+    if count > MAX_CHOICES || echoed && count.saturating_mul(longest) > MAX_ECHOED_BYTES {
         return Err(bad("The demo does not write that much at once."));
     }
     let answers = prompts.iter().flat_map(|prompt| {
         (0..choices(request)).map(move |index| {
-            let mut answer = Answer::limited(echo(index, quoted(prompt, count)), request);
+            let mut answer = DemoChoice::limited(echo(index, quoted(prompt, count)), request);
             if echoed {
                 answer.text.insert_str(0, prompt);
             }
@@ -137,45 +107,21 @@ fn tokens_named(tokens: &Value) -> String {
     format!("{} tokens", tokens.as_array().map_or(0, Vec::len))
 }
 
-fn echo(index: u64, said: &str) -> String {
+fn echo(index: u64, user_text: &str) -> String {
     match index {
-        0 => format!("Demo answer to: {said}"),
-        index => format!("Demo answer {} to: {said}", index + 1),
+        0 => format!("Demo answer to: {user_text}"),
+        index => format!("Demo answer {} to: {user_text}", index + 1),
     }
 }
 
-/// As much of a text as each of so many choices can repeat: a small request must not become a huge answer.
+/// The beginning of a text that each of `choices` repeats. The bound keeps a small request from causing a huge answer.
 fn quoted(text: &str, choices: u64) -> &str {
-    let share = usize::try_from(MOST_QUOTED / choices.max(1)).unwrap_or(0);
-    text.get(..text.floor_char_boundary(share.min(LONGEST_QUOTE))).unwrap_or(text)
+    let share = usize::try_from(MAX_QUOTED_BYTES / choices.max(1)).unwrap_or(0);
+    text.get(..text.floor_char_boundary(share.min(MAX_QUOTE_BYTES))).unwrap_or(text)
 }
 
 fn choices(request: &Value) -> u64 {
     request.get("n").and_then(Value::as_u64).unwrap_or(1).clamp(1, 128)
-}
-
-impl Answer {
-    /// A text cut at the first stop sequence and at the token limit.
-    fn limited(mut text: String, request: &Value) -> Self {
-        let stops = match request.get("stop") {
-            Some(Value::String(stop)) => vec![stop.as_str()],
-            Some(Value::Array(stops)) => stops.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        };
-        let stop = stops.iter().filter(|stop| !stop.is_empty()).filter_map(|stop| text.find(stop)).min();
-        if let Some(at) = stop {
-            text.truncate(at);
-        }
-        let limit =
-            ["max_completion_tokens", "max_tokens"].iter().find_map(|name| request.get(name)?.as_u64());
-        let cut = limit.is_some_and(|limit| words(&text) > limit);
-        if let Some(limit) = limit.filter(|_| cut) {
-            let kept: Vec<&str> =
-                text.split_inclusive(' ').take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
-            text = kept.concat().trim_end().to_owned();
-        }
-        Self { text, cut, ..Self::default() }
-    }
 }
 
 /// The answer as JSON, when the request asks for JSON.
@@ -186,20 +132,8 @@ fn shaped(request: &Value, text: &str) -> Option<String> {
         "json_schema" => {
             let schema =
                 format.pointer("/json_schema/schema").cloned().unwrap_or_else(|| json!({"type": "object"}));
-            Some(example::of(&schema, Fill::All, text).to_string())
+            Some(example::of(&schema, FilledMembers::All, text).to_string())
         }
         _ => None,
-    }
-}
-
-/// The text of a message: its string or its text parts.
-pub(super) fn text_of(message: &Value) -> String {
-    match message.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
-            texts.join(" ")
-        }
-        _ => String::new(),
     }
 }

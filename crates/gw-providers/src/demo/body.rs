@@ -1,4 +1,4 @@
-//! A response body that follows a script: pieces, pauses, a break, silence.
+//! A response body that follows a script of pieces, pauses, a break or silence.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,47 +10,47 @@ use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use tokio::time::Sleep;
 
-use crate::client::Chunk;
+use crate::client::BodyChunk;
 use crate::in_process::InProcessBody;
 
-/// What comes next in a body.
+/// A step of a body.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum BodyStep {
     /// Bytes.
     Chunk(Bytes),
-    /// Nothing for a while.
+    /// A pause.
     Pause(Duration),
     /// The connection breaks.
     Break,
-    /// Nothing, for ever.
+    /// Silence without end.
     Silence,
 }
 
 /// The body of a demo response.
 #[derive(Default)]
 pub struct DemoBody {
-    steps: VecDeque<Step>,
+    steps: VecDeque<BodyStep>,
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl DemoBody {
     pub(super) fn whole(bytes: Bytes) -> Self {
-        Self::script([Step::Chunk(bytes)])
+        Self::script([BodyStep::Chunk(bytes)])
     }
 
-    pub(super) fn script(steps: impl IntoIterator<Item = Step>) -> Self {
+    pub(super) fn script(steps: impl IntoIterator<Item = BodyStep>) -> Self {
         Self { steps: steps.into_iter().collect(), pause: None }
     }
 
-    /// Nothing will come any more, without an end.
+    /// Whether the body stays silent for ever.
     #[cfg(test)]
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.steps.front(), Some(Step::Silence))
+        matches!(self.steps.front(), Some(BodyStep::Silence))
     }
 }
 
 impl InProcessBody for DemoBody {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         loop {
             if let Some(pause) = &mut self.pause {
                 if pause.as_mut().poll(cx).is_pending() {
@@ -60,16 +60,16 @@ impl InProcessBody for DemoBody {
             }
             match self.steps.pop_front() {
                 None => return Poll::Ready(None),
-                Some(Step::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
-                Some(Step::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
-                Some(Step::Break) => {
+                Some(BodyStep::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                Some(BodyStep::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
+                Some(BodyStep::Break) => {
                     self.steps.clear();
                     let message = "The connection to the upstream provider broke.";
                     return Poll::Ready(Some(Err(Failure::new(FailureKind::StreamBroken, message))));
                 }
-                Some(Step::Silence) => {
-                    // Stays for the next poll. Nobody wakes us: whoever waits has a clock.
-                    self.steps.push_front(Step::Silence);
+                Some(BodyStep::Silence) => {
+                    // The step stays for the next poll. It wakes no task, because every reader has a timeout.
+                    self.steps.push_front(BodyStep::Silence);
                     return Poll::Pending;
                 }
             }

@@ -1,19 +1,19 @@
-//! The model `embed`: unit vectors of any size that depend on nothing but the text.
+//! The model `embed`: unit vectors of any size that depend on the text only.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::DemoResponse;
-use super::answer::words;
+use super::response::DemoResponse;
+use super::text::words;
 
-const USUAL_DIMENSIONS: u64 = 256;
-const MOST_DIMENSIONS: u64 = 16_384;
+const DEFAULT_DIMENSIONS: u64 = 256;
+const MAX_DIMENSIONS: u64 = 16_384;
 
 pub(super) fn answer(request: &Value) -> DemoResponse {
     let refuse = |message| DemoResponse::error(400, "invalid_request_error", None, message);
-    let dimensions = request.get("dimensions").and_then(Value::as_u64).unwrap_or(USUAL_DIMENSIONS);
-    if !(1..=MOST_DIMENSIONS).contains(&dimensions) {
+    let dimensions = request.get("dimensions").and_then(Value::as_u64).unwrap_or(DEFAULT_DIMENSIONS);
+    if !(1..=MAX_DIMENSIONS).contains(&dimensions) {
         return refuse("'dimensions' must be between 1 and 16384.");
     }
     let inputs = match request.get("input") {
@@ -55,7 +55,7 @@ fn vector(text: &str, dimensions: u64) -> Vec<f32> {
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^= mixed >> 31;
-            // The top 53 bits as a number in -1..1; never exactly 0 in all places.
+            // The top 53 bits as a number from -1 to 1. It is never exactly 0.
             ((mixed >> 11) as f64 + 0.5) / (1_u64 << 52) as f64 - 1.0
         })
         .collect();

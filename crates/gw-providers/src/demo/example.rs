@@ -1,42 +1,43 @@
-//! A small value that fits a JSON schema. Made for the schemas of tools and of structured answers, not for all schemas.
+//! A small value that fits a JSON schema. It covers the usual schemas of tools and structured answers.
 
 use std::cell::Cell;
 use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-/// Which members of an object are given.
+/// The members of an object that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fill {
-    /// All.
+pub(super) enum FilledMembers {
+    /// All members.
     All,
-    /// The required ones.
+    /// The required members.
     Required,
 }
 
-/// How deep a schema is followed: recursive ones end here.
-const DEEPEST: usize = 16;
+/// The depth at which a recursive schema ends.
+const MAX_DEPTH: usize = 16;
 
-/// A value that fits. Free strings are the first words of `text`.
-pub(super) fn of(schema: &Value, fill: Fill, text: &str) -> Value {
+/// A value that fits the schema. Free strings are the first words of `text`.
+pub(super) fn of(schema: &Value, fill: FilledMembers, text: &str) -> Value {
     let word: Vec<&str> = text.split_whitespace().take(12).collect();
     let text = if word.is_empty() { "demo".to_owned() } else { word.join(" ") };
-    Maker { root: schema, fill, text, left: Cell::new(MAX_WORK) }.value(schema, 0)
+    ExampleMaker { root: schema, fill, text, left: Cell::new(MAX_WORK) }.value(schema, 0)
 }
 
-/// Values and bytes of strings of one example: references and lists in lists make a small schema a huge value.
+/// The most values and bytes of strings in one example. References and nested lists can make a small schema a huge
+/// value.
 const MAX_WORK: usize = 100_000;
 
-struct Maker<'a> {
+struct ExampleMaker<'a> {
     root: &'a Value,
-    fill: Fill,
+    fill: FilledMembers,
     text: String,
-    /// What is left of the work.
+    /// The values and bytes that may still be written.
     left: Cell<usize>,
 }
 
-impl Maker<'_> {
-    /// False when nothing more is made.
+impl ExampleMaker<'_> {
+    /// Subtracts from the remaining work. Returns false when none is left.
     fn spend(&self, work: usize) -> bool {
         let left = self.left.get().saturating_sub(work);
         self.left.set(left);
@@ -44,7 +45,7 @@ impl Maker<'_> {
     }
 
     fn value(&self, schema: &Value, depth: usize) -> Value {
-        if depth > DEEPEST || !self.spend(1) {
+        if depth > MAX_DEPTH || !self.spend(1) {
             return Value::Null;
         }
         if let Some(target) =
@@ -84,7 +85,7 @@ impl Maker<'_> {
             if !self.spend(1) {
                 break;
             }
-            if self.fill == Fill::All || required.contains(&**name) {
+            if self.fill == FilledMembers::All || required.contains(&**name) {
                 members.insert(name.clone(), self.value(property, depth + 1));
             }
         }
@@ -117,7 +118,7 @@ impl Maker<'_> {
     }
 }
 
-/// How many values and bytes of strings a value holds.
+/// The number of values and bytes of strings in a value.
 fn size(value: &Value) -> usize {
     1 + match value {
         Value::String(text) => text.len(),
@@ -127,7 +128,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// The type; of several the first that is not null; without one, what the other keywords suggest.
+/// The type of a schema: the first that is not null, or the type that other keywords suggest.
 fn kind(schema: &Value) -> &str {
     let named = match schema.get("type") {
         Some(Value::String(name)) => Some(name.as_str()),

@@ -1,4 +1,4 @@
-//! The models that misbehave on purpose, for drills and tests.
+//! The models that fail on purpose, for drills and tests.
 
 use std::time::Duration;
 
@@ -7,15 +7,16 @@ use http::HeaderValue;
 use http::header::RETRY_AFTER;
 use serde_json::{Value, json};
 
-use super::DemoResponse;
-use super::answer::{self, Answer};
-use super::body::{DemoBody, Step};
-use super::write::{self, Endpoint};
+use super::answer;
+use super::body::{BodyStep, DemoBody};
+use super::choice::DemoChoice;
+use super::response::DemoResponse;
+use super::write::{self, DemoEndpoint};
 
-/// Time between two tokens of the model `slow`.
-const SLOW: Duration = Duration::from_millis(50);
+/// The pause between two tokens of the model `slow`.
+const SLOW_TOKEN_PAUSE: Duration = Duration::from_millis(50);
 
-/// The answer of a misbehaving model; None when the model is not one.
+/// The answer of a failing model; None for other models.
 pub(super) async fn answer(model: &str, path: &str, request: &Value) -> Option<DemoResponse> {
     let fault = match model {
         "silent" => std::future::pending().await,
@@ -26,8 +27,8 @@ pub(super) async fn answer(model: &str, path: &str, request: &Value) -> Option<D
         return fault;
     }
     let endpoint = match path {
-        "/chat/completions" => Endpoint::Chat,
-        "/completions" => Endpoint::Text,
+        "/chat/completions" => DemoEndpoint::Chat,
+        "/completions" => DemoEndpoint::Text,
         _ => return None,
     };
     broken(model, endpoint, request)
@@ -73,14 +74,14 @@ fn refusal(model: &str) -> Option<DemoResponse> {
     })
 }
 
-/// An answer that goes wrong on its way.
-fn broken(model: &str, endpoint: Endpoint, request: &Value) -> Option<DemoResponse> {
+/// An answer that breaks off or fails while it is sent.
+fn broken(model: &str, endpoint: DemoEndpoint, request: &Value) -> Option<DemoResponse> {
     if !matches!(model, "stall" | "slow" | "cut" | "truncate" | "error-first" | "error-mid") {
         return None;
     }
     let answers = match endpoint {
-        Endpoint::Chat => answer::chat_answers(request),
-        Endpoint::Text => answer::text_answers(request),
+        DemoEndpoint::Chat => answer::chat_choices(request),
+        DemoEndpoint::Text => answer::text_choices(request),
     };
     let answers = match answers {
         Ok(answers) => answers,
@@ -91,38 +92,43 @@ fn broken(model: &str, endpoint: Endpoint, request: &Value) -> Option<DemoRespon
     }
     let whole = write::whole(endpoint, model, request, &answers).to_string();
     let (half, _) = whole.split_at(whole.floor_char_boundary(whole.len() / 2));
-    let half = Step::Chunk(Bytes::copy_from_slice(half.as_bytes()));
+    let half = BodyStep::Chunk(Bytes::copy_from_slice(half.as_bytes()));
     let steps = match model {
-        "slow" => vec![Step::Pause(SLOW * tokens(&answers)), Step::Chunk(Bytes::from(whole))],
-        "stall" => vec![half, Step::Silence],
-        "cut" => vec![half, Step::Break],
+        "slow" => {
+            vec![BodyStep::Pause(SLOW_TOKEN_PAUSE * tokens(&answers)), BodyStep::Chunk(Bytes::from(whole))]
+        }
+        "stall" => vec![half, BodyStep::Silence],
+        "cut" => vec![half, BodyStep::Break],
         "truncate" => vec![half],
-        _ => vec![Step::Chunk(Bytes::from(error_object().to_string()))],
+        _ => vec![BodyStep::Chunk(Bytes::from(error_object().to_string()))],
     };
     Some(DemoResponse::new(200, "application/json", DemoBody::script(steps)))
 }
 
-fn tokens(answers: &[Answer]) -> u32 {
-    u32::try_from(answers.iter().map(Answer::tokens).sum::<u64>()).unwrap_or(u32::MAX).min(200)
+fn tokens(answers: &[DemoChoice]) -> u32 {
+    u32::try_from(answers.iter().map(DemoChoice::tokens).sum::<u64>()).unwrap_or(u32::MAX).min(200)
 }
 
-/// The stream of a misbehaving model. The first events of a chat are the role and one word; of a text, one word.
-fn stream(model: &str, endpoint: Endpoint, request: &Value, answers: &[Answer]) -> Vec<Step> {
+/// The stream of a failing model. A chat begins with the role and one word, a text with one word.
+fn stream(model: &str, endpoint: DemoEndpoint, request: &Value, answers: &[DemoChoice]) -> Vec<BodyStep> {
     let events = write::events(endpoint, model, request, answers);
-    let head = if endpoint == Endpoint::Chat { 2 } else { 1 };
-    let error = Step::Chunk(write::event(&error_object()));
-    let begun = |count: usize| events.iter().take(count).cloned().map(Step::Chunk).collect::<Vec<_>>();
+    let head = if endpoint == DemoEndpoint::Chat { 2 } else { 1 };
+    let error = BodyStep::Chunk(write::event(&error_object()));
+    let begun = |count: usize| events.iter().take(count).cloned().map(BodyStep::Chunk).collect::<Vec<_>>();
     let mut steps = match model {
         "slow" => {
-            return events.into_iter().flat_map(|event| [Step::Pause(SLOW), Step::Chunk(event)]).collect();
+            return events
+                .into_iter()
+                .flat_map(|event| [BodyStep::Pause(SLOW_TOKEN_PAUSE), BodyStep::Chunk(event)])
+                .collect();
         }
         "stall" => begun(head),
         "error-first" => Vec::new(),
         _ => begun(head + 2),
     };
     match model {
-        "stall" => steps.push(Step::Silence),
-        "cut" => steps.push(Step::Break),
+        "stall" => steps.push(BodyStep::Silence),
+        "cut" => steps.push(BodyStep::Break),
         "error-first" | "error-mid" => steps.push(error),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! The demo through the adapter that calls it: what its models answer, and how the others misbehave.
+//! The demo through its adapter: the answers of its models, and their failures.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -24,7 +24,7 @@ async fn send(path: &str, request: &Value) -> DemoResponse {
         .await
 }
 
-/// Everything until the body ends, breaks or falls silent.
+/// Collects pieces until the body ends, breaks or falls silent.
 async fn read(mut body: DemoBody) -> (Vec<u8>, &'static str) {
     let mut all = Vec::new();
     loop {
@@ -55,7 +55,7 @@ fn with(mut request: Value, more: Value) -> Value {
     request
 }
 
-/// Contents and finish reasons of a whole answer.
+/// The contents and finish reasons of a complete answer.
 async fn answers(request: &Value) -> Vec<(String, Option<Finish>)> {
     let (body, _) = read(send("/chat/completions", request).await.body).await;
     let reply = adapter().decode_chat(&body, &Reading::default()).unwrap();

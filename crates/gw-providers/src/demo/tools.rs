@@ -1,19 +1,19 @@
-//! When the demo calls a tool: when it must, and when the user's last words name one.
+//! The tool calls of the demo. It calls a tool when it must, or when the user's last message names one.
 
 use serde_json::{Value, json};
 
-use super::example::{self, Fill};
+use super::example::{self, FilledMembers};
 
 /// A tool call.
 #[derive(Clone, Debug)]
-pub(super) struct Called {
+pub(super) struct DemoToolCall {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) arguments: String,
 }
 
 /// The calls, and whether the tools were offered as legacy functions.
-pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
+pub(super) fn choose(request: &Value, user_text: &str) -> (Vec<DemoToolCall>, bool) {
     let list = |name: &str| request.get(name).and_then(Value::as_array).filter(|list| !list.is_empty());
     let (offered, legacy): (Vec<&Value>, bool) = match (list("tools"), list("functions")) {
         (Some(tools), _) => (tools.iter().filter_map(|tool| tool.get("function")).collect(), false),
@@ -31,8 +31,9 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
         (Some(tool), _) => vec![tool],
         (None, Some("none")) => Vec::new(),
         (None, _) => {
-            // Each tool looks through the words, so they are not more than somebody would say.
-            let words = said.get(said.ceil_char_boundary(said.len().saturating_sub(MAX_WORDS))..);
+            // Every tool searches the text, so its length is bounded.
+            let words = user_text
+                .get(user_text.ceil_char_boundary(user_text.len().saturating_sub(MAX_SEARCHED_BYTES))..);
             let words = words.unwrap_or_default().to_lowercase();
             offered.iter().copied().filter(|tool| mentions(&words, tool)).collect()
         }
@@ -43,25 +44,29 @@ pub(super) fn choose(request: &Value, said: &str) -> (Vec<Called>, bool) {
     if legacy || request.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false) {
         wanted.truncate(1);
     }
-    (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, said)).collect(), legacy)
+    (wanted.into_iter().enumerate().map(|(at, tool)| call(at, tool, user_text)).collect(), legacy)
 }
 
-/// Bytes at the end of the user's words in which tools are looked for.
-const MAX_WORDS: usize = 64 << 10;
+/// The bytes at the end of the user's message that are searched for tool names.
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// `said` is in lower case.
-fn mentions(said: &str, tool: &Value) -> bool {
+/// Whether the user's message, in lower case, names the tool.
+fn mentions(user_text: &str, tool: &Value) -> bool {
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     let spaced = name.replace(['_', '-'], " ").to_lowercase();
-    !name.is_empty() && (said.contains(&name.to_lowercase()) || said.contains(&spaced))
+    !name.is_empty() && (user_text.contains(&name.to_lowercase()) || user_text.contains(&spaced))
 }
 
-fn call(at: usize, tool: &Value, said: &str) -> Called {
+fn call(at: usize, tool: &Value, user_text: &str) -> DemoToolCall {
     let schema = tool.get("parameters").cloned().unwrap_or_else(|| json!({}));
-    let arguments = match example::of(&schema, Fill::Required, said) {
+    let arguments = match example::of(&schema, FilledMembers::Required, user_text) {
         arguments @ Value::Object(_) => arguments,
         _ => json!({}),
     };
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-    Called { id: format!("call_demo_{}", at + 1), name: name.to_owned(), arguments: arguments.to_string() }
+    DemoToolCall {
+        id: format!("call_demo_{}", at + 1),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    }
 }

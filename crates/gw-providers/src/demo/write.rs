@@ -1,41 +1,42 @@
-//! The demo's answers in OpenAI's words: one document, or events word by word.
+//! The demo's answers in OpenAI's format: one document, or one event per word.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, text_of, words};
-use super::tools::Called;
+use super::choice::DemoChoice;
+use super::text::{text_of, words};
+use super::tools::DemoToolCall;
 
-/// Which of the two generation endpoints was called.
+/// The endpoint that was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum DemoEndpoint {
     Chat,
     Text,
 }
 
-/// The whole answer.
-pub(super) fn whole(endpoint: Endpoint, model: &str, request: &Value, answers: &[Answer]) -> Value {
-    let choice = |(index, answer): (usize, &Answer)| {
+/// The complete answer.
+pub(super) fn whole(endpoint: DemoEndpoint, model: &str, request: &Value, answers: &[DemoChoice]) -> Value {
+    let choice = |(index, answer): (usize, &DemoChoice)| {
         let finish = answer.finish();
         match endpoint {
-            Endpoint::Chat => {
+            DemoEndpoint::Chat => {
                 json!({"index": index, "message": message(answer), "logprobs": null, "finish_reason": finish})
             }
-            Endpoint::Text => {
+            DemoEndpoint::Text => {
                 json!({"index": index, "text": answer.text, "logprobs": null, "finish_reason": finish})
             }
         }
     };
     let choices: Vec<Value> = answers.iter().enumerate().map(choice).collect();
-    let object = if endpoint == Endpoint::Chat { "chat.completion" } else { "text_completion" };
+    let object = if endpoint == DemoEndpoint::Chat { "chat.completion" } else { "text_completion" };
     json!({
         "id": "demo", "object": object, "created": 0, "model": model, "system_fingerprint": "fp_demo",
         "choices": choices, "usage": usage(request, answers),
     })
 }
 
-fn message(answer: &Answer) -> Value {
-    match (&answer.called[..], answer.legacy) {
+fn message(answer: &DemoChoice) -> Value {
+    match (&answer.called[..], answer.is_legacy) {
         ([], _) => json!({"role": "assistant", "content": answer.text, "refusal": null}),
         ([called, ..], true) => {
             json!({"role": "assistant", "content": null, "function_call": function(called)})
@@ -50,14 +51,19 @@ fn message(answer: &Answer) -> Value {
     }
 }
 
-fn function(called: &Called) -> Value {
+fn function(called: &DemoToolCall) -> Value {
     json!({"name": called.name, "arguments": called.arguments})
 }
 
-/// All events of the stream, `[DONE]` included.
-pub(super) fn events(endpoint: Endpoint, model: &str, request: &Value, answers: &[Answer]) -> Vec<Bytes> {
+/// All events of the stream, with `[DONE]`.
+pub(super) fn events(
+    endpoint: DemoEndpoint,
+    model: &str,
+    request: &Value,
+    answers: &[DemoChoice],
+) -> Vec<Bytes> {
     let asked = request.pointer("/stream_options/include_usage").and_then(Value::as_bool) == Some(true);
-    let object = if endpoint == Endpoint::Chat { "chat.completion.chunk" } else { "text_completion" };
+    let object = if endpoint == DemoEndpoint::Chat { "chat.completion.chunk" } else { "text_completion" };
     let chunk = |choices: Value, usage: Option<Value>| {
         let mut chunk = json!({
             "id": "demo", "object": object, "created": 0, "model": model, "system_fingerprint": "fp_demo",
@@ -72,16 +78,16 @@ pub(super) fn events(endpoint: Endpoint, model: &str, request: &Value, answers: 
     for (index, answer) in answers.iter().enumerate() {
         let mut push = |piece: Value, finish: Value| {
             let choice = match endpoint {
-                Endpoint::Chat => {
+                DemoEndpoint::Chat => {
                     json!({"index": index, "delta": piece, "logprobs": null, "finish_reason": finish})
                 }
-                Endpoint::Text => {
+                DemoEndpoint::Text => {
                     json!({"index": index, "text": piece, "logprobs": null, "finish_reason": finish})
                 }
             };
             events.push(chunk(json!([choice]), None));
         };
-        if endpoint == Endpoint::Text {
+        if endpoint == DemoEndpoint::Text {
             pieces(&answer.text).for_each(|piece| push(json!(piece), Value::Null));
             push(json!(""), json!(answer.finish()));
             continue;
@@ -89,7 +95,7 @@ pub(super) fn events(endpoint: Endpoint, model: &str, request: &Value, answers: 
         push(json!({"role": "assistant", "content": "", "refusal": null}), Value::Null);
         pieces(&answer.text).for_each(|piece| push(json!({"content": piece}), Value::Null));
         for (at, called) in answer.called.iter().enumerate() {
-            call_deltas(at, called, answer.legacy).into_iter().for_each(|delta| push(delta, Value::Null));
+            call_deltas(at, called, answer.is_legacy).into_iter().for_each(|delta| push(delta, Value::Null));
         }
         push(json!({}), json!(answer.finish()));
     }
@@ -100,8 +106,8 @@ pub(super) fn events(endpoint: Endpoint, model: &str, request: &Value, answers: 
     events
 }
 
-/// The beginning of a call, then its arguments in pieces.
-fn call_deltas(at: usize, called: &Called, legacy: bool) -> Vec<Value> {
+/// The deltas of a call: its start, then its arguments in pieces.
+fn call_deltas(at: usize, called: &DemoToolCall, legacy: bool) -> Vec<Value> {
     let begin = json!({"name": called.name, "arguments": ""});
     let fragments = pieces(&called.arguments).map(|piece| json!({"arguments": piece}));
     if legacy {
@@ -132,8 +138,8 @@ pub(super) fn event(value: &Value) -> Bytes {
     Bytes::from(format!("data: {value}\n\n"))
 }
 
-/// Word counts.
-fn usage(request: &Value, answers: &[Answer]) -> Value {
+/// The usage, which counts words.
+fn usage(request: &Value, answers: &[DemoChoice]) -> Value {
     let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
     let chat: u64 = messages.map(|message| words(&text_of(message))).sum();
     let text = match request.get("prompt") {
@@ -141,7 +147,7 @@ fn usage(request: &Value, answers: &[Answer]) -> Value {
         Some(Value::Array(list)) => list.iter().map(prompt_tokens).sum(),
         _ => 0,
     };
-    let (prompt, completion) = ((chat + text).max(1), answers.iter().map(Answer::tokens).sum::<u64>());
+    let (prompt, completion) = ((chat + text).max(1), answers.iter().map(DemoChoice::tokens).sum::<u64>());
     json!({"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion})
 }
 

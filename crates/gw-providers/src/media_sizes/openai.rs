@@ -1,35 +1,35 @@
-//! OpenAI's models: the older ones bill tiles of 512 pixels, the newer ones and the small ones patches of 32.
+//! OpenAI's models. Older models bill tiles of 512 pixels. Newer and smaller models bill patches of 32 pixels.
 //!
-//! "Images and vision" has both ways, their figures, and what `detail` means to each family of models.
+//! "Images and vision" describes both methods, their figures, and the meaning of `detail` for each family of models.
 
 use gw_wire::request::Detail;
 
 use super::{fitted, grid, version};
 
-/// How a model bills pictures.
+/// The method by which a model bills images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpenAi {
-    /// `base` tokens, and `tile` more for each tile.
+pub(super) enum OpenAiImages {
+    /// `base` tokens, plus `tile` tokens for each tile.
     Tiles {
-        /// Tokens of a picture; all of them at the detail `low`.
+        /// The base tokens of an image. At the detail `low` there are no others.
         base: u64,
-        /// Tokens of a tile.
+        /// The tokens of a tile.
         tile: u64,
     },
-    /// A token for each patch, times `percent`/100.
+    /// One token per patch, times `percent`/100.
     Patches {
         /// The model's factor.
         percent: u64,
-        /// Patches at the detail `high`, and pixels of the longest side.
+        /// The bound at the detail `high`.
         high: Bound,
-        /// The same where the client asks for nothing.
+        /// The bound at the default detail.
         auto: Bound,
-        /// The same at the detail `original`.
+        /// The bound at the detail `original`.
         original: Bound,
     },
 }
 
-/// Patches and pixels that a picture is brought down to.
+/// The bound to which an image is scaled down: patches, and pixels of the longest side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     patches: u64,
@@ -38,23 +38,23 @@ pub(super) struct Bound {
 
 const SMALL: Bound = Bound { patches: 1_536, edge: 2_048 };
 const HIGH: Bound = Bound { patches: 2_500, edge: 2_048 };
-/// GPT-5.6 and later have no limit on the edge that matters.
+/// GPT-5.6 and later have no effective limit of the longest side.
 const HIGH_LONG: Bound = Bound { patches: 2_500, edge: 65_535 };
 const ORIGINAL: Bound = Bound { patches: 10_000, edge: 6_000 };
-/// A picture of more patches is refused.
+/// The API refuses images with more patches.
 const ALL: Bound = Bound { patches: 30_000, edge: 65_535 };
-/// "low" of a patch model: fits into 512 x 512.
+/// The detail `low` of patch models: 512 x 512 pixels.
 const LOW: Bound = Bound { patches: 256, edge: 512 };
 
-/// Patches that a picture of unknown size is taken for at the most: a photo of 14 megapixels. The bound of those that are seen
-/// whole is twice as much, and hardly any picture has it.
-const UNSEEN: u64 = 12_500;
+/// The most patches of an image of unknown size: a photo of 14 megapixels. Models without scaling allow twice as many,
+/// which hardly any image has.
+const MAX_UNKNOWN_PATCHES: u64 = 12_500;
 
-impl OpenAi {
-    /// GPT-4o and GPT-4.1.
+impl OpenAiImages {
+    /// The figures of GPT-4o and GPT-4.1.
     pub(super) const USUAL: Self = Self::Tiles { base: 85, tile: 170 };
 
-    /// Of a lower-case name; None when it is none of OpenAI's.
+    /// The method of a model by its name in lower case; None when the name is not OpenAI's.
     pub(super) fn named(name: &str) -> Option<Self> {
         let has = |part: &str| name.contains(part);
         let small = |percent| Self::Patches { percent, high: SMALL, auto: SMALL, original: SMALL };
@@ -72,11 +72,11 @@ impl OpenAi {
         if has("gpt-oss") {
             return None;
         }
-        // Only the first word can be a version: `4o` is none, and later ones are dates.
+        // Only the first word can be a version. `4o` is not one, and later numbers are dates.
         let Some(version) = model.split('-').next().and_then(version) else { return Some(Self::USUAL) };
         let (is_mini, is_nano) = (has("-mini"), has("-nano"));
         Some(match version {
-            // Azure writes GPT-3.5 without the point.
+            // Azure writes `gpt-35` for GPT-3.5.
             (..=3 | 35, _) | (4, 0) => Self::USUAL,
             (4, _) | (5, ..=4) if is_nano => small(246),
             (4, _) | (5, ..=4) if is_mini => small(162),
@@ -90,13 +90,13 @@ impl OpenAi {
         })
     }
 
-    /// Tokens of a picture; of one of unknown size the most.
+    /// The tokens of an image. An image of unknown size counts as a large one.
     pub(super) fn image(self, width: u32, height: u32, detail: Detail) -> u64 {
         let size = (u64::from(width), u64::from(height));
         let is_known = width > 0 && height > 0;
         match self {
             Self::Tiles { base, .. } if detail == Detail::Low => base,
-            Self::Tiles { base, tile } => base + tile * if is_known { tiles(size) } else { MOST_TILES },
+            Self::Tiles { base, tile } => base + tile * if is_known { tiles(size) } else { MAX_TILES },
             Self::Patches { percent, high, auto, original } => {
                 let bound = match detail {
                     Detail::Low => LOW,
@@ -104,17 +104,18 @@ impl OpenAi {
                     Detail::Auto => auto,
                     Detail::Original => original,
                 };
-                let patches = if is_known { bound.patches(size) } else { bound.patches.min(UNSEEN) };
+                let patches =
+                    if is_known { bound.patches(size) } else { bound.patches.min(MAX_UNKNOWN_PATCHES) };
                 (patches * percent).div_ceil(100)
             }
         }
     }
 }
 
-/// A picture within 2048 x 768 pixels.
-const MOST_TILES: u64 = 8;
+/// The most tiles of an image within 2048 x 768 pixels.
+const MAX_TILES: u64 = 8;
 
-/// Fits into 2048 x 2048, then the shorter side is brought down to 768.
+/// The tiles of an image, which is scaled into 2048 x 2048 and then to a shorter side of 768.
 fn tiles(size: (u64, u64)) -> u64 {
     let (width, height) = fitted(size, 2_048);
     let shortest = width.min(height);
@@ -124,11 +125,12 @@ fn tiles(size: (u64, u64)) -> u64 {
         (width, height)
     };
     let (columns, rows) = grid((width, height), 512);
-    (columns * rows).clamp(1, MOST_TILES)
+    (columns * rows).clamp(1, MAX_TILES)
 }
 
 impl Bound {
-    /// The patches that cover a picture. Brought down to the bound it has a few less than the bound, which stands for them.
+    /// The patches that cover an image. For a scaled image the bound is the result, although the image has slightly
+    /// fewer patches.
     fn patches(self, size: (u64, u64)) -> u64 {
         let (columns, rows) = grid(fitted(size, self.edge), 32);
         columns.saturating_mul(rows).clamp(1, self.patches)

@@ -1,4 +1,4 @@
-//! Tests of the figures: the vendors' own examples, and what a name tells.
+//! The vendors' own examples, and the recognition of names.
 
 use gw_wire::request::{Detail, Medium};
 use proptest::prelude::*;
@@ -45,12 +45,12 @@ fn openais_tiles_are_those_of_its_examples() {
 
 #[test]
 fn openais_patches_are_those_of_its_examples() {
-    // 1,024 patches; and 1,452 after it was brought down, for which the bound stands.
+    // 1,024 patches; and 1,452 patches after scaling, which count as the bound.
     assert_eq!(auto("gpt-4.1-mini", 1024, 1024), 1_659);
     assert_eq!(auto("gpt-5-mini-2025-08-07", 1800, 2400), 2_489);
     assert_eq!(auto("gpt-5.4-nano", 1024, 1024), 2_520);
     assert_eq!(auto("o4-mini", 1024, 1024), 1_762);
-    // GPT-5.4 looks at every pixel when it is asked to, GPT-5.5 unless it is asked not to, the later ones without a bound.
+    // GPT-5.4 sees the original size on request, GPT-5.5 by default, and later models without a bound.
     let details = [Detail::Low, Detail::High, Detail::Auto, Detail::Original];
     for (name, expected) in [
         ("gpt-5.4", [231, 3_000, 3_000, 12_000]),
@@ -69,14 +69,14 @@ fn openais_patches_are_those_of_its_examples() {
 
 #[test]
 fn the_other_vendors_figures_are_theirs() {
-    // "Vision": 1456 x 819 after it was brought down is 1,560.
+    // "Vision": scaled to 1456 x 819, the image has 1,560 tokens.
     assert_eq!(auto("claude-sonnet-4-5-20250929", 1920, 1080), 1_600);
     assert_eq!(auto("claude-opus-4-7", 1920, 1080), 2_691);
     assert_eq!(auto("us.anthropic.claude-opus-5-v1:0", 3840, 2160), 4_784);
     assert_eq!(auto("claude-sonnet-4-6", 200, 200), 64);
     assert_eq!((auto("claude-haiku-4-5", 0, 0), auto("claude-opus-latest", 0, 0)), (1_600, 4_784));
     assert_eq!(auto("gemini-2.5-pro", 384, 384), 258);
-    // "Image understanding": 960 x 540 is cut into tiles of 360, which are 3 x 2.
+    // "Image understanding": 960 x 540 has 3 x 2 tiles of 360 pixels.
     assert_eq!(auto("gemini-2.5-flash", 960, 540), 6 * 258);
     assert_eq!(auto("models/gemini-2.0-flash-001", 1536, 1536), 4 * 258);
     assert_eq!((auto("gemini-2.5-pro", 0, 0), auto("gemini-2.5-pro", 9_000, 9_000)), (4_128, 4_128));

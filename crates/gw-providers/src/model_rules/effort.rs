@@ -1,31 +1,31 @@
-//! The words of OpenAI's `reasoning_effort`, and those of them that a model takes.
+//! OpenAI's values of `reasoning_effort`, and the values that a model accepts.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a model is to think.
+/// The amount of reasoning.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// Not at all.
+    /// No reasoning.
     None,
-    /// As little as it can.
+    /// The least reasoning.
     Minimal,
-    /// A little.
+    /// Little reasoning.
     Low,
-    /// Somewhat.
+    /// Moderate reasoning.
     Medium,
-    /// Much.
+    /// Much reasoning.
     High,
-    /// More than much.
+    /// More than `high`.
     Xhigh,
-    /// All it can.
+    /// The most reasoning.
     Max,
 }
 
 impl Effort {
-    /// Of a client's word; None for words that nobody knows.
+    /// Reads OpenAI's word; None for unknown words.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         Some(match word {
@@ -54,7 +54,7 @@ impl Effort {
         }
     }
 
-    /// The word in capitals, as Gemini's thinking levels are written.
+    /// Gemini's thinking level.
     #[must_use]
     pub fn as_level(self) -> &'static str {
         match self {
@@ -67,36 +67,38 @@ impl Effort {
     }
 }
 
-/// The efforts that a model takes.
+/// The efforts that a model accepts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Efforts(Vec<Effort>);
 
 impl Efforts {
-    /// Whether no effort is taken.
+    /// Whether the model accepts no effort.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// In ascending order.
+    /// The efforts in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Effort> {
         self.0.iter().copied()
     }
 
-    /// Whether each is greater than the one before it.
+    /// Whether the efforts are in ascending order without repetition.
     pub(super) fn is_sorted(&self) -> bool {
         self.0.is_sorted_by(|one, next| one < next)
     }
 
-    /// The effort that is sent for a wanted one: itself, what the row says `instead`, else the greatest that is less,
-    /// else the least of all. None where the model takes no effort.
+    /// The effort that replaces a requested one: the same effort, or the one that `instead` names, or the next lower
+    /// one, or the lowest. None when the model accepts no effort.
     #[must_use]
     pub fn fit(&self, wanted: Effort, instead: &BTreeMap<Effort, Effort>) -> Option<Effort> {
         if self.0.contains(&wanted) {
             return Some(wanted);
         }
-        let told = instead.get(&wanted).copied();
-        told.or_else(|| self.iter().filter(|effort| *effort < wanted).last()).or_else(|| self.iter().next())
+        let replacement = instead.get(&wanted).copied();
+        replacement
+            .or_else(|| self.iter().filter(|effort| *effort < wanted).last())
+            .or_else(|| self.iter().next())
     }
 }

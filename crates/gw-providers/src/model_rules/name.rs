@@ -1,14 +1,14 @@
-//! The words of a model's name, and how a row's name is found among them.
+//! The words of a model's name, and the search for a row's name in them.
 
-/// A name's words in lower case: `us.anthropic.claude-sonnet-4-6-v1:0` is `us anthropic claude sonnet 4 6 v1 0`.
+/// The words of a name in lower case: `us.anthropic.claude-sonnet-4-6-v1:0` is `us anthropic claude sonnet 4 6 v1 0`.
 pub(super) fn words(name: &str) -> Vec<String> {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect()
 }
 
-/// Whether the words of a row's name stand side by side in a model's name. Behind a version no further number of it may
-/// follow; a date or a revision (`20250929`, `2025`, `v1`, `001`) is none.
-/// `at_start`: the model's name must begin with them.
+/// Whether a model's name has the words of a row's name side by side. After a version no other number may follow. Dates
+/// and revisions (`20250929`, `2025`, `v1`, `001`) do not count as numbers. `at_start`: the model's name must begin
+/// with the words.
 pub(super) fn fits(pattern: &[String], name: &[String], at_start: bool) -> bool {
     let is_number = |word: &String| word.len() <= 2 && word.bytes().all(|byte| byte.is_ascii_digit());
     let ends_in_number = pattern.last().is_some_and(is_number);

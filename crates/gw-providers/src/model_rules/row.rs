@@ -1,4 +1,4 @@
-//! One row: what a model demands. Plain data, read from TOML; every member has a value that forbids nothing.
+//! One row of model rules, read from TOML. The default of every member is the value without a restriction.
 
 use std::collections::BTreeMap;
 
@@ -6,134 +6,134 @@ use serde::{Deserialize, Serialize};
 
 use super::effort::{Effort, Efforts};
 
-/// Where the system prompt goes.
+/// The place of the system prompt.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum System {
-    /// Where the dialect has it.
+    /// The dialect's own place.
     #[default]
     Taken,
-    /// The model refuses one: its text begins the user's first turn.
+    /// The beginning of the user's first message, because the model refuses system prompts.
     InUserTurn,
 }
 
-/// Whether a tool call can be forced.
+/// Whether a request can force a tool call.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForcedTools {
-    /// Any, or one of several by its name.
+    /// It can force any tool or a named one.
     #[default]
     Named,
-    /// Any, but none by its name.
+    /// It can force any tool, but not a named one.
     Any,
-    /// No: such a request is refused.
+    /// It cannot. The model refuses the request.
     Refused,
 }
 
-/// Whether a conversation may end with the assistant, so that the model goes on with that text.
+/// Whether a conversation may end with an assistant's message, which the model then continues.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Prefill {
     /// Yes.
     #[default]
     Taken,
-    /// Yes, if the last message is marked `prefix: true`.
+    /// Yes, if the message is marked with `prefix: true`.
     Marked,
-    /// Only while the model does not think.
+    /// Only while the model does not reason.
     WithoutThinking,
-    /// No: the user must speak last.
+    /// No. The last message must be the user's.
     Refused,
 }
 
-/// When a model thinks, and how it is asked to.
+/// When a model reasons, and how a request asks for it.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinks {
-    /// Nobody knows: an effort is not sent.
+    /// Unknown. No effort is sent.
     #[default]
     Unknown,
-    /// Not at all.
+    /// Never.
     Never,
-    /// Within a budget of tokens, when asked.
+    /// On request, within a budget of tokens.
     Budget,
-    /// When asked.
+    /// On request.
     WhenAsked,
-    /// By itself, unless told not to.
+    /// By default, unless the request switches it off.
     Usually,
-    /// By itself, and cannot be told not to.
+    /// Always.
     Always,
 }
 
-/// How a model is told not to think.
+/// How a request switches reasoning off.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Off {
-    /// By not asking it to.
+    /// By leaving the member out.
     #[default]
     Omit,
-    /// In so many words (`disabled`, `false`, `none`, a budget of 0).
+    /// By a value (`disabled`, `false`, `none`, a budget of 0).
     Disabled,
-    /// `between_tools`: it thinks between tool calls only.
+    /// By `between_tools`: the model reasons only between tool calls.
     BetweenTools,
-    /// It cannot be told: the least effort stands in.
+    /// It cannot. The lowest effort is sent instead.
     Least,
 }
 
-/// Which of `temperature` and `top_p` are taken.
+/// The sampling parameters that a model accepts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sampling {
-    /// Both.
+    /// `temperature` and `top_p`.
     #[default]
     Both,
-    /// One of the two.
+    /// One of the two at a time.
     One,
-    /// Neither: any value but the default is refused or ignored.
+    /// Neither. Values other than the default are refused or ignored.
     Fixed,
-    /// Neither while the model thinks.
+    /// Neither while the model reasons.
     FixedWhileThinking,
 }
 
-/// How an answer is held to a JSON schema.
+/// How an answer is bound to a JSON schema.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Schema {
+pub enum SchemaRule {
     /// By the API's own structured output.
     #[default]
     Native,
     /// By a tool that must be called.
     Tool,
-    /// In words only.
+    /// By an instruction in the prompt.
     Words,
 }
 
-/// What a schema is written in.
+/// The language of a schema.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaDialect {
-    /// JSON Schema as it is.
+    /// JSON Schema.
     #[default]
     JsonSchema,
-    /// The subset of OpenAPI's that Gemini reads.
+    /// The part of OpenAPI's schema language that Gemini reads.
     OpenApi,
-    /// JSON Schema without words about the schema at its top.
+    /// JSON Schema without members about the schema itself at its top level.
     Bare,
 }
 
-/// Whether log probabilities are told.
+/// Whether a model reports log probabilities.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Logprobs {
+pub enum LogprobsRule {
     /// Yes.
     #[default]
     Told,
-    /// On Vertex AI only.
+    /// Only on Vertex AI.
     OnVertex,
-    /// No: such a request is refused.
+    /// No. The model refuses the request.
     Refused,
 }
 
-/// Where cache points may stand.
+/// The places where cache points are accepted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CachePoints {
@@ -142,11 +142,11 @@ pub enum CachePoints {
     Nowhere,
     /// In messages and in the system prompt.
     Messages,
-    /// There, and behind tools.
+    /// In messages, in the system prompt and after tools.
     Tools,
 }
 
-/// What the limit of generated tokens is called.
+/// The name of the limit of generated tokens.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitName {
@@ -157,7 +157,7 @@ pub enum LimitName {
     MaxCompletionTokens,
 }
 
-/// Where an effort stands among the fields that Bedrock hands on to the model.
+/// The field of Bedrock's model-specific fields that holds the effort.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortField {
@@ -168,99 +168,99 @@ pub enum EffortField {
     ReasoningConfig,
 }
 
-/// Which effort may stand beside function tools at `/chat/completions`.
+/// The efforts that are accepted beside function tools at `/chat/completions`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortBesideTools {
-    /// Each that the model takes.
+    /// Every effort of the model.
     #[default]
     Any,
-    /// None but `none`, which is the default.
+    /// Only `none`, which is the default.
     Absent,
-    /// `none`, and it must stand there.
+    /// Only `none`, which must be sent.
     None,
 }
 
-/// What one model, or several of the same kind, demand of a request.
+/// The rules of one model, or of several similar ones.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of independent demands, not a state")]
 pub struct Row {
-    /// The row's name, shown to people.
+    /// The name of the row in documents and warnings.
     pub name: String,
-    /// The names that it holds for; see the module.
+    /// The names of the models; see the module.
     #[serde(skip_serializing)]
     pub names: Vec<String>,
-    /// The families of which it is the newest.
+    /// The families whose newest model this is.
     #[serde(skip_serializing)]
     pub newest_of: Vec<String>,
-    /// Where the facts are from.
+    /// The source of the facts.
     pub source: String,
-    /// When they were read there.
+    /// The date on which the source was read.
     pub as_of: String,
-    /// Where the system prompt goes.
+    /// The place of the system prompt.
     pub system: System,
-    /// Whether a tool call can be forced.
+    /// Whether a request can force a tool call.
     pub forced_tools: ForcedTools,
-    /// Whether the conversation may end with the assistant.
+    /// Whether the conversation may end with an assistant's message.
     pub prefill: Prefill,
-    /// When it thinks.
+    /// When the model reasons.
     pub thinks: Thinks,
-    /// How it is told not to think.
+    /// How a request switches reasoning off.
     pub thinking_off: Off,
-    /// The efforts that it takes by name.
+    /// The efforts that the model accepts by name.
     pub efforts: Efforts,
-    /// Efforts that stand for others which it does not take.
+    /// Replacements for efforts that the model does not accept.
     pub instead: BTreeMap<Effort, Effort>,
-    /// Where Bedrock hands an effort on.
+    /// The field of Bedrock that holds the effort.
     pub effort_field: EffortField,
-    /// Which effort may stand beside function tools at OpenAI's own API.
+    /// The efforts that OpenAI's own API accepts beside function tools.
     pub effort_beside_tools: EffortBesideTools,
-    /// The greatest effort that is taken while thinking is off.
+    /// The highest effort that is accepted while reasoning is off.
     pub effort_most_when_off: Option<Effort>,
-    /// The tokens that each effort stands for, where thinking is bounded by tokens.
+    /// The token budget of each effort, for models whose reasoning is bounded by tokens.
     pub budgets: BTreeMap<Effort, u64>,
-    /// The greatest effort takes no token limit and no sampling parameters beside it.
+    /// The effort beside which the model accepts neither a token limit nor sampling parameters.
     pub unbound_at: Option<Effort>,
-    /// The text of its thoughts is given only on demand.
+    /// The model shows the text of its reasoning only on request.
     pub hides_thoughts: bool,
-    /// Which sampling parameters are taken.
+    /// The sampling parameters that the model accepts.
     pub sampling: Sampling,
-    /// Whether stop sequences are taken.
+    /// Whether the model accepts stop sequences.
     pub stop: bool,
     /// The highest temperature.
     pub temperature_most: f64,
     /// The bounds of `top_p`.
     pub top_p: [f64; 2],
-    /// `top_p` must be 1 where the temperature is 0.
+    /// `top_p` must be 1 when the temperature is 0.
     pub greedy_top_p: bool,
-    /// The bounds of both penalties; equal bounds mean that they are refused.
+    /// The bounds of both penalties. Equal bounds mean that penalties are refused.
     pub penalties: [f64; 2],
-    /// Whether log probabilities are told.
-    pub logprobs: Logprobs,
-    /// How an answer is held to a schema.
-    pub schema: Schema,
-    /// What a schema is written in.
+    /// Whether the model reports log probabilities.
+    pub logprobs: LogprobsRule,
+    /// How an answer is bound to a schema.
+    pub schema: SchemaRule,
+    /// The language of a schema.
     pub schema_dialect: SchemaDialect,
-    /// A form of the answer is refused beside tools.
+    /// The model refuses a response format beside tools.
     pub schema_without_tools: bool,
-    /// Signed thoughts or calls come with its answers and must come back.
+    /// Answers hold signed reasoning or calls, which the next request must return.
     pub signs: bool,
-    /// The result of a tool may carry a status.
+    /// The result of a tool may have a status.
     pub result_status: bool,
-    /// Where cache points may stand.
+    /// The places where cache points are accepted.
     pub cache_points: CachePoints,
-    /// A cache point may ask for an hour.
+    /// A cache point may last an hour.
     pub cache_hour: bool,
-    /// What the token limit is called.
+    /// The name of the token limit.
     pub limit_name: LimitName,
-    /// Completes text between `prompt` and `suffix`.
+    /// The model completes text between `prompt` and `suffix`.
     pub fills_in: bool,
-    /// Tokens of prompt and answer together, where all models of the row have the same.
+    /// Tokens of prompt and answer together, if equal for all models of the row.
     pub context_tokens: Option<u64>,
-    /// The most tokens of an answer, where all models of the row have the same.
+    /// The most tokens of an answer, if equal for all models of the row.
     pub max_output_tokens: Option<u64>,
-    /// Where these two are from; empty when there are none.
+    /// The source of these two limits; empty without limits.
     pub limits_source: String,
 }
 
@@ -291,8 +291,8 @@ impl Default for Row {
             top_p: [0.0, 1.0],
             greedy_top_p: false,
             penalties: [-2.0, 2.0],
-            logprobs: Logprobs::default(),
-            schema: Schema::default(),
+            logprobs: LogprobsRule::default(),
+            schema: SchemaRule::default(),
             schema_dialect: SchemaDialect::default(),
             schema_without_tools: false,
             signs: false,
@@ -309,20 +309,20 @@ impl Default for Row {
 }
 
 impl Row {
-    /// The effort that is sent for a wanted one; None where the model takes none by name.
+    /// The effort that replaces a requested one; None when the model accepts no effort by name.
     #[must_use]
     pub fn effort(&self, wanted: Effort) -> Option<Effort> {
         self.efforts.fit(wanted, &self.instead)
     }
 
-    /// Whether penalties are taken at all.
+    /// Whether the model accepts penalties.
     #[must_use]
     pub fn takes_penalties(&self) -> bool {
         let [least, most] = self.penalties;
         least < most
     }
 
-    /// Whether cache points may stand in messages.
+    /// Whether the model accepts cache points in messages.
     #[must_use]
     pub fn caches(&self) -> bool {
         self.cache_points != CachePoints::Nowhere

@@ -1,4 +1,4 @@
-//! The shipped tables are whole, and every name finds its row.
+//! The shipped tables are free of faults, and every name finds its row.
 
 use super::*;
 
@@ -155,7 +155,7 @@ fn limits_are_those_of_the_models_that_a_row_names() {
 
 #[test]
 fn a_faulty_table_is_told_with_its_reason() {
-    let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err();
+    let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err().to_string();
     let row = "[[rows]]\nname = 'a'\nnames = ['a']\n";
     let sourced = format!("{row}source = 'x.y'\nas_of = '2026-11-22'\n");
     assert!(table(row).contains("source and as_of"));
@@ -163,6 +163,6 @@ fn a_faulty_table_is_told_with_its_reason() {
     assert!(table(&format!("{sourced}thinks = 'never'\nefforts = ['low']")).contains("does not think"));
     assert!(table(&format!("{sourced}thinks = 'always'\nefforts = ['high', 'low']")).contains("ascending"));
     assert!(table(&format!("{sourced}context_tokens = 8")).contains("limits_source"));
-    assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is no row"));
+    assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is not a row"));
     assert!(table(&format!("{sourced}{sourced}")).contains("two rows"));
 }

@@ -1,6 +1,6 @@
-//! The table itself: one row per provider. A row that differs from the usual names the page that says so.
+//! The table of presets, one row per provider. A comment at an unusual row names its source.
 
-use super::{CAREFUL_BATCH, OPENAI, PLAIN, Preset, Quirks};
+use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks};
 use crate::settings::Api;
 
 /// A hosted provider that speaks OpenAI's dialect.
@@ -16,7 +16,7 @@ const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'stat
     }
 }
 
-/// A server of OpenAI's dialect on this machine.
+/// A server on this machine that speaks OpenAI's dialect.
 const fn local(name: &'static str, base_url: &'static str) -> Preset {
     Preset {
         name,
@@ -25,7 +25,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Preset {
         key_variable: None,
         local: true,
         quirks: PLAIN,
-        embedding_batch: CAREFUL_BATCH,
+        embedding_batch: DEFAULT_BATCH,
     }
 }
 
@@ -40,7 +40,7 @@ const fn native(
     Preset { api, base_url, embedding_batch: 96, ..row }
 }
 
-/// Every provider known by name, in no particular order.
+/// Every provider that is known by name, in no particular order.
 pub static ALL: &[Preset] = &[
     Preset {
         quirks: OPENAI,
@@ -52,36 +52,37 @@ pub static ALL: &[Preset] = &[
     native("mistral", Api::Mistral, Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
     native("cohere", Api::Cohere, Some("https://api.cohere.com"), "COHERE_API_KEY"),
     native("amazon", Api::Bedrock, None, "AWS_BEARER_TOKEN_BEDROCK"),
-    // A key alone does not tell where the resource is: none is taken up unasked. 2048 inputs: "Azure OpenAI REST API
-    // reference", Embeddings - Create.
+    // A key alone does not give the address of the resource, so the provider is not configured automatically. 2048
+    // inputs: "Azure OpenAI REST API reference", Embeddings - Create.
     Preset {
         quirks: OPENAI,
         embedding_batch: 2048,
         key_variable: None,
         ..native("azure", Api::Azure, None, "")
     },
-    // "OpenAI Compatibility" (console.groq.com/docs/openai): these are answered with 400, and so is an `n` above 1.
+    // "OpenAI Compatibility" (console.groq.com/docs/openai): these members, and an `n` above 1, are answered with 400.
     Preset {
         quirks: Quirks { unsupported: &["logprobs", "top_logprobs", "logit_bias"], choices: 1, ..PLAIN },
         ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
     },
-    // "Create Chat Completion" (api-docs.deepseek.com/api/create-chat-completion) has no `n`, and no role `developer`.
+    // "Create Chat Completion" (api-docs.deepseek.com/api/create-chat-completion) has neither `n` nor the role
+    // `developer`.
     Preset {
         quirks: Quirks { choices: 1, ..PLAIN },
         ..hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY")
     },
-    // Its reasoning models refuse penalties and `stop` ("Chat Completions", docs.x.ai); the others take them, so that is
-    // not said here.
+    // Only its reasoning models refuse penalties and `stop` ("Chat Completions", docs.x.ai), so the row does not list
+    // them.
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
     hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    // Usage comes in every chunk; `stream_options` is not in its reference (?).
+    // Every chunk has the usage. `stream_options` is not in the reference (?).
     Preset {
         quirks: Quirks { stream_usage: false, ..PLAIN },
         ..hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY")
     },
-    // "OpenAI Compatibility" (inference-docs.cerebras.ai/resources/openai) names them as answered with 400 (?).
+    // "OpenAI Compatibility" (inference-docs.cerebras.ai/resources/openai): these members are answered with 400 (?).
     Preset {
         quirks: Quirks { unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"], ..PLAIN },
         ..hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY")
@@ -89,12 +90,14 @@ pub static ALL: &[Preset] = &[
     hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
     hosted("moonshotai", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
     hosted("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY"),
-    // "OpenAI compatible - Embedding" (help.aliyun.com/en/model-studio/embedding-interfaces-compatible-with-openai): ten rows.
+    // "OpenAI compatible - Embedding" (help.aliyun.com/en/model-studio/embedding-interfaces-compatible-with-openai):
+    // ten inputs.
     Preset {
         embedding_batch: 10,
         ..hosted("alibaba", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY")
     },
-    // "OpenAI API compatible" (platform.minimax.io/docs/api-reference/text-openai-api): `n` is 1; the others are ignored (?).
+    // "OpenAI API compatible" (platform.minimax.io/docs/api-reference/text-openai-api): `n` is 1, and these members are
+    // ignored (?).
     Preset {
         quirks: Quirks {
             unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"],
@@ -103,7 +106,8 @@ pub static ALL: &[Preset] = &[
         },
         ..hosted("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY")
     },
-    // The vendor's own variable, `MODEL_API_KEY`, could hold anybody's key: it is not taken up unasked.
+    // The vendor's own variable is `MODEL_API_KEY`. It could hold the key of another vendor, so it is not used
+    // automatically.
     hosted("meta", "https://api.meta.ai/v1", "META_API_KEY"),
     hosted("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
     // "Create chat-based completion" (docs.sambanova.ai/docs/api-reference): "Not currently implemented; accepted for API
@@ -116,12 +120,12 @@ pub static ALL: &[Preset] = &[
     hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     hosted("nebius", "https://api.tokenfactory.nebius.com/v1", "NEBIUS_API_KEY"),
     // Embeddings only. "Text Embeddings" (docs.voyageai.com/reference/embeddings-api; the same API in MongoDB's "Create
-    // embeddings"): `encoding_format` is base64 or absent, and the dimensions have another name.
+    // embeddings"): `encoding_format` is base64 or absent, and `dimensions` is called `output_dimension`.
     Preset {
         quirks: Quirks { encoding_format: false, dimensions: "output_dimension", ..PLAIN },
         ..hosted("voyage", "https://api.voyageai.com/v1", "VOYAGE_API_KEY")
     },
-    // Embeddings only. The encoding is called `embedding_type` there, and numbers are what comes unasked (?).
+    // Embeddings only. The encoding is called `embedding_type`, and its default is numbers (?).
     Preset {
         quirks: Quirks { encoding_format: false, ..PLAIN },
         ..hosted("jina", "https://api.jina.ai/v1", "JINA_API_KEY")
@@ -129,10 +133,10 @@ pub static ALL: &[Preset] = &[
     local("lmstudio", "http://127.0.0.1:1234/v1"),
     local("vllm", "http://127.0.0.1:8000/v1"),
     local("llamacpp", "http://127.0.0.1:8080/v1"),
-    // "Send a request" (docs.sglang.io): port 30000.
+    // "Send a request" (docs.sglang.io) names port 30000.
     local("sglang", "http://127.0.0.1:30000/v1"),
-    // "Consuming Text Generation Inference" (huggingface.co/docs/text-generation-inference). Its OpenAPI document marks these
-    // as unused.
+    // "Consuming Text Generation Inference" (huggingface.co/docs/text-generation-inference). Its OpenAPI document marks
+    // these members as unused.
     Preset {
         quirks: Quirks { unsupported: &["logit_bias"], choices: 1, ..PLAIN },
         ..local("tgi", "http://127.0.0.1:8080/v1")

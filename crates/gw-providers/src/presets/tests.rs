@@ -1,4 +1,4 @@
-//! The table: complete, consistent, and obeyed.
+//! The table of presets is complete and consistent, and requests follow it.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, parse_chat, parse_embeddings};
 use serde_json::{Value, json};
 
 use super::{ALL, find};
-use crate::adapter::{Adapter, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Target};
 use crate::adapters::openai::OpenAi;
 use crate::settings::Api;
 
@@ -123,7 +123,7 @@ fn every_row_is_obeyed() {
         let (name, quirks) = (preset.name, preset.quirks);
         let adapter = OpenAi::new(quirks);
         let n = request.n.min(adapter.capabilities().choices);
-        let encoded = adapter.chat(&request, &Share { n, prompts: 0..1 }, &TARGET).unwrap();
+        let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1 }, &TARGET).unwrap();
         let sent: Value = serde_json::from_slice(&encoded.call.body).unwrap();
         assert_eq!(sent["n"], json!(quirks.choices.min(3)), "{name}");
         assert_eq!(sent["messages"][0]["role"] == "developer", quirks.developer, "{name}");

@@ -1,4 +1,4 @@
-//! The keys of a provider: taken in turn by weight, set aside when the provider refuses them. Nothing here prints them.
+//! The keys of a provider, used in turn by weight. A key that the provider refuses is set aside. No output shows a key.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,27 +10,28 @@ use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::adapter::Scheme;
+use crate::settings::SettingsError;
 
-/// Turns of one round at most; weights beyond it are scaled down.
+/// The most turns of one round. Larger weights are scaled down.
 const MAX_TURNS: u64 = 1024;
 
-/// How long a refused key is left alone before it is tried again: somebody may have paid the bill.
-const DEAD_FOR: Duration = Duration::from_secs(300);
+/// How long a refused key is not used. Afterwards it is tried again, because the account may have been topped up.
+const DEAD_KEY_PAUSE: Duration = Duration::from_secs(300);
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyState {
     /// In use.
     #[default]
     Alive,
-    /// The provider refused it (401, 402, 403) with this status.
+    /// The provider refused the key with this status (401, 402, 403).
     Dead(Option<u16>),
-    /// The provider asked for a pause.
+    /// The provider asked to pause with this key.
     Resting,
 }
 
 impl KeyState {
-    /// The word for operators.
+    /// The name of the state in the admin API and in logs.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,7 +45,7 @@ impl KeyState {
 struct Key {
     value: HeaderValue,
     bare: SecretString,
-    /// How it stands, and until when; over, it is alive again.
+    /// The state, and when it ends. Afterwards the key is alive again.
     state: Mutex<(KeyState, Option<Instant>)>,
 }
 
@@ -58,25 +59,25 @@ impl Key {
     }
 }
 
-/// Keys in the order they are used.
+/// Keys, and the order of their use.
 pub(super) struct Credentials {
     header: HeaderName,
     keys: Vec<Key>,
-    /// Indexes of `keys`: one round, spread evenly.
+    /// One round as indexes of `keys`, evenly mixed.
     turns: Vec<usize>,
     next: AtomicUsize,
 }
 
-/// Every key is set aside; the time until the first comes back.
+/// Every key is set aside. Holds the time until the first key is used again.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoKey(pub(super) Duration);
+pub(super) struct NoUsableKey(pub(super) Duration);
 
 impl Credentials {
-    /// Keys sent in this way; no key = no credentials.
+    /// Keys that are sent with this scheme. An empty list sends no credentials.
     ///
     /// # Errors
-    /// A key cannot be sent in a header. The message does not hold it.
-    pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, String> {
+    /// A key cannot be sent in a header. The message does not show the key.
+    pub(super) fn new(keys: &[(SecretString, u32)], scheme: Scheme) -> Result<Self, SettingsError> {
         let header = match scheme {
             Scheme::Bearer => http::header::AUTHORIZATION,
             Scheme::Header(name) => HeaderName::from_static(name),
@@ -91,11 +92,11 @@ impl Credentials {
         &self.header
     }
 
-    /// Whose turn it is. An only key is never set aside: there is nothing better to do than to ask.
+    /// The next key. The only key of a provider is never set aside, because there is no alternative.
     ///
     /// # Errors
-    /// There are several keys, all of them dead or resting.
-    pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoKey> {
+    /// There are several keys, and all of them are dead or resting.
+    pub(super) fn next(&self) -> Result<Option<(usize, &HeaderValue)>, NoUsableKey> {
         match self.keys.as_slice() {
             [] => return Ok(None),
             [only] => return Ok(Some((0, &only.value))),
@@ -112,21 +113,23 @@ impl Credentials {
             }
         }
         let back = self.keys.iter().filter_map(|key| key.state().1).min();
-        Err(NoKey(back.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(Instant::now()))))
+        Err(NoUsableKey(
+            back.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(Instant::now())),
+        ))
     }
 
-    /// Whether another call has a key to use that no provider refused.
+    /// Whether another call can use a key that is alive.
     pub(super) fn has_other(&self) -> bool {
         self.keys.len() > 1 && self.keys.iter().any(|key| key.state().0 == KeyState::Alive)
     }
 
-    /// Notes what the provider said to a key. True when it is news that the key is dead.
-    pub(super) fn judge(&self, key: usize, failure: &Failure) -> bool {
+    /// Records a failure of a call with this key. Returns true when the key has just died.
+    pub(super) fn record_failure(&self, key: usize, failure: &Failure) -> bool {
         let Some(key) = self.keys.get(key) else { return false };
         let now = Instant::now();
         let new = match failure.kind {
             FailureKind::Auth | FailureKind::Billing => {
-                (KeyState::Dead(failure.status), Some(now + DEAD_FOR))
+                (KeyState::Dead(failure.status), Some(now + DEAD_KEY_PAUSE))
             }
             FailureKind::RateLimited => match failure.retry_after {
                 Some(pause) => (KeyState::Resting, Some(now + pause)),
@@ -139,8 +142,8 @@ impl Credentials {
         is_news
     }
 
-    /// A key was accepted: whatever was held against it is over.
-    pub(super) fn accepted(&self, key: usize) {
+    /// Records that the provider accepted a key, which makes it alive again.
+    pub(super) fn record_success(&self, key: usize) {
         if let Some(key) = self.keys.get(key) {
             let mut state = key.state.lock();
             if state.1.is_some() {
@@ -149,7 +152,7 @@ impl Credentials {
         }
     }
 
-    /// How the keys stand, in the order of the configuration, each with the time until it is used again.
+    /// The state of each key, in the order of the configuration, with the time until the key is used again.
     pub(super) fn states(&self) -> Vec<(KeyState, Option<Duration>)> {
         let now = Instant::now();
         let state = |key: &Key| {
@@ -171,23 +174,21 @@ impl fmt::Debug for Credentials {
     }
 }
 
-fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, String> {
+fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, SettingsError> {
     let bare = key.expose_secret();
     if bare.is_empty() {
-        return Err("api_key is empty".to_owned());
+        return Err(SettingsError::EmptyKey);
     }
     let text = match scheme {
         Scheme::Bearer => format!("Bearer {bare}"),
         Scheme::Header(_) => bare.to_owned(),
     };
-    let mut value = HeaderValue::from_str(&text)
-        .map_err(|_| "api_key holds characters that cannot be sent in a header".to_owned())?;
+    let mut value = HeaderValue::from_str(&text).map_err(|_| SettingsError::UnsendableKey)?;
     value.set_sensitive(true);
     Ok(Key { value, bare: key.clone(), state: Mutex::default() })
 }
 
-/// One round in which each index appears as often as its weight says, spread as evenly as it goes (smooth weighted
-/// round robin).
+/// One round of smooth weighted round robin: each index appears as often as its weight says, evenly mixed.
 fn spread(weights: &[u32]) -> Vec<usize> {
     let divisor = weights.iter().fold(0, |sum, weight| gcd(sum, u64::from(*weight))).max(1);
     let total: u64 = weights.iter().map(|weight| u64::from(*weight) / divisor).sum();
@@ -203,7 +204,7 @@ fn spread(weights: &[u32]) -> Vec<usize> {
         for (credit, share) in credit.iter_mut().zip(&shares) {
             *credit += share;
         }
-        // The first of the richest: `max_by_key` would take the last.
+        // Of equal credits the first index wins. `max_by_key` alone would take the last.
         let richest = credit.iter_mut().enumerate().rev().max_by_key(|(_, credit)| **credit);
         if let Some((index, credit)) = richest {
             *credit -= round;
@@ -264,26 +265,26 @@ mod tests {
     fn a_refused_key_is_set_aside_and_a_limited_one_rests_for_its_retry_after() {
         let two = keys(&[1, 1]);
         let refused = Failure::new(FailureKind::Auth, "no").with_status(401);
-        assert!(two.judge(0, &refused) && !two.judge(0, &refused), "news only once");
+        assert!(two.record_failure(0, &refused) && !two.record_failure(0, &refused), "news only once");
         assert_eq!(two.states()[0].0, KeyState::Dead(Some(401)));
         assert_eq!(sent(&two, 3), [1, 1, 1]);
         let mut limited = Failure::new(FailureKind::RateLimited, "slow");
-        two.judge(1, &limited);
+        two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Alive, "no pause was asked for");
         limited.retry_after = Some(Duration::from_secs(7));
-        two.judge(1, &limited);
+        two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Resting);
-        let super::NoKey(back) = two.next().unwrap_err();
+        let super::NoUsableKey(back) = two.next().unwrap_err();
         assert!(back <= Duration::from_secs(7) && back > Duration::from_secs(5), "{back:?}");
         assert!(!two.has_other());
-        two.accepted(1);
+        two.record_success(1);
         assert_eq!(sent(&two, 2), [1, 1]);
     }
 
     #[test]
     fn an_only_key_is_shown_as_dead_and_still_asked() {
         let one = keys(&[1]);
-        assert!(one.judge(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
+        assert!(one.record_failure(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
         assert_eq!(one.states()[0].0, KeyState::Dead(Some(402)));
         assert_eq!(sent(&one, 1), [0]);
         assert!(!one.has_other());
@@ -292,7 +293,8 @@ mod tests {
     #[test]
     fn a_key_that_cannot_be_sent_is_refused_without_showing_it() {
         for key in ["", "sekret\n", "sek\u{0}ret"] {
-            let message = Credentials::new(&[(SecretString::from(key), 1)], Scheme::Bearer).unwrap_err();
+            let message =
+                Credentials::new(&[(SecretString::from(key), 1)], Scheme::Bearer).unwrap_err().to_string();
             assert!(!message.contains("sek"), "{message}");
         }
     }

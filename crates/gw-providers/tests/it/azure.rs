@@ -1,4 +1,4 @@
-//! Azure with tokens of Entra ID: how often they are asked for, and that nothing of them is shown.
+//! Azure with tokens of Entra ID: how often they are fetched, and that no output shows them.
 
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
@@ -37,7 +37,7 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
     Provider::build(&settings, Timeouts::default()).unwrap()
 }
 
-/// An upstream that answers everything alike, and what it was asked.
+/// An upstream that gives every request the same answer, and the requests that it got.
 async fn listening(answer: String) -> (Upstream, tokio::sync::mpsc::Receiver<String>) {
     let (seen, requests) = tokio::sync::mpsc::channel(16);
     let upstream = Upstream::start(move |_, mut peer| {

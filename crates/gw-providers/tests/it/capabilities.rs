@@ -1,11 +1,11 @@
-//! docs/providers.md, made by asking the code: every cell is what an adapter did with a request that needs the thing.
-//! `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities` writes it anew.
+//! Generates docs/providers.md. Each cell is the result of encoding a request for one feature.
+//! `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities` writes the page.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Encoded, Scheme, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Encoded, Scheme, Target};
 use gw_providers::presets::{self, Preset};
 use gw_providers::registry;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub(crate) const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
 pub(crate) const PDF: &str = "data:application/pdf;base64,JVBERi0=";
 
-/// A model of each API that can do what the API can.
+/// A model of each API with all features of the API.
 pub(crate) fn model(api: Api) -> &'static str {
     match api {
         Api::OpenAi | Api::Azure | Api::Demo => "gpt-4o",
@@ -31,7 +31,7 @@ pub(crate) fn model(api: Api) -> &'static str {
     }
 }
 
-/// The one that is asked about thinking, where that is another.
+/// The model for requests with reasoning.
 pub(crate) fn thinker(api: Api) -> &'static str {
     match api {
         Api::OpenAi | Api::Azure | Api::Demo => "gpt-5.4",
@@ -80,14 +80,14 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
 pub(crate) struct Asked {
     pub(crate) adapter: Box<dyn Adapter>,
     pub(crate) api: Api,
-    /// The model that is asked, where it is not [`model`]'s.
+    /// A model in place of [`model`]'s.
     pub(crate) other: Option<&'static str>,
 }
 
-/// Claude on Vertex AI, which has a dialect of its own there.
+/// Claude on Vertex AI, which has another dialect than Gemini there.
 const CLAUDE_ON_VERTEX: &str = "claude-sonnet-4-5@20250929";
 
-/// Every dialect, by its API and, where one API has two, its model.
+/// Every dialect. Vertex AI has two, which its models decide.
 pub(crate) fn dialects() -> Vec<Asked> {
     let asked = |api: Api, other| {
         let name = if api == Api::OpenAi { "openai" } else { "any" };
@@ -102,18 +102,18 @@ pub(crate) fn dialects() -> Vec<Asked> {
 }
 
 impl Asked {
-    /// The name that the page gives to the dialect.
+    /// The name of the dialect on the page.
     pub(crate) fn name(&self) -> String {
         let api = self.api.as_str();
         if self.other.is_some() { format!("`{api}` (Claude)") } else { format!("`{api}`") }
     }
 
-    /// The model that is asked for all but thoughts and vectors.
+    /// The model for requests without reasoning and embeddings.
     pub(crate) fn model(&self) -> &'static str {
         self.other.unwrap_or_else(|| model(self.api))
     }
 
-    /// The model that is asked about thinking.
+    /// The model for requests with reasoning.
     pub(crate) fn thinker(&self) -> &'static str {
         self.other.unwrap_or_else(|| thinker(self.api))
     }
@@ -125,7 +125,7 @@ impl Asked {
         body.as_object_mut().unwrap().extend(more);
         let model = if body.get("reasoning_effort").is_some() { self.thinker() } else { self.model() };
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
-        self.adapter.chat(&request, &Share { n: request.n, prompts: 0..1 }, &self.target(model))
+        self.adapter.chat(&request, &ChoiceRange { n: request.n, prompts: 0..1 }, &self.target(model))
     }
 
     fn target<'a>(&self, upstream_model: &'a str) -> Target<'a> {
@@ -148,7 +148,7 @@ impl Asked {
         }
     }
 
-    /// A member that is sent on, or dropped with a warning, or refused.
+    /// Whether a member is sent, dropped with a warning, or refused.
     fn member(&self, name: &str, more: Value) -> &'static str {
         let Ok(encoded) = self.chat(more) else { return "–" };
         let dropped = format!("parameter_dropped:{name}");
@@ -178,33 +178,37 @@ impl Asked {
             &RequestLimits::default(),
         )
         .unwrap();
-        self.adapter.completion(&request, &Share { n: 1, prompts: 0..1 }, &self.target(self.model())).is_ok()
+        self.adapter
+            .completion(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &self.target(self.model()))
+            .is_ok()
     }
 }
 
-/// What no encoded request shows by itself; the tests `replayed` and `custom_tools` of the gateway do.
+/// Behaviour that a single encoded request does not show. The tests `replayed` and `custom_tools` of the gateway prove it.
 const SENT_BACK: &str = "
 ## What is sent back
 
-A client sends an answer back with its `reasoning_details`, unchanged: clients of OpenAI's dialect do so by themselves where they keep
-the message as it came. Each entry has an `origin`, the id of the model that gave it, and goes back to no other model. The last entry
-may be of type `gateway.order`: it says in lengths how the text and the reasoning were divided and where the calls stood, so that the
-turn reaches its provider in the order in which it came. A message without these entries, or one that was edited, is a valid turn in the
-usual order: reasoning, text, calls. Whatever is left out is told by `reasoning_dropped` in `gateway.warnings`. Claude gets its thoughts
-back while it thinks; it refuses them at the end of a turn and refuses blank text, which are left out.
+Clients return an answer with its `reasoning_details`. Clients of OpenAI's dialect do this automatically if they keep the message
+unchanged. Each entry has an `origin`, the id of the model that made it, and the gateway sends it to no other model. The last entry may
+have the type `gateway.order`. It holds the lengths of the texts and reasoning and the positions of the calls, so the provider gets the
+blocks in their original order. A message without these entries, or an edited message, is valid. It is sent in the usual order:
+reasoning, text, calls. If the gateway leaves entries out, `gateway.warnings` has `reasoning_dropped`. Claude gets its reasoning back
+while it reasons. It refuses reasoning at the end of a turn and blank text, so the gateway leaves these out.
 
-A custom tool is a function with one parameter, `input`, in the dialects that have none; a grammar becomes a part of its description.
-Tool names that a provider refuses are changed there and back. Of `tool_choice` `allowed_tools`, Gemini is told the names
-(`ANY`, or `VALIDATED` for `auto`), and so is Gemini on Vertex where a call is required (`ANY`; its API v1 has no `VALIDATED`). The others
-are offered only these tools, which is told by `parameter_simplified:tool_choice`.
+In dialects without custom tools, a custom tool becomes a function with one parameter, `input`. Its grammar becomes a part of the
+description. Tool names that a provider refuses are changed in the request and restored in the answer. For `tool_choice` `allowed_tools`
+Gemini gets the names (`ANY`, or `VALIDATED` for `auto`). Gemini on Vertex AI gets them only if a call is required (`ANY`), because its
+API v1 has no `VALIDATED`. Other models are offered only the allowed tools, and `gateway.warnings` has
+`parameter_simplified:tool_choice`.
 ";
 
 /// The sentences about Vertex AI's two dialects.
 const VERTEX: &str = "
-A provider of `api = \"vertex\"` serves Claude and Gemini side by side. `claude-…`, `anthropic/claude-…` and
-`publishers/anthropic/models/claude-…` are Claude: the request is Anthropic's and goes to `:rawPredict` or `:streamRawPredict`.
-`publishers/…` of others, `endpoints/…` and all other names take Gemini's request. Claude there takes images and files as data only,
-and structured outputs only where the organisation's policy `constraints/vertexai.allowedPartnerModelFeatures` allows them.
+A provider with `api = \"vertex\"` serves both Claude and Gemini. The names `claude-…`, `anthropic/claude-…` and
+`publishers/anthropic/models/claude-…` mean Claude: the request has Anthropic's format and goes to `:rawPredict` or
+`:streamRawPredict`. All other names, such as `publishers/…` of other publishers and `endpoints/…`, get a request in Gemini's format.
+Claude on Vertex AI takes images and files as data only. It takes structured outputs only if the organisation's policy
+`constraints/vertexai.allowedPartnerModelFeatures` allows them.
 ";
 
 const COLUMNS: [&str; 18] = [
@@ -268,9 +272,9 @@ fn asked(preset: &Preset) -> Asked {
 fn page() -> String {
     let mut page = String::from(
         "# Providers\n\n\
-         What each dialect can carry, found by asking the code: a test encodes a request that needs the thing and notes what became\n\
-         of it. **dropped** = left out, and named in `gateway.warnings`; **–** = a clear 400 before anything is sent, or another\n\
-         candidate. What a *model* demands besides is in the tables at the end. Streaming is there everywhere.\n\n\
+         This page lists the features of each dialect. A test encodes a request for each feature and records the result. **dropped**: the\n\
+         member is left out, and `gateway.warnings` names it. **–**: the gateway answers 400 before it sends anything, or tries another\n\
+         candidate. The tables at the end list the rules of each *model*. All dialects support streaming.\n\n\
          This page is generated: `UPDATE_DOCS=1 cargo test -p gw-providers --test it capabilities`.\n\n## Dialects\n\n",
     );
     let _ = writeln!(page, "| `api` | {} |", COLUMNS.join(" | "));
@@ -314,7 +318,7 @@ fn ruled(rules: &[Rule]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// What a client's request does not reach unless the operator opens it.
+/// The resources and members that clients may not use unless the operator allows them.
 fn closed() -> String {
     let families: Vec<String> = STEERING_PREFIXES.iter().map(|prefix| format!("`{prefix}…`")).collect();
     let takes: Vec<String> = presets::ALL
@@ -324,26 +328,29 @@ fn closed() -> String {
         .collect();
     format!(
         "\n## What clients may not reach\n\n\
-         **Stored files and the provider's network.** A `file_id`, an address of a storage service (`gs://`, `s3://`, `azureml://`, …), the\n\
-         name of a stored file (`files/…`, `file-…`; `fileid://…` in a system message), an address of a vendor's API host, of the provider's\n\
-         own host or of a private network, `audio.id` of an earlier answer, and ids of vector stores, containers and libraries are read with\n\
-         *your* credentials. So may be an http(s) address with a blank, a backslash or a control character: readers of URLs disagree about\n\
-         it. A request that holds one is refused with 400 `unsupported_value`, or served by a fallback that allows it. `file_ids = true` in\n\
-         `[[providers]]` opens them at one provider, for every client: `openai`, `azure`, `gemini`, `vertex` and `mistral` can read some; the\n\
-         others still refuse.\n\n\
-         The gateway judges an address by what is written. It does not look names up, so it cannot tell that a public name resolves to a\n\
-         private address, or that a public address redirects to one. Where the provider is a server in your own network (vLLM, SGLang, …),\n\
-         limit what that server can reach.\n\n\
-         **Members that choose a model, an upstream or a price.** `openai` and `azure` get a request's other members as they came. These are\n\
-         held back, whatever their case and with or without `_` and `-`. `false`, `\"\"`, `[]` and `{{}}` pass, but `{{}}` for a search, which it\n\
-         switches on. `extra_body` is held back when it holds one of them, or a member that the gateway checks itself.\n\
-         `allow_members = [\"…\"]` in `[[providers]]` opens one at one provider. The gateway forwards an allowed member. `cost_usd` does not\n\
-         include its extra price. Of the other dialects, `mistral` gets `guardrails` and `ollama` gets `keep_alive`, where `allow_members`\n\
-         names it.\n\n\
-         | what the member does | members | what the gateway does |\n|---|---|---|\n\
-         | chooses a model, an upstream or credentials | {}, {}; `tags` and its like as lists or objects in `metadata` | 400 `unsupported_value` |\n\
-         | has a price of its own, which the catalogue does not hold | {} (`tools`: those that the provider runs, as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
-         | changes what the answer is | {} | 400 `unsupported_value`, in every dialect |\n\
+         **Stored files and the provider's network.** These are read with *your* credentials:\n\n\
+         - a `file_id`, and the name of a stored file (`files/…`, `file-…`; `fileid://…` in a system message),\n\
+         - an address of a storage service (`gs://`, `s3://`, `azureml://`, …),\n\
+         - an address of a vendor's API host, of the provider's own host or of a private network,\n\
+         - an http(s) address with a blank, a backslash or a control character, because URL parsers disagree about it,\n\
+         - `audio.id` of an earlier answer,\n\
+         - ids of vector stores, containers and libraries.\n\n\
+         The gateway refuses a request with one of them with 400 `unsupported_value`, or a fallback that allows it serves the request.\n\
+         `file_ids = true` in `[[providers]]` allows them at one provider, for every client. `openai`, `azure`, `gemini`, `vertex` and\n\
+         `mistral` can read some of them. The other dialects still refuse.\n\n\
+         The gateway checks an address as it is written and does not resolve names. It cannot know that a public name resolves to a\n\
+         private address, or that a public address redirects to one. If the provider is a server in your own network (vLLM, SGLang, …),\n\
+         limit the addresses that this server can reach.\n\n\
+         **Members that choose a model, an upstream or a price.** `openai` and `azure` get the other members of a request unchanged. The\n\
+         gateway holds back the members below, in any case and with or without `_` and `-`. The values `false`, `\"\"`, `[]` and `{{}}` pass,\n\
+         except `{{}}` for a search, which would switch it on. `extra_body` is held back if it holds one of these members, or a member that\n\
+         the gateway checks itself. `allow_members = [\"…\"]` in `[[providers]]` allows members at one provider. The gateway forwards an\n\
+         allowed member. `cost_usd` does not include its extra price. Of the other dialects, `mistral` gets `guardrails` and `ollama` gets\n\
+         `keep_alive` if `allow_members` names it.\n\n\
+         | effect of the member | members | action of the gateway |\n|---|---|---|\n\
+         | chooses a model, an upstream or credentials | {}, {}; `tags` and similar members as lists or objects in `metadata` | 400 `unsupported_value` |\n\
+         | has an extra price, which is not in the catalogue | {} (`tools`: tools that the provider runs, such as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
+         | changes the content of the answer | {} | 400 `unsupported_value`, in every dialect |\n\
          | changes only the price | {} (`service_tier`: `auto`, `default`, `standard`, `standard_only` and `on_demand` pass) | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
          | uses the operator's account or memory | {} | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
          | means `routing.fallback` | {} | never sent to an upstream |\n{}",
@@ -357,7 +364,7 @@ fn closed() -> String {
         if takes.is_empty() {
             String::new()
         } else {
-            format!("\nKnown to change neither model nor price: {}.\n", takes.join(", "))
+            format!("\nThese members change neither the model nor the price there: {}.\n", takes.join(", "))
         },
     )
 }

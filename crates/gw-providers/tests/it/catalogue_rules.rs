@@ -1,11 +1,11 @@
-//! Every model of the shipped catalogue is asked for everything at once: the request that is written never holds what the
+//! Encodes requests with every member for each model of the shipped catalogue. The result never holds anything that the
 //! model's row forbids.
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Target};
 use gw_providers::model_rules::{
-    Effort, ForcedTools, LimitName, Logprobs, ModelRules, Off, Prefill, Sampling, Schema, SchemaDialect,
-    System, Thinks,
+    Effort, ForcedTools, LimitName, LogprobsRule, ModelRules, Off, Prefill, Sampling, SchemaDialect,
+    SchemaRule, System, Thinks,
 };
 use gw_providers::presets;
 use gw_providers::registry;
@@ -25,7 +25,7 @@ struct Listed {
     id: String,
 }
 
-/// The chat models, each with its provider's adapter, and some that clouds serve under names of their own.
+/// The chat models with the adapters of their providers, and some models under the names of clouds.
 fn listed() -> Vec<Listed> {
     let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap();
     let chats = |model: &&Value| model["category"].as_array().unwrap().contains(&json!("chat"));
@@ -115,12 +115,12 @@ fn requests() -> Vec<Value> {
     requests
 }
 
-/// What of a request a row speaks of, wherever the dialect has it.
+/// The features of a request that a row restricts, wherever the dialect writes them.
 #[derive(Debug, Default)]
 struct Sent {
     forced_any: bool,
     forced_name: bool,
-    /// The last message is the assistant's, and whether it is marked.
+    /// The last message is the assistant's; true if it is marked.
     open_end: Option<bool>,
     thinks: bool,
     off: Option<Off>,
@@ -154,13 +154,13 @@ fn count(body: &Value, pointer: &str) -> Option<u64> {
     body.pointer(pointer).and_then(Value::as_u64)
 }
 
-/// Whether the last message is the assistant's, and is marked.
+/// Whether the last message is the assistant's, and whether it is marked.
 fn open_end(body: &Value) -> Option<bool> {
     let last = body["messages"].as_array()?.last()?;
     (last["role"] == "assistant").then(|| last["prefix"] == true)
 }
 
-/// What `thinking.type` says.
+/// The value of `thinking.type`.
 fn thinking(body: &Value, pointer: &str) -> (bool, Option<Off>) {
     match text(body, pointer).as_deref() {
         Some("disabled") => (false, Some(Off::Disabled)),
@@ -287,7 +287,7 @@ fn penalties(body: &Value) -> Vec<f64> {
     ["/presence_penalty", "/frequency_penalty"].iter().filter_map(|name| number(body, name)).collect()
 }
 
-/// What the row forbids and the request holds.
+/// The features that the row forbids and the request has.
 fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) -> Vec<&'static str> {
     let mut faults = Vec::new();
     let mut forbid = |is_held: bool, fault: &'static str| {
@@ -315,7 +315,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
     let effort = sent.effort.as_deref().and_then(Effort::read);
     let open_words = api == Api::OpenAi && rules.efforts.is_empty();
     let is_known = effort.is_none_or(|effort| rules.efforts.iter().any(|taken| taken == effort));
-    // A word that nobody knows is OpenAI's own to refuse.
+    // OpenAI itself refuses unknown words.
     forbid(!open_words && asked_effort != Some("odd") && !is_known, "an effort");
     let thinks_in_tokens = !rules.budgets.is_empty() || rules.thinks == Thinks::Budget;
     forbid(sent.budget.is_some() && !thinks_in_tokens, "a budget");
@@ -325,7 +325,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
     let is_on = effort.map_or(rules.thinks == Thinks::Usually, |effort| effort != Effort::None);
     let is_fixed =
         rules.sampling == Sampling::Fixed || rules.sampling == Sampling::FixedWhileThinking && is_on;
-    // 1 is the default, which is taken.
+    // 1 is the default, which is accepted.
     forbid(any && is_fixed && asked_effort != Some("odd"), "a sampling parameter");
     forbid(sent.temperature.is_some_and(|temperature| temperature > rules.temperature_most), "a temperature");
     let [least, most] = rules.top_p;
@@ -337,9 +337,9 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
         let within = |penalty: &f64| (least..=most).contains(penalty) && least < most;
         forbid(!sent.penalties.iter().all(within), "a penalty");
     }
-    forbid(sent.logprobs && rules.logprobs == Logprobs::Refused, "logprobs");
-    forbid(sent.logprobs && rules.logprobs == Logprobs::OnVertex && api != Api::Vertex, "logprobs");
-    forbid(sent.native_schema && rules.schema != Schema::Native, "structured output");
+    forbid(sent.logprobs && rules.logprobs == LogprobsRule::Refused, "logprobs");
+    forbid(sent.logprobs && rules.logprobs == LogprobsRule::OnVertex && api != Api::Vertex, "logprobs");
+    forbid(sent.native_schema && rules.schema != SchemaRule::Native, "structured output");
     forbid(sent.open_api && rules.schema_dialect != SchemaDialect::OpenApi, "an OpenAPI schema");
     forbid(sent.json_schema && rules.schema_dialect != SchemaDialect::JsonSchema, "a JSON schema");
     forbid(sent.native_schema && sent.tools && rules.schema_without_tools, "a form beside tools");
@@ -365,7 +365,7 @@ fn no_request_holds_what_the_models_row_forbids() {
         };
         for request in &requests {
             let parsed = parse_chat(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-            let encoded = match adapter.chat(&parsed, &Share { n: 1, prompts: 0..1 }, &target) {
+            let encoded = match adapter.chat(&parsed, &ChoiceRange { n: 1, prompts: 0..1 }, &target) {
                 Ok(encoded) => encoded,
                 Err(failure) => {
                     assert_eq!(failure.kind, FailureKind::Unsupported, "{id} {request}");

@@ -1,4 +1,4 @@
-//! The client against scripted upstreams; names with a row of GUARANTEES.md begin with it.
+//! The client against scripted upstreams. A test that proves a guarantee begins with the guarantee's name.
 
 mod encoding;
 mod faults;

@@ -4,7 +4,7 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Target};
 use gw_providers::settings::Api;
 use gw_wire::request::{ChatRequest, RequestLimits, parse_chat};
 
@@ -80,7 +80,7 @@ fn encode(adapter: &dyn Adapter, request: &ChatRequest) {
         rules: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
-    let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);
+    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
 }
 
 /// Checks that the large body costs at most as much more as it is larger.

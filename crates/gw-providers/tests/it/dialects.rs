@@ -1,4 +1,4 @@
-//! Every dialect against a corpus that is mutated and cut at random: what the targets in `fuzz/` do, on every run.
+//! Every dialect against a corpus that is mutated and cut at random. Each run does what the targets in `fuzz/` do.
 
 use std::fs;
 use std::iter;
@@ -14,7 +14,7 @@ pub(crate) mod property;
 
 const FIXTURES: &str = "crates/gw-providers/fixtures";
 
-/// The files of a folder whose names are wanted, in a fixed order.
+/// The files of a folder that match, in a fixed order.
 fn files(folder: &str, wanted: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
     let Ok(entries) = fs::read_dir(&folder) else { return Vec::new() };
@@ -25,19 +25,19 @@ fn files(folder: &str, wanted: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// The seeds of a fuzz target, and the golden streams of the dialect.
+/// The seeds of a fuzz target, and the fixtures of the dialect's streams.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let mut seeds = files(&format!("fuzz/seeds/{target}"), |_| true);
     assert!(!seeds.is_empty(), "fuzz/seeds/{target} is empty");
     seeds.extend(files(&format!("{FIXTURES}/{target}"), |name| {
-        // What is beside a stream as `.json` is what it means.
+        // A `.json` file beside a stream holds its expected events.
         name.contains(".stream.") && !name.ends_with(".json")
     }));
     seeds.extend(files(&format!("{FIXTURES}/{target}/streams"), |name| name.ends_with(".sse")));
     seeds
 }
 
-/// The seeds of requests, and the golden requests of all dialects.
+/// The seeds of requests, and the fixtures of all dialects' requests.
 fn requests_of_clients() -> Vec<Vec<u8>> {
     let mut seeds = corpus("request");
     for api in Api::ALL {
@@ -51,7 +51,7 @@ fn wire(api: Api, seed: &[u8]) -> Vec<u8> {
     if api == Api::Bedrock { property::frames(seed) } else { seed.to_vec() }
 }
 
-/// Reads the seeds of a dialect cut at every byte, and into pieces of one size.
+/// Reads the seeds of a dialect, cut at every byte and into pieces of one size.
 fn cut(api: Api, target: &str) {
     let adapter = property::adapter(api);
     for seed in corpus(target) {
@@ -88,7 +88,7 @@ enum Mutation {
     Splice(Index, Index, Index),
 }
 
-/// What parsers stumble over.
+/// Bytes that often break parsers.
 const TOKENS: [&str; 32] = [
     "null",
     "0",
@@ -136,7 +136,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// A seed with these changes.
+/// A seed with these changes applied.
 fn mutated(seeds: &[Vec<u8>], seed: Index, mutations: &[Mutation]) -> Vec<u8> {
     let mut bytes = seeds[seed.index(seeds.len())].clone();
     for mutation in mutations {
@@ -174,11 +174,11 @@ fn mutated(seeds: &[Vec<u8>], seed: Index, mutations: &[Mutation]) -> Vec<u8> {
 }
 
 fn config() -> ProptestConfig {
-    // What fails is written into the message; a file in the tree is not wanted.
+    // The failure message holds the input, so no file is written into the tree.
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Mutates the seeds of a dialect and reads them cut at random.
+/// Mutates the seeds of a dialect and reads them, cut at random.
 fn mutate(api: Api, target: &str) {
     let adapter = property::adapter(api);
     let seeds = corpus(target);
@@ -191,7 +191,7 @@ fn mutate(api: Api, target: &str) {
     });
 }
 
-/// The dialects of streams, by the name of their fuzz target.
+/// The stream dialects, by the names of their fuzz targets.
 macro_rules! dialects {
     ($($name:ident: $api:ident,)+) => {
         $(mod $name {
@@ -229,7 +229,7 @@ fn requests() {
     });
 }
 
-/// What a member or an element may be instead.
+/// Replacements for a member or an element.
 fn odd_values() -> Vec<Value> {
     let mut values: Vec<Value> =
         ["", " \n", "\0", "👍é", "{", "a.b-c:d/e f", "data:image/png;base64,AAAA", "data:,", "null"]
@@ -251,7 +251,7 @@ fn odd_values() -> Vec<Value> {
     values
 }
 
-/// The value at this place in reading order, the document itself being the first.
+/// The value at this position in reading order. The document itself is the first.
 fn place<'v>(value: &'v mut Value, at: &mut usize) -> Option<&'v mut Value> {
     if *at == 0 {
         return Some(value);
@@ -283,7 +283,7 @@ fn requests_with_odd_values() {
         for (at, other, change) in changes {
             let count = places(&request);
             let replacement = if change == 0 {
-                // Something that stands elsewhere in the request.
+                // A value from another position of the request.
                 place(&mut request, &mut other.index(count)).map(|value| value.clone())
             } else {
                 Some(odd[other.index(odd.len())].clone())

@@ -1,4 +1,4 @@
-//! The cost of reading and encoding a request grows as its body does, whatever its shape.
+//! The cost of reading and encoding a request is proportional to the size of its body, whatever its form.
 //!
 //! `cargo test --release -p gw-providers --test it -- --ignored --nocapture costs_of_large_bodies` prints the figures.
 
@@ -7,22 +7,23 @@ use std::fs;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, Reading, Share, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, Reading, Target};
 use gw_providers::settings::Api;
 use gw_wire::event::Event;
 use gw_wire::request::{ChatRequest, RequestLimits, parse_chat, parse_embeddings};
 
 use crate::dialects::property;
 
-/// So many times the CPU time per byte a body may cost that is eight times as large. Quadratic work costs eight times.
+/// The most CPU time per byte for a body of eight times the size, as a multiple. Quadratic work would need eight times
+/// as much.
 const FACTOR: f64 = 3.0;
 
-/// Less than this says nothing.
+/// A shorter time is too inexact to compare.
 const LEAST: Duration = Duration::from_millis(2);
 
 const GROWTH: usize = 8;
 
-/// A request of `n` things.
+/// A request with `n` elements.
 type Shape = fn(usize) -> String;
 
 const SHAPES: [(&str, Shape); 17] = [
@@ -119,7 +120,7 @@ fn properties(n: usize) -> String {
     many(n, |at| format!(r#""p{at}":{{"type":"string"}}"#))
 }
 
-/// So many levels with so many properties each.
+/// A schema with so many levels and so many properties each.
 fn deep(levels: usize, wide: usize) -> String {
     (0..levels / 2).fold(r#"{"type":"string"}"#.to_owned(), |inner, _| {
         let own = properties(wide);
@@ -136,9 +137,9 @@ fn with_tool(schema: &str) -> String {
     conversation(USER, &format!(r#","tools":[{tool}]"#))
 }
 
-/// The CPU time of this thread: other programs on the machine do not count.
+/// The CPU time of this thread, which does not depend on other programs.
 fn cpu_time() -> Duration {
-    // The kernel brings the figure up to date when the thread gives way.
+    // The kernel updates the figure when the thread yields.
     std::thread::yield_now();
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
@@ -154,7 +155,7 @@ fn least(runs: usize, mut run: impl FnMut()) -> Duration {
     (0..runs).map(|_| timed()).min().unwrap()
 }
 
-/// A model of each API with the most to do for a request.
+/// The model of each API whose requests need the most work.
 fn model(api: Api) -> &'static str {
     match api {
         Api::OpenAi | Api::Azure | Api::Demo => "gpt-5",
@@ -177,15 +178,15 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         context_length: Some(128_000),
         rules: None,
     };
-    // A refusal counts, too: it must not cost more than an acceptance.
-    let _ = adapter.chat(request, &Share { n: 1, prompts: 0..1 }, &target);
+    // A refusal must not cost more than a success.
+    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
 }
 
 fn parse(body: &Bytes) -> ChatRequest {
     parse_chat(body.clone(), &RequestLimits::NONE).unwrap()
 }
 
-/// Refuses work that grows faster than its input.
+/// Fails if the work grows faster than the input.
 fn assert_linear(what: &str, small: (usize, Duration), large: (usize, Duration)) {
     if large.1 < LEAST {
         return;
@@ -214,7 +215,7 @@ fn the_cost_of_a_request_grows_as_its_body_does() {
 
 #[test]
 fn references_that_multiply_cost_no_more_than_a_bound() {
-    // Each definition names the next one eight times: 8 to the power of 16 places.
+    // Each definition references the next one eight times, which makes 8 to the power of 16 places.
     let definition = |at: usize| {
         let next = many(8, |place| format!(r##""p{place}":{{"$ref":"#/$defs/d{}"}}"##, at + 1));
         format!(r#""d{at}":{{"type":"object","properties":{{{next}}}}}"#)
@@ -230,12 +231,12 @@ fn references_that_multiply_cost_no_more_than_a_bound() {
     for api in Api::ALL {
         let adapter = property::adapter(api);
         let [one, all] = requests.each_ref().map(|request| least(2, || encode(api, &*adapter, request)));
-        // The tools share one budget: 128 of them cost a little more than one, not 128 times as much.
+        // The tools share one budget, so 128 of them cost little more than one.
         assert!(all < one * 20 + Duration::from_millis(100), "{}: {one:?} {all:?}", api.as_str());
     }
 }
 
-/// A schema whose references lead 13,300 times to `{"$ref": name}` and as often to a definition.
+/// A schema with 13,300 references to `{"$ref": name}` and as many to a definition.
 fn multiplying(name: &str, definition: &str) -> String {
     let refs = |count, to: &str| many(count, |_| format!(r##"{{"$ref":"#/$defs/{to}"}}"##));
     let (b, c, d) = (refs(133, "b"), refs(100, "c"), refs(100, "d"));
@@ -267,7 +268,7 @@ fn what_references_that_multiply_lead_to_costs_no_more_than_a_bound() {
                 let adapter = property::adapter(api);
                 let [small, large] =
                     requests.each_ref().map(|request| least(1, || encode(api, &*adapter, request)));
-                // What is read once more may be larger. It must not be read as often as what is small.
+                // A value that is read again may be larger, but not as often as a small one.
                 let bound = small * 20 + Duration::from_millis(250);
                 assert!(large < bound, "{name} in {place}, {}: {small:?} {large:?}", api.as_str());
             }
@@ -295,7 +296,7 @@ fn arguments_of_a_call_are_not_made_a_tree() {
     }
 }
 
-/// Reads a stream in pieces as a network gives them, and writes what the client gets.
+/// Reads a stream in pieces of a network's usual size, and writes the client's stream.
 fn relay(stream: &[u8]) {
     let adapter = property::adapter(Api::Gemini);
     let mut decoder = adapter.chat_stream(&Reading::default());
@@ -325,7 +326,7 @@ fn a_large_event_costs_as_much_a_byte_as_a_small_one() {
     }
 }
 
-/// With `LARGE_BODIES=1` and in a release build, a table of what each shape costs at the sizes that clients may send.
+/// Prints the cost of each form at the sizes that clients may send. It needs `LARGE_BODIES=1` and a release build.
 #[test]
 fn every_shape_is_read_and_encoded_at_every_size() {
     let is_large = std::env::var_os("LARGE_BODIES").is_some();

@@ -1,4 +1,4 @@
-//! The part of docs/providers.md that tells what becomes of a request's members, and what each model demands.
+//! The part of docs/providers.md about the members of requests and the rules of models.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::capabilities::{PDF, PNG, dialects};
 
-/// What is asked for, and the members that ask for it.
+/// The features of a request, with their members.
 fn probes() -> Vec<(&'static str, Value)> {
     let part = |part: Value| json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "look"}, part]}]});
     let tools = |more: Value| {
@@ -58,14 +58,14 @@ fn probes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What becomes of each member in each dialect, found by asking.
+/// The treatment of each feature in each dialect.
 pub(crate) fn translations() -> String {
     let mut page = String::from(
-        "\n## What becomes of a request\n\n\
-         Of each dialect, with the model that is named: **translated** goes out in the provider's own words; **with a warning** is\n\
-         changed or left out, and `gateway.warnings` holds the entry that is named; **refused** is a 400 `unsupported_value`, or another\n\
-         candidate. `parameter_clamped` = the nearest value that is taken; `parameter_weakened` = asked for in words; `message_added` = a\n\
-         turn that the provider wants.\n",
+        "\n## How requests are translated\n\n\
+         The lists show each dialect with the model in brackets. **translated**: the request has the feature in the provider's format.\n\
+         **with a warning**: the feature is changed or left out, and `gateway.warnings` has the entry in brackets. **refused**: the gateway\n\
+         answers 400 `unsupported_value`, or tries another candidate. `parameter_clamped` means the nearest accepted value,\n\
+         `parameter_weakened` an instruction in the prompt, and `message_added` a message that the provider requires.\n",
     );
     for asked in dialects() {
         let (mut translated, mut warned, mut refused) = (Vec::new(), Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ pub(crate) fn translations() -> String {
     page
 }
 
-/// A member of a row as the tables write it.
+/// The text of a row's member in the tables.
 fn word(row: &Value, member: &str) -> String {
     row[member].as_str().unwrap_or("–").replace('_', " ")
 }
@@ -114,16 +114,17 @@ fn limits(row: &Row) -> String {
 /// The tables of model rules.
 pub(crate) fn rules() -> String {
     let mut page = String::from(
-        "\n## What each model demands\n\n\
-         The rules by which requests are written, one table per vendor (`crates/gw-providers/src/model_rules/*.toml`). A row holds for every\n\
-         name that has its words, whatever a cloud writes around them. A model that no row names gets the row of the newest of its family,\n\
-         and the answer carries the warning `model_rules_assumed:<row>`. `model-gateway models show ID` prints a model's row with all its\n\
-         members. A new model is one more row. Limits hold where the catalogue and the configuration name none, as for Claude on a cloud.\n",
+        "\n## Model rules\n\n\
+         Requests follow these rules. There is one table per vendor (`crates/gw-providers/src/model_rules/*.toml`). A row applies to\n\
+         every name that has its words, whatever a cloud writes around them. A model without a row gets the row of the newest model in its\n\
+         family, and the answer has the warning `model_rules_assumed:<row>`. `model-gateway models show ID` prints the complete row of a\n\
+         model. To add a model, add a row. The limits apply where the catalogue and the configuration have none, for example to Claude on a\n\
+         cloud.\n",
     );
     for table in model_rules::tables() {
         let _ = write!(
             page,
-            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | thinks | told not to | efforts, or tokens | temperature, top_p | schema | context, answer in tokens | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+            "\n**{}**\n\n| row | names | forced tools | last message of the assistant | reasons | how reasoning is switched off | efforts, or tokens | temperature, top_p | schema | context, answer in tokens | source | as of |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
             table.vendor
         );
         for row in table.rows.iter().chain(&table.otherwise) {

@@ -1,4 +1,4 @@
-//! A configured provider: what it sends, and what it never shows.
+//! A configured provider: the requests that it sends, and the secrets that it never shows.
 
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
@@ -29,7 +29,7 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
 }
 
 fn build(settings: &ProviderSettings) -> Result<Provider, String> {
-    Provider::build(settings, Timeouts::default())
+    Provider::build(settings, Timeouts::default()).map_err(|fault| fault.to_string())
 }
 
 fn secret(text: &str) -> SecretString {
@@ -220,7 +220,7 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
         context_length: None,
         rules: None,
     };
-    let share = gw_providers::adapter::Share { n: 1, prompts: 0..1 };
+    let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = provider.adapter().chat(&request, &share, &target).unwrap();
     provider.send(encoded.call, &clocks()).await.unwrap();
     let sent = requests.recv().await.unwrap();

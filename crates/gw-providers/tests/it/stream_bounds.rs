@@ -1,4 +1,5 @@
-//! An upstream opens things without end: a stream's decoder keeps 32 MiB at most, says how much, and ends with an error.
+//! An upstream starts elements without end. The stream's decoder keeps at most 32 MiB, reports its memory, and ends
+//! with an error.
 
 use gw_providers::adapter::Reading;
 use gw_providers::settings::Api;
@@ -9,10 +10,10 @@ use crate::dialects::property::{adapter, frames};
 
 const MIB: usize = 1 << 20;
 
-/// The bound, one event beside it, and what is copied of that event while it is read.
+/// The bound, one event beside it, and the copies that reading this event needs.
 const PEAK_BYTES: u64 = 48 << 20;
 
-/// An event that opens one thing more, of 1 MiB.
+/// An event that starts one more element of 1 MiB.
 type Opens = fn(usize) -> String;
 
 fn filler() -> String {
@@ -40,7 +41,7 @@ fn gemini_reason(at: usize) -> String {
 }
 
 fn gemini_words(at: usize) -> String {
-    // Shorter than the words that are held of one choice.
+    // Shorter than the text that is held for one choice.
     let words = filler().split_off(8);
     let content = format!(r#"{{"parts":[{{"text":"{words}"}}]}}"#);
     format!("data: {{\"candidates\":[{{\"index\":{at},\"content\":{content}}}]}}\n\n")

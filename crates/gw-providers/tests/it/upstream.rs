@@ -1,4 +1,4 @@
-//! A scripted upstream: a raw TCP listener that says byte for byte what a test tells it to.
+//! A scripted upstream: a TCP listener that sends exactly the bytes of a test.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-/// What a scripted upstream saw.
+/// A scripted upstream, and what it received.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
@@ -97,7 +97,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// A whole request, head and body; None at the end of the connection.
+    /// A complete request, head and body; None at the end of the connection.
     pub(crate) async fn request(&mut self) -> Option<String> {
         loop {
             if let Some(head) = find(&self.buffer, b"\r\n\r\n").map(|at| at + 4) {
@@ -118,7 +118,7 @@ impl Peer {
         }
     }
 
-    /// Writes; a client that is gone does not matter.
+    /// Writes bytes. It ignores that a client has gone.
     pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         let _gone = self.socket.write_all(bytes.as_ref()).await;
     }
@@ -153,7 +153,7 @@ pub(crate) fn call() -> HttpCall {
     }
 }
 
-/// Clocks short enough for tests, long enough for a busy machine.
+/// Timeouts that are short for a test and long enough for a busy machine.
 pub(crate) fn clocks() -> Timeouts {
     Timeouts {
         connect: Duration::from_secs(5),
@@ -168,12 +168,12 @@ pub(crate) async fn send(client: &Client) -> Result<UpstreamResponse, Failure> {
     client.send(call(), &clocks()).await
 }
 
-/// Collects a body under generous limits.
+/// Collects a body within generous limits.
 pub(crate) async fn collect(response: UpstreamResponse) -> Result<Bytes, Failure> {
     response.body.collect(32 << 20, Duration::from_secs(5), Instant::now() + Duration::from_secs(10)).await
 }
 
-/// Sends a small call and reads the whole answer.
+/// Sends a small call and reads the complete answer.
 pub(crate) async fn exchange(client: &Client) -> Result<(u16, Bytes), Failure> {
     let response = send(client).await?;
     let status = response.status;

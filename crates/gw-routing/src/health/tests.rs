@@ -192,7 +192,7 @@ enum Step {
     Attempt,
     Succeed(usize),
     Fail(usize),
-    /// The attempt ends without a verdict: the client has gone, or a 429 without Retry-HedgeDelay.
+    /// The attempt ends without a verdict: the client has gone, or a 429 without Retry-After.
     Leave(usize),
     Limited(usize, u64),
     Adopt(u64),

@@ -12,7 +12,7 @@ const REQUESTS: u64 = 20_000;
 /// The time between requests: 20 a second.
 const APART: Duration = Duration::from_millis(50);
 /// Femto-USD: reading the prompt, and the whole answer on top of it. Two cents together, so that the cent with which a
-/// hedge_budget begins is soon gone.
+/// hedge budget begins is soon gone.
 const PROMPT: i128 = 5_000_000_000_000;
 const ANSWER: i128 = 15_000_000_000_000;
 

@@ -54,7 +54,7 @@ impl DamagedSegment {
 }
 
 impl Replayed {
-    /// Deletes the segments once every other component knows the requests too. DamagedSegment segments are quarantined.
+    /// Deletes the segments once every other component knows the requests too. Damaged segments are quarantined.
     pub fn remove_segments(self) {
         for damaged in &self.damaged {
             private::tighten(&damaged.path);

@@ -69,7 +69,7 @@ impl Detail {
 pub struct PromptExtras {
     /// Number of messages, prompts or inputs. The provider adds tokens around each.
     pub frames: u64,
-    /// PartSize images, documents, audio and video.
+    /// Images, documents, audio and video.
     pub media: Vec<Medium>,
     /// Bytes of text files, of a schema, of a suffix or a prediction, and of parts that only the provider understands.
     pub bytes: u64,

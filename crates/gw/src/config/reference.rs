@@ -90,7 +90,7 @@ fn default(key: &Key) -> String {
 fn stage(key: &Key) -> String {
     match key.stage {
         BuildStage::Built => String::new(),
-        BuildStage::LaterUnless(built, _) => format!(" *LaterFeature, but for `{built}`.*"),
+        BuildStage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
     }
 }
 

@@ -70,7 +70,7 @@ async fn a_lookup_of_many_keys_waits_no_longer_than_one_and_counts_as_one_miss()
         let asked = tokio::time::Instant::now();
         assert!(fresh_bodies(&cache, &all).await.iter().all(Option::is_none));
         assert!(asked.elapsed() < timeout * 20, "{:?}", asked.elapsed());
-        // A sign of lifetime that has none may have come before.
+        // A sign of life that has none may have come before.
         assert!(cache.is_away() || cache.figures().unanswered >= looks, "{:?}", cache.figures());
     }
     eventually("it counts as away", || cache.is_away().then_some(())).await;

@@ -145,7 +145,7 @@ fn no_half_of_a_secret_is_left_where_a_body_is_cut() {
     }
 }
 
-/// Publisher of which a text that means harm is made.
+/// Pieces of which a text that means harm is made.
 fn nasty() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[0-9]{1,20}",

@@ -86,8 +86,8 @@ impl EmbeddingsAnswer {
             if places.len() <= *number {
                 places.resize(*number + 1, None);
             }
-            if let Some(permit) = places.get_mut(*number) {
-                *permit = Some(vector);
+            if let Some(slot) = places.get_mut(*number) {
+                *slot = Some(vector);
             }
         }
         let vector = |number: &usize| match places.get(*number).copied().flatten() {

@@ -267,8 +267,8 @@ impl PartialFetch {
             .map(|number| self.found.get(number).map_or(Usage::default(), |stored| stored.usage))
             .collect();
         for (number, tokens) in self.numbers.iter().zip(tokens) {
-            if let Some(permit) = by_key.get_mut(*number) {
-                *permit = Usage { prompt: *tokens, ..*usage };
+            if let Some(slot) = by_key.get_mut(*number) {
+                *slot = Usage { prompt: *tokens, ..*usage };
             }
         }
         let of = |number: &usize| by_key.get(*number);

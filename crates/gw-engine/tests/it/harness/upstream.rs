@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_providers::adapter::HttpCall;
-use gw_providers::client::Chunk;
+use gw_providers::client::BodyChunk;
 use gw_providers::in_process::{InProcess, InProcessBody, InProcessResponse, PendingHead};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::{RequestLimits, parse_chat};
@@ -217,7 +217,7 @@ impl Body {
 }
 
 impl InProcessBody for Body {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Chunk> {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
         loop {
             if let Some(sleep) = &mut self.sleep {
                 std::task::ready!(sleep.as_mut().poll(cx));

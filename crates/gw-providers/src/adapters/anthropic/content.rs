@@ -1,6 +1,6 @@
-//! What was said, as content blocks: text, images, documents, calls and their results.
+//! The content blocks of a request: text, images, documents, tool calls and their results.
 //!
-//! "Vision" and "PDF support" at platform.claude.com say what sources there are.
+//! The sources of images and documents: "Vision" and "PDF support" at platform.claude.com.
 
 use std::borrow::Cow;
 
@@ -11,45 +11,45 @@ use gw_wire::conversation::{Content, Part, Source};
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 
-use super::details::{Kind, Thought};
-use super::object::Object;
+use super::details::{Thought, ThoughtKind};
+use super::object::JsonObject;
 use crate::adapters::native::unsupported;
 
 /// One block of a message.
 #[derive(Debug)]
-pub(super) enum Block<'c> {
-    /// Words. Never blank.
+pub(super) enum AnthropicBlockParam<'c> {
+    /// Text that is not blank.
     Text { text: &'c str, marker: Option<View<'c>> },
     /// An image.
-    Image { source: Media<'c>, marker: Option<View<'c>> },
+    Image { source: AnthropicSource<'c>, marker: Option<View<'c>> },
     /// A document.
-    Document { source: Media<'c>, title: Option<&'c str>, marker: Option<View<'c>> },
-    /// A call.
+    Document { source: AnthropicSource<'c>, title: Option<&'c str>, marker: Option<View<'c>> },
+    /// A tool call.
     Call { id: String, name: &'c str, input: Cow<'c, str> },
-    /// Its result.
+    /// The result of a tool call.
     Result { id: String, texts: Vec<&'c str>, marker: Option<View<'c>> },
-    /// What the model thought.
+    /// A thought of the model.
     Thought(Thought<'c>),
 }
 
-/// Where the bytes of an image or a document are.
+/// The source of an image or a document.
 #[derive(Debug)]
-pub(super) enum Media<'c> {
-    /// Here.
+pub(super) enum AnthropicSource<'c> {
+    /// Bytes in base64.
     Base64 { media_type: &'c str, data: &'c str },
-    /// At an address.
+    /// A URL.
     Url(&'c str),
     /// Plain text.
     Text(String),
 }
 
-/// Image formats that are taken.
-const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+/// The image formats that the API takes.
+const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 const PDF: &str = "application/pdf";
 
-/// How the base64 text of a known format begins.
-const BEGINNINGS: [(&str, &str); 5] = [
+/// Media types by the beginning of the bytes, in base64.
+const BASE64_PREFIXES: [(&str, &str); 5] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
     ("R0lGOD", "image/gif"),
@@ -57,19 +57,19 @@ const BEGINNINGS: [(&str, &str); 5] = [
     ("JVBERi", PDF),
 ];
 
-/// Base64 of either kind of padding.
+/// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     NO_PAD.with_decode_padding_mode(base64::engine::DecodePaddingMode::Indifferent),
 );
 
-impl<'c> Block<'c> {
-    /// A part of what a user or an assistant said; None when it says nothing.
+impl<'c> AnthropicBlockParam<'c> {
+    /// Translates a part of a user's or assistant's message; None if it is blank.
     pub(super) fn of_part(part: &'c Part<'c>) -> Result<Option<Self>, Failure> {
         let marker = part.cache_control;
         Ok(match &part.content {
             Content::Text(text) | Content::Refusal(text) => {
-                (!text.trim().is_empty()).then_some(Block::Text { text, marker })
+                (!text.trim().is_empty()).then_some(AnthropicBlockParam::Text { text, marker })
             }
             Content::Image(source) => Some(image(source, marker)?),
             Content::File { source, name } => Some(file(source, name.as_deref(), marker)?),
@@ -79,36 +79,36 @@ impl<'c> Block<'c> {
         })
     }
 
-    /// Writes the block.
+    /// Writes the block as JSON.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let (mut object, marker) = match self {
-            Block::Text { text, marker } => {
-                let mut object = Object::of_type(out, "text");
+            AnthropicBlockParam::Text { text, marker } => {
+                let mut object = JsonObject::of_type(out, "text");
                 object.text("text", text);
                 (object, *marker)
             }
-            Block::Image { source, marker } => {
-                let mut object = Object::of_type(out, "image");
+            AnthropicBlockParam::Image { source, marker } => {
+                let mut object = JsonObject::of_type(out, "image");
                 source.write(object.member("source"));
                 (object, *marker)
             }
-            Block::Document { source, title, marker } => {
-                let mut object = Object::of_type(out, "document");
+            AnthropicBlockParam::Document { source, title, marker } => {
+                let mut object = JsonObject::of_type(out, "document");
                 source.write(object.member("source"));
                 if let Some(title) = title {
                     object.text("title", title);
                 }
                 (object, *marker)
             }
-            Block::Call { id, name, input } => {
-                let mut object = Object::of_type(out, "tool_use");
+            AnthropicBlockParam::Call { id, name, input } => {
+                let mut object = JsonObject::of_type(out, "tool_use");
                 object.text("id", id);
                 object.text("name", name);
                 object.raw("input", input);
                 (object, None)
             }
-            Block::Result { id, texts, marker } => (result(out, id, texts), *marker),
-            Block::Thought(thought) => (thought_block(out, thought), None),
+            AnthropicBlockParam::Result { id, texts, marker } => (result(out, id, texts), *marker),
+            AnthropicBlockParam::Thought(thought) => (thought_block(out, thought), None),
         };
         if let Some(marker) = marker {
             object.raw("cache_control", marker.text());
@@ -117,15 +117,15 @@ impl<'c> Block<'c> {
     }
 }
 
-fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> Object<'o> {
-    let mut object = Object::of_type(out, "tool_result");
+fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> JsonObject<'o> {
+    let mut object = JsonObject::of_type(out, "tool_result");
     object.text("tool_use_id", id);
     match texts {
-        // Neither an empty string nor an empty array is always taken.
+        // The API sometimes refuses an empty string and an empty array.
         [] => {}
         [text] => object.text("content", text),
         texts => object.array("content", texts, |out, text| {
-            let mut block = Object::of_type(out, "text");
+            let mut block = JsonObject::of_type(out, "text");
             block.text("text", text);
             block.close();
         }),
@@ -133,38 +133,38 @@ fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> Object<'o> {
     object
 }
 
-fn thought_block<'o>(out: &'o mut Vec<u8>, thought: &Thought<'_>) -> Object<'o> {
+fn thought_block<'o>(out: &'o mut Vec<u8>, thought: &Thought<'_>) -> JsonObject<'o> {
     match &thought.kind {
-        Kind::Signed { text, signature } => {
-            let mut object = Object::of_type(out, "thinking");
+        ThoughtKind::Signed { text, signature } => {
+            let mut object = JsonObject::of_type(out, "thinking");
             object.text("thinking", text);
             object.text("signature", signature);
             object
         }
-        Kind::Redacted { data } => {
-            let mut object = Object::of_type(out, "redacted_thinking");
+        ThoughtKind::Redacted { data } => {
+            let mut object = JsonObject::of_type(out, "redacted_thinking");
             object.text("data", data);
             object
         }
     }
 }
 
-impl Media<'_> {
+impl AnthropicSource<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let object = match self {
-            Media::Base64 { media_type, data } => {
-                let mut object = Object::of_type(out, "base64");
+            AnthropicSource::Base64 { media_type, data } => {
+                let mut object = JsonObject::of_type(out, "base64");
                 object.text("media_type", media_type);
                 object.text("data", data);
                 object
             }
-            Media::Url(url) => {
-                let mut object = Object::of_type(out, "url");
+            AnthropicSource::Url(url) => {
+                let mut object = JsonObject::of_type(out, "url");
                 object.text("url", url);
                 object
             }
-            Media::Text(text) => {
-                let mut object = Object::of_type(out, "text");
+            AnthropicSource::Text(text) => {
+                let mut object = JsonObject::of_type(out, "text");
                 object.text("media_type", "text/plain");
                 object.text("data", text);
                 object
@@ -174,28 +174,35 @@ impl Media<'_> {
     }
 }
 
-/// What the bytes are, else what they are said to be: a wrong label is refused, and clients often put one.
+/// Returns the media type of the bytes, or the declared one if the bytes are unknown. The API refuses a wrong type, and
+/// clients often declare one.
 fn media_type<'c>(declared: &'c str, base64: &str) -> &'c str {
-    let known = BEGINNINGS.iter().find(|(begin, _)| base64.starts_with(begin)).map(|(_, kind)| *kind);
+    let known = BASE64_PREFIXES.iter().find(|(begin, _)| base64.starts_with(begin)).map(|(_, kind)| *kind);
     known.unwrap_or(if declared == "image/jpg" { "image/jpeg" } else { declared })
 }
 
-/// An image, or the PDF that some clients call one.
-fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<Block<'c>, Failure> {
-    let (source, pdf) = match source {
-        Source::Url(url) => (Media::Url(url), is_pdf_name(url.split(['?', '#']).next().unwrap_or_default())),
+/// Translates an image. Some clients also send PDFs as images.
+fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<AnthropicBlockParam<'c>, Failure> {
+    let (source, is_pdf) = match source {
+        Source::Url(url) => {
+            (AnthropicSource::Url(url), is_pdf_name(url.split(['?', '#']).next().unwrap_or_default()))
+        }
         Source::Data { media_type: declared, base64 } => {
             let media_type = media_type(declared, base64);
-            let pdf = media_type == PDF;
-            if !pdf && !IMAGES.contains(&media_type) {
+            let is_pdf = media_type == PDF;
+            if !is_pdf && !IMAGE_TYPES.contains(&media_type) {
                 let message = "Invalid 'messages': this provider takes JPEG, PNG, GIF and WebP images only.";
                 return Err(unsupported(message));
             }
-            (Media::Base64 { media_type, data: base64 }, pdf)
+            (AnthropicSource::Base64 { media_type, data: base64 }, is_pdf)
         }
         Source::Id(_) => return Err(unsupported("Invalid 'messages': an image needs a URL.")),
     };
-    Ok(if pdf { Block::Document { source, title: None, marker } } else { Block::Image { source, marker } })
+    Ok(if is_pdf {
+        AnthropicBlockParam::Document { source, title: None, marker }
+    } else {
+        AnthropicBlockParam::Image { source, marker }
+    })
 }
 
 fn is_pdf_name(name: &str) -> bool {
@@ -209,27 +216,35 @@ fn file<'c>(
     source: &'c Source<'_>,
     name: Option<&'c str>,
     marker: Option<View<'c>>,
-) -> Result<Block<'c>, Failure> {
+) -> Result<AnthropicBlockParam<'c>, Failure> {
     let title = name.filter(|name| !name.trim().is_empty());
     let (declared, base64) = match source {
-        Source::Url(url) => return Ok(Block::Document { source: Media::Url(url), title, marker }),
-        // Uploaded files belong to the operator's account: no client may name one by its id.
+        Source::Url(url) => {
+            return Ok(AnthropicBlockParam::Document { source: AnthropicSource::Url(url), title, marker });
+        }
+        // Uploaded files belong to the operator's account, so no client may name one by its id.
         Source::Id(_) => {
             return Err(unsupported("Invalid 'messages': a file must come with its 'file_data'."));
         }
         Source::Data { media_type, base64 } => (media_type.as_str(), &**base64),
     };
     let media_type = media_type(declared, base64);
-    if IMAGES.contains(&media_type) {
-        return Ok(Block::Image { source: Media::Base64 { media_type, data: base64 }, marker });
+    if IMAGE_TYPES.contains(&media_type) {
+        return Ok(AnthropicBlockParam::Image {
+            source: AnthropicSource::Base64 { media_type, data: base64 },
+            marker,
+        });
     }
-    let pdf = media_type == PDF || media_type.is_empty() && name.is_some_and(is_pdf_name);
-    let source =
-        if pdf { Media::Base64 { media_type: PDF, data: base64 } } else { Media::Text(plain_text(base64)?) };
-    Ok(Block::Document { source, title, marker })
+    let is_pdf = media_type == PDF || media_type.is_empty() && name.is_some_and(is_pdf_name);
+    let source = if is_pdf {
+        AnthropicSource::Base64 { media_type: PDF, data: base64 }
+    } else {
+        AnthropicSource::Text(plain_text(base64)?)
+    };
+    Ok(AnthropicBlockParam::Document { source, title, marker })
 }
 
-/// A text file's text, whatever its type is called. Bytes that are no text are a file that cannot be read.
+/// Decodes a text file, whatever its declared type. Binary files are refused.
 fn plain_text(base64: &str) -> Result<String, Failure> {
     let refused = || unsupported("Invalid 'messages': this provider takes PDF, text and image files only.");
     let compact: Cow<'_, str> = match base64.contains(char::is_whitespace) {
@@ -238,6 +253,6 @@ fn plain_text(base64: &str) -> Result<String, Failure> {
     };
     let bytes = BASE64.decode(&*compact).map_err(|_| refused())?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
-    let odd = text.trim().is_empty() || text.contains('\0');
-    if odd { Err(refused()) } else { Ok(text) }
+    let is_unreadable = text.trim().is_empty() || text.contains('\0');
+    if is_unreadable { Err(refused()) } else { Ok(text) }
 }

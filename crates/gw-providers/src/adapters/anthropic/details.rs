@@ -1,44 +1,44 @@
-//! Thoughts with their signatures, on their way through clients that speak OpenAI's dialect: `reasoning_details`, in the
-//! shape that OpenRouter made known ("Preserving reasoning blocks" at openrouter.ai/docs).
+//! Signed thoughts in `reasoning_details`, through clients of OpenAI's dialect. The format is OpenRouter's ("Preserving
+//! reasoning blocks" at openrouter.ai/docs).
 //!
-//! A model wants its thoughts back unchanged, beside the calls they led to.
+//! A model needs its thoughts back unchanged, beside the calls that they led to.
 
 use std::borrow::Cow;
 
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::object::Object;
+use super::object::JsonObject;
 
-/// The member's name.
+/// The name of the member.
 pub(super) use crate::adapters::replay::DETAILS as MEMBER;
 
-/// Whose signatures they are. Those of others would be refused.
+/// The `format` of entries with Anthropic's signatures. The API refuses signatures of other providers.
 pub(in crate::adapters) const FORMAT: &str = "anthropic-claude-v1";
 
-/// The order that an answer usually has: weaving its parts gives it again.
-pub(super) const USUAL: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
+/// The usual order of an answer's blocks. An answer in this order needs no order entry.
+pub(super) const USUAL_ORDER: &[(char, usize)] = &[('d', usize::MAX), ('t', 1), ('c', usize::MAX)];
 
-/// One thought.
+/// One thought of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thought<'a> {
-    /// The content block's position in the answer.
+    /// The index of the content block in the answer.
     pub(super) index: u32,
-    /// What it holds.
-    pub(super) kind: Kind<'a>,
+    /// The content of the thought.
+    pub(super) kind: ThoughtKind<'a>,
 }
 
-/// What a thought holds.
+/// The content of a thought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind<'a> {
-    /// Text, which may be empty, and its signature.
+pub(super) enum ThoughtKind<'a> {
+    /// Text, possibly empty, and its signature.
     Signed { text: Cow<'a, str>, signature: Cow<'a, str> },
-    /// Sealed.
+    /// Encrypted content.
     Redacted { data: Cow<'a, str> },
 }
 
-/// The member's value.
-pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
+/// Returns the value of the member.
+pub(super) fn to_member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
     let mut out = Vec::new();
     out.push(b'[');
     for (position, thought) in thoughts.iter().enumerate() {
@@ -53,14 +53,14 @@ pub(super) fn member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
 
 fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     let mut object = match &thought.kind {
-        Kind::Signed { text, signature } => {
-            let mut object = Object::of_type(out, "reasoning.text");
+        ThoughtKind::Signed { text, signature } => {
+            let mut object = JsonObject::of_type(out, "reasoning.text");
             object.text("text", text);
             object.text("signature", signature);
             object
         }
-        Kind::Redacted { data } => {
-            let mut object = Object::of_type(out, "reasoning.encrypted");
+        ThoughtKind::Redacted { data } => {
+            let mut object = JsonObject::of_type(out, "reasoning.encrypted");
             object.text("data", data);
             object
         }
@@ -70,18 +70,18 @@ fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// The text of a member, unless it is empty.
+/// Returns the string of a member, unless it is empty.
 fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
     value.and_then(View::string).filter(|text| !text.is_empty())
 }
 
-/// The thoughts that a client sent back. What is not signed, or by somebody else, is left out.
-pub(super) fn read<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
-    details.iter().filter_map(|detail| thought(*detail)).collect()
+/// Reads the thoughts that a client sent back, without unsigned ones and those of other providers.
+pub(super) fn read_thoughts<'a>(details: &[View<'a>]) -> Vec<Thought<'a>> {
+    details.iter().filter_map(|detail| read_thought(*detail)).collect()
 }
 
-/// One of them.
-pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
+/// Reads one thought.
+pub(super) fn read_thought(detail: View<'_>) -> Option<Thought<'_>> {
     let [format, kind, words, signature, data, index] =
         detail.pick(["format", "type", "text", "signature", "data", "index"]);
     if text(format).is_some_and(|format| format != FORMAT) {
@@ -89,9 +89,9 @@ pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
     }
     let kind = match &*text(kind)? {
         "reasoning.text" => {
-            Kind::Signed { text: text(words).unwrap_or_default(), signature: text(signature)? }
+            ThoughtKind::Signed { text: text(words).unwrap_or_default(), signature: text(signature)? }
         }
-        "reasoning.encrypted" => Kind::Redacted { data: text(data)? },
+        "reasoning.encrypted" => ThoughtKind::Redacted { data: text(data)? },
         _ => return None,
     };
     let index = index.and_then(|index| index.text().parse().ok()).unwrap_or(0);
@@ -102,18 +102,21 @@ pub(super) fn thought(detail: View<'_>) -> Option<Thought<'_>> {
 mod tests {
     use gw_wire::json::View;
 
-    use super::{Kind, Thought, member, read};
+    use super::{Thought, ThoughtKind, read_thoughts, to_member};
 
     #[test]
     fn thoughts_come_back_as_they_went() {
         let thoughts = vec![
-            Thought { index: 0, kind: Kind::Signed { text: "ä\n\"漢".into(), signature: "Eq+/=".into() } },
-            Thought { index: 1, kind: Kind::Redacted { data: "Em8=".into() } },
-            Thought { index: 3, kind: Kind::Signed { text: "".into(), signature: "x".into() } },
+            Thought {
+                index: 0,
+                kind: ThoughtKind::Signed { text: "ä\n\"漢".into(), signature: "Eq+/=".into() },
+            },
+            Thought { index: 1, kind: ThoughtKind::Redacted { data: "Em8=".into() } },
+            Thought { index: 3, kind: ThoughtKind::Signed { text: "".into(), signature: "x".into() } },
         ];
-        let written = member(&thoughts).unwrap();
+        let written = to_member(&thoughts).unwrap();
         let views: Vec<_> = View::new(written.get()).elements().collect();
-        assert_eq!(read(&views), thoughts);
+        assert_eq!(read_thoughts(&views), thoughts);
     }
 
     #[test]
@@ -127,7 +130,7 @@ mod tests {
             "5",
             "{}",
         ] {
-            assert!(read(&[View::new(other)]).is_empty(), "{other}");
+            assert!(read_thoughts(&[View::new(other)]).is_empty(), "{other}");
         }
     }
 }

@@ -1,30 +1,30 @@
-//! JSON objects written member by member, so that what the client wrote goes out as it came.
+//! Writes JSON objects member by member, so that the client's JSON goes out unchanged.
 
 use gw_wire::json::write_str;
 
-/// An object that is being written.
-pub(super) struct Object<'o> {
+/// An open JSON object at the end of a buffer.
+pub(super) struct JsonObject<'o> {
     out: &'o mut Vec<u8>,
-    empty: bool,
+    is_empty: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> JsonObject<'o> {
     /// Opens an object.
     pub(super) fn open(out: &'o mut Vec<u8>) -> Self {
         out.push(b'{');
-        Self { out, empty: true }
+        Self { out, is_empty: true }
     }
 
-    /// Opens a content block or anything else that has a type.
+    /// Opens an object with a `type`.
     pub(super) fn of_type(out: &'o mut Vec<u8>, kind: &str) -> Self {
         let mut object = Self::open(out);
         object.text("type", kind);
         object
     }
 
-    /// Begins a member; its value is written to what is returned.
+    /// Begins a member; the caller appends its value to the returned buffer.
     pub(super) fn member(&mut self, name: &str) -> &mut Vec<u8> {
-        if !std::mem::replace(&mut self.empty, false) {
+        if !std::mem::replace(&mut self.is_empty, false) {
             self.out.push(b',');
         }
         write_str(self.out, name);
@@ -32,17 +32,17 @@ impl<'o> Object<'o> {
         self.out
     }
 
-    /// A string.
+    /// Writes a string member.
     pub(super) fn text(&mut self, name: &str, text: &str) {
         write_str(self.member(name), text);
     }
 
-    /// A value that is JSON already.
+    /// Writes a member whose value is JSON text.
     pub(super) fn raw(&mut self, name: &str, json: &str) {
         self.member(name).extend_from_slice(json.as_bytes());
     }
 
-    /// An array, each element written by `element`.
+    /// Writes an array member; `element` writes each element.
     pub(super) fn array<T>(
         &mut self,
         name: &str,

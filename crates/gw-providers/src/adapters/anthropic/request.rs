@@ -1,101 +1,107 @@
-//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com), and of `rawPredict` on Vertex AI.
+//! A conversation as the body of `POST /v1/messages` ("Create a Message" at platform.claude.com), or of `rawPredict` on
+//! Vertex AI.
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::{Content, Conversation, Part, Source};
 use gw_wire::failure::Failure;
 
-use super::content::Block;
-use super::messages::{self, Said, messages, thoughts_missing};
-use super::object::Object;
-use super::thinking::{Circumstances, Plan};
-use super::tools::{Form, Tooling};
+use super::content::AnthropicBlockParam;
+use super::messages::{self, AnthropicMessageParam, has_unsigned_calls, messages};
+use super::object::JsonObject;
+use super::thinking::{ThinkingContext, ThinkingPlan};
+use super::tools::{AnswerFormat, Tooling};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::model_rules::Sampling;
 use crate::settings::Api;
 
-/// `max_tokens` where neither the client nor the catalogue says how much: every model can do that.
-const MAX_TOKENS: u64 = 4096;
+/// `max_tokens` when neither the client nor the catalogue gives a value. Every model supports it.
+const DEFAULT_MAX_TOKENS: u64 = 4096;
 
-/// The longest `metadata.user_id`.
-const LONGEST_USER: usize = 256;
+/// The most characters of `metadata.user_id`.
+const MAX_USER_ID_CHARS: usize = 256;
 
-/// Who serves the Messages API.
+/// The service that hosts the Messages API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::adapters) enum Host {
-    /// Anthropic itself, and servers that speak as it does.
+pub(in crate::adapters) enum MessagesHost {
+    /// Anthropic, and servers that are compatible with it.
     Anthropic,
     /// Google's Vertex AI.
     Vertex,
 }
 
-/// The version of the API on Vertex AI. It stands in the body, and the model in the URL
-/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). 2026-10-21 is taken there, too; it has no sampling
-/// parameters, which Claude up to 4.6 takes.
+/// The API version on Vertex AI. It goes into the body, and the model into the URL
+/// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). Version 2026-10-21 exists, too,
+/// but it has no sampling parameters, which Claude up to 4.6 takes.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// A body, how its answer is to be read, and what had to be left out.
+/// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
-pub(in crate::adapters) struct Written {
+pub(in crate::adapters) struct AnthropicBody {
     pub(in crate::adapters) body: Vec<u8>,
     pub(in crate::adapters) reading: Reading,
     pub(in crate::adapters) warnings: Warnings,
 }
 
-/// Writes the body.
-pub(in crate::adapters) fn write(
+/// Encodes the body.
+pub(in crate::adapters) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
-    host: Host,
-) -> Result<Written, Failure> {
+    host: MessagesHost,
+) -> Result<AnthropicBody, Failure> {
     let rules = target.rules(host.api());
     host.check(conversation)?;
-    let mut warnings = unspeakable(conversation);
+    let mut warnings = unsupported_members(conversation);
     let max_tokens =
-        target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(MAX_TOKENS);
+        target.max_tokens(conversation.max_tokens.or(target.max_output_tokens)).unwrap_or(DEFAULT_MAX_TOKENS);
     let turns = conversation.turns();
     let tooling = Tooling::new(conversation, rules, &mut warnings);
-    let circumstances = Circumstances {
+    let context = ThinkingContext {
         max_tokens,
-        forced_tool: tooling.forces(),
-        thoughts_missing: thoughts_missing(&turns),
+        is_tool_forced: tooling.is_call_forced(),
+        has_unsigned_calls: has_unsigned_calls(&turns),
     };
     let effort = conversation.reasoning_effort.as_deref();
-    let plan = Plan::new(rules, effort, circumstances, &mut warnings);
-    let mut said = messages(&turns, plan.replay)?;
-    if plan.forbids_prefill(rules) && messages::close(&mut said) {
+    let plan = ThinkingPlan::new(rules, effort, context, &mut warnings);
+    let mut messages = messages(&turns, plan.is_replayed)?;
+    if plan.forbids_prefill(rules) && messages::append_user_turn(&mut messages) {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    ask(&mut said, tooling.request.as_deref());
+    append_instruction(&mut messages, tooling.call_instruction.as_deref());
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
-    let mut body = Object::open(&mut out);
+    let mut body = JsonObject::open(&mut out);
     match host {
-        Host::Anthropic => body.text("model", target.upstream_model),
-        Host::Vertex => body.text("anthropic_version", VERTEX_VERSION),
+        MessagesHost::Anthropic => body.text("model", target.upstream_model),
+        MessagesHost::Vertex => body.text("anthropic_version", VERTEX_VERSION),
     }
     body.raw("max_tokens", &max_tokens.to_string());
     if conversation.stream {
         body.raw("stream", "true");
     }
-    system(conversation, &tooling.form, &mut body);
+    write_system(conversation, &tooling.format, &mut body);
     tooling.write(&mut body);
     if let Some(thinking) = plan.thinking {
         thinking.write(body.member("thinking"));
     }
-    output_config(&plan, &tooling.form, &mut body);
-    sampling(conversation, rules.sampling != Sampling::Fixed && !plan.is_on(), &mut body, &mut warnings);
-    stop(conversation, &mut body, &mut warnings);
-    user(conversation, &mut body, &mut warnings);
-    body.array("messages", &said, message);
+    write_output_config(&plan, &tooling.format, &mut body);
+    write_sampling(
+        conversation,
+        rules.sampling != Sampling::Fixed && !plan.is_on(),
+        &mut body,
+        &mut warnings,
+    );
+    write_stop_sequences(conversation, &mut body, &mut warnings);
+    write_user(conversation, &mut body, &mut warnings);
+    body.array("messages", &messages, write_message);
     body.close();
-    Ok(Written { body: out, reading: reading(tooling.form), warnings })
+    Ok(AnthropicBody { body: out, reading: reading(tooling.format), warnings })
 }
 
-impl Host {
+impl MessagesHost {
     fn api(self) -> Api {
         match self {
             Self::Anthropic => Api::Anthropic,
@@ -103,7 +109,8 @@ impl Host {
         }
     }
 
-    /// Vertex AI takes bytes only: "Vision" at platform.claude.com, November 2026 ("Claude Models on Google Cloud (Google managed)").
+    /// Refuses images and files by URL on Vertex AI, which takes bytes only: "Vision" at platform.claude.com, November
+    /// 2026 ("Claude Models on Google Cloud (Google managed)").
     fn check(self, conversation: &Conversation<'_>) -> Result<(), Failure> {
         let mut parts = conversation.messages.iter().flat_map(|message| &message.parts);
         let is_address = |part: &Part<'_>| match &part.content {
@@ -119,8 +126,8 @@ impl Host {
     }
 }
 
-/// What the API has no word for.
-fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
+/// Returns warnings for members that the API has no equivalent of.
+fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed"]);
     let penalties = [
         ("frequency_penalty", conversation.frequency_penalty),
@@ -140,58 +147,65 @@ fn unspeakable(conversation: &Conversation<'_>) -> Warnings {
     warnings
 }
 
-/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next, which
-/// caches and signed thoughts depend on.
-fn ask<'c>(said: &mut [Said<'c>], request: Option<&'c str>) {
-    let last = said.last_mut().filter(|last| !last.assistant);
-    if let (Some(last), Some(text)) = (last, request) {
-        last.blocks.push(Block::Text { text, marker: None });
+/// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
+/// to request, as caches and signed thoughts require.
+fn append_instruction<'c>(messages: &mut [AnthropicMessageParam<'c>], call_instruction: Option<&'c str>) {
+    let last = messages.last_mut().filter(|last| !last.is_assistant);
+    if let (Some(last), Some(text)) = (last, call_instruction) {
+        last.blocks.push(AnthropicBlockParam::Text { text, marker: None });
     }
 }
 
-fn message(out: &mut Vec<u8>, said: &Said<'_>) {
-    let mut object = Object::open(out);
-    object.text("role", if said.assistant { "assistant" } else { "user" });
-    object.array("content", &said.blocks, |out, block| block.write(out));
+fn write_message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
+    let mut object = JsonObject::open(out);
+    object.text("role", if message.is_assistant { "assistant" } else { "user" });
+    object.array("content", &message.blocks, |out, block| block.write(out));
     object.close();
 }
 
-fn system(conversation: &Conversation<'_>, form: &Form<'_>, body: &mut Object<'_>) {
-    let words = match form {
-        Form::Words(words) => Some((words.as_str(), None)),
-        Form::Free | Form::Schema(_) | Form::Tool { .. } => None,
+fn write_system(conversation: &Conversation<'_>, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+    let instruction = match format {
+        AnswerFormat::Instruction(instruction) => Some((instruction.as_str(), None)),
+        AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
     };
     let mut blocks =
-        conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(words).peekable();
+        conversation.system().filter(|(text, _)| !text.trim().is_empty()).chain(instruction).peekable();
     if blocks.peek().is_some() {
-        body.array("system", blocks, |out, (text, marker)| Block::Text { text, marker }.write(out));
+        body.array("system", blocks, |out, (text, marker)| {
+            AnthropicBlockParam::Text { text, marker }.write(out)
+        });
     }
 }
 
-fn output_config(plan: &Plan, form: &Form<'_>, body: &mut Object<'_>) {
-    let schema = match form {
-        Form::Schema(schema) => Some(schema),
-        Form::Free | Form::Tool { .. } | Form::Words(_) => None,
+fn write_output_config(plan: &ThinkingPlan, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+    let schema = match format {
+        AnswerFormat::Schema(schema) => Some(schema),
+        AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Instruction(_) => None,
     };
     if plan.effort.is_none() && schema.is_none() {
         return;
     }
-    let mut config = Object::open(body.member("output_config"));
+    let mut config = JsonObject::open(body.member("output_config"));
     if let Some(effort) = plan.effort {
         config.text("effort", effort);
     }
     if let Some(schema) = schema {
-        let mut format = Object::of_type(config.member("format"), "json_schema");
+        let mut format = JsonObject::of_type(config.member("format"), "json_schema");
         format.raw("schema", schema);
         format.close();
     }
     config.close();
 }
 
-/// `temperature` and `top_p`: one of them, where the model takes them at all. 1 is what both are when left out.
-fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>, warnings: &mut Warnings) {
+/// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
+fn write_sampling(
+    conversation: &Conversation<'_>,
+    is_taken: bool,
+    body: &mut JsonObject<'_>,
+    warnings: &mut Warnings,
+) {
     let (temperature, top_p) = (conversation.temperature, conversation.top_p);
-    if taken {
+    if is_taken {
         let number = |name| conversation.body.get(name).unwrap_or("1");
         match (temperature, top_p) {
             (Some(temperature), _) if temperature > 1.0 => {
@@ -203,17 +217,17 @@ fn sampling(conversation: &Conversation<'_>, taken: bool, body: &mut Object<'_>,
             (None, None) => {}
         }
     }
-    let lost = |value: Option<f64>, sent: bool| !sent && value.is_some_and(|value| value != 1.0);
-    if lost(temperature, taken) {
+    let is_lost = |value: Option<f64>, is_sent: bool| !is_sent && value.is_some_and(|value| value != 1.0);
+    if is_lost(temperature, is_taken) {
         warnings.push(Cow::Borrowed("parameter_dropped:temperature"));
     }
-    if lost(top_p, taken && temperature.is_none()) {
+    if is_lost(top_p, is_taken && temperature.is_none()) {
         warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
     }
 }
 
-/// Sequences of white space only are refused.
-fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+/// Writes the stop sequences. The API refuses blank ones.
+fn write_stop_sequences(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
     if !kept.is_empty() {
         body.array("stop_sequences", kept, |out, stop| gw_wire::json::write_str(out, stop));
@@ -223,14 +237,14 @@ fn stop(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut W
     }
 }
 
-/// `user` as `metadata.user_id`. The API refuses names that look like an address or a telephone number.
-fn user(conversation: &Conversation<'_>, body: &mut Object<'_>, warnings: &mut Warnings) {
+/// Writes `user` as `metadata.user_id`. The API refuses values that look like an e-mail address or a telephone number.
+fn write_user(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
     let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
-    if user.chars().count() > LONGEST_USER || is_personal(user) {
+    if user.chars().count() > MAX_USER_ID_CHARS || is_personal(user) {
         warnings.push(Cow::Borrowed("parameter_dropped:user"));
         return;
     }
-    let mut metadata = Object::open(body.member("metadata"));
+    let mut metadata = JsonObject::open(body.member("metadata"));
     metadata.text("user_id", user);
     metadata.close();
 }
@@ -243,10 +257,10 @@ fn is_personal(user: &str) -> bool {
     address || telephone
 }
 
-fn reading(form: Form<'_>) -> Reading {
-    match form {
-        Form::Free | Form::Schema(_) => Reading::default(),
-        Form::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
-        Form::Words(_) => Reading { fenced: true, ..Reading::default() },
+fn reading(format: AnswerFormat<'_>) -> Reading {
+    match format {
+        AnswerFormat::Free | AnswerFormat::Schema(_) => Reading::default(),
+        AnswerFormat::Tool { name, .. } => Reading { json_tool: Some(name), ..Reading::default() },
+        AnswerFormat::Instruction(_) => Reading { fenced: true, ..Reading::default() },
     }
 }

@@ -1,4 +1,4 @@
-//! Whole answers.
+//! The complete response.
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::details::{self, Kind, Thought};
-use super::usage::Counts;
-use super::wire::{Block, Details, FAILED, Message, Text, finish, sources};
+use super::details::{self, Thought, ThoughtKind};
+use super::usage::AnthropicUsage;
+use super::wire::{AnthropicBlock, AnthropicMessage, FAILED, StopDetails, Text, finish_reason, sources};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
 
-/// Reads an answer.
+/// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let message: Message<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let message: AnthropicMessage<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     if Text::of(&message.kind) == "error" || message.error.is_some() {
         let error = serde_json::from_slice(body).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
@@ -25,22 +25,23 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         return Err(gave_up(FAILED));
     }
     let Some(content) = message.content else { return Err(invalid("the body has no content")) };
-    let mut counts = Counts::default();
+    let mut counts = AnthropicUsage::default();
     if let Some(usage) = message.usage {
         counts.take(usage);
     }
-    let mut choice = ChatChoice { finish: finish(Text::of(&message.stop_reason)), ..ChatChoice::default() };
-    choice.refusal = Details::explanation(message.stop_details);
+    let mut choice =
+        ChatChoice { finish: finish_reason(Text::of(&message.stop_reason)), ..ChatChoice::default() };
+    choice.refusal = StopDetails::explanation(message.stop_details);
     let (mut thoughts, mut order) = (Vec::new(), Order::default());
-    let (mut cited, count) = (Cited::default(), content.len());
+    let (mut citations, count) = (AnthropicCitations::default(), content.len());
     for (index, block) in (0_u32..).zip(content) {
-        cited.block(&block);
-        take(block, index, &mut choice, &mut thoughts, &mut order);
+        citations.add(&block);
+        add_block(block, index, &mut choice, &mut thoughts, &mut order);
     }
-    let thoughts = if thoughts.is_empty() { None } else { details::member(&thoughts) };
-    let member = joined(thoughts, order.entry(&[details::USUAL], count)).map(Cow::Owned);
+    let thoughts = if thoughts.is_empty() { None } else { details::to_member(&thoughts) };
+    let member = joined(thoughts, order.entry(&[details::USUAL_ORDER], count)).map(Cow::Owned);
     choice.extras.extend(member.map(|value| (Cow::Borrowed(details::MEMBER), value)));
-    cited.annotations.put(&mut choice);
+    citations.annotations.add_to(&mut choice);
     Ok(ChatReply {
         model: message.model.map(|model| model.0).filter(|model| !model.is_empty()),
         fingerprint: None,
@@ -50,15 +51,15 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     })
 }
 
-/// The sources of the text so far.
+/// The citations and the length of the text so far.
 #[derive(Default)]
-struct Cited {
+struct AnthropicCitations {
     annotations: Annotations,
     characters: u64,
 }
 
-impl Cited {
-    fn block(&mut self, block: &Block<'_>) {
+impl AnthropicCitations {
+    fn add(&mut self, block: &AnthropicBlock<'_>) {
         let start = self.characters;
         match Text::of(&block.kind) {
             "text" => {
@@ -77,8 +78,8 @@ impl Cited {
     }
 }
 
-fn take<'a>(
-    block: Block<'a>,
+fn add_block<'a>(
+    block: AnthropicBlock<'a>,
     index: u32,
     choice: &mut ChatChoice<'a>,
     thoughts: &mut Vec<Thought<'a>>,
@@ -97,12 +98,12 @@ fn take<'a>(
             let text = block.thinking.unwrap_or_default().0;
             join(&mut choice.reasoning, Some(Text(text.clone())));
             if let Some(signature) = block.signature.filter(|signature| !signature.0.is_empty()) {
-                thoughts.push(Thought { index, kind: Kind::Signed { text, signature: signature.0 } });
+                thoughts.push(Thought { index, kind: ThoughtKind::Signed { text, signature: signature.0 } });
             }
         }
         "redacted_thinking" => {
             let data = block.data.map(|data| data.0).filter(|data| !data.is_empty());
-            thoughts.extend(data.map(|data| Thought { index, kind: Kind::Redacted { data } }));
+            thoughts.extend(data.map(|data| Thought { index, kind: ThoughtKind::Redacted { data } }));
         }
         "tool_use" | "server_tool_use" => {
             order.add(order::Block::Call);
@@ -120,11 +121,11 @@ fn take<'a>(
     }
 }
 
-/// Appends a piece. Nearly always there is one, which then stays borrowed.
-fn join<'a>(whole: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
+/// Appends a piece. The usual single piece stays borrowed.
+fn join<'a>(joined: &mut Option<Cow<'a, str>>, piece: Option<Text<'a>>) {
     let Some(piece) = piece.map(|piece| piece.0).filter(|piece| !piece.is_empty()) else { return };
-    match whole {
-        Some(whole) => whole.to_mut().push_str(&piece),
-        None => *whole = Some(piece),
+    match joined {
+        Some(joined) => joined.to_mut().push_str(&piece),
+        None => *joined = Some(piece),
     }
 }

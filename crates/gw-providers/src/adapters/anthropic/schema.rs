@@ -1,7 +1,7 @@
-//! JSON Schema as structured outputs take it: every object closed, and only the keywords they can enforce.
+//! Translates JSON Schema for structured outputs: every object is closed, and only enforceable keywords remain.
 //!
-//! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As the vendor's own SDKs do, what
-//! cannot be enforced is told to the model in the description instead; what would change the meaning is not translated.
+//! "Structured outputs", section "JSON Schema limitations", at platform.claude.com. As in the vendor's SDKs, limits
+//! that cannot be enforced move into the description. Keywords that change the meaning make a schema untranslatable.
 
 mod references;
 
@@ -9,17 +9,17 @@ use std::borrow::Cow;
 
 use gw_wire::json::{Kind, Node, Tree, View};
 
-use super::object::Object;
+use super::object::JsonObject;
 
-/// Formats of strings that are enforced.
-const FORMATS: [&str; 10] =
+/// String formats that the API enforces.
+const ENFORCED_FORMATS: [&str; 10] =
     ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 
-/// Keywords that go out as they are.
-const KEPT: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
+/// Keywords that are copied unchanged.
+const COPIED_KEYWORDS: [&str; 7] = ["type", "enum", "const", "title", "default", "required", "$ref"];
 
-/// Limits that are told in words.
-const TOLD: [&str; 13] = [
+/// Limits that move into the description.
+const DESCRIBED_LIMITS: [&str; 13] = [
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -35,21 +35,21 @@ const TOLD: [&str; 13] = [
     "examples",
 ];
 
-/// Keywords that say nothing about what is valid.
-const NOTES: [&str; 8] =
+/// Keywords that do not change which values are valid.
+const ANNOTATION_KEYWORDS: [&str; 8] =
     ["$schema", "$id", "$comment", "$anchor", "deprecated", "readOnly", "writeOnly", "example"];
 
-/// The schema as structured outputs want it; None when it cannot be said there.
-pub(in crate::adapters) fn closed(schema: View<'_>) -> Option<String> {
-    rewritten(schema).map(|(text, _)| text)
+/// Translates a schema for structured outputs; None if it has no equivalent.
+pub(in crate::adapters) fn translate(schema: View<'_>) -> Option<String> {
+    rewrite(schema).map(|(text, _)| text)
 }
 
-/// Whether a schema can be enforced to the letter as it stands.
+/// Whether the API can enforce the schema without any change.
 pub(super) fn is_enforceable(schema: View<'_>) -> bool {
-    rewritten(schema).is_some_and(|(_, changed)| !changed)
+    rewrite(schema).is_some_and(|(_, is_changed)| !is_changed)
 }
 
-fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
+fn rewrite(schema: View<'_>) -> Option<(String, bool)> {
     let tree = Tree::new(schema);
     let root = tree.root();
     let [kind, reference] = root.pick(["type", "$ref"]);
@@ -60,43 +60,43 @@ fn rewritten(schema: View<'_>) -> Option<(String, bool)> {
     let mut out = Vec::with_capacity(schema.text().len() + 64);
     let mut rewriter = Rewriter::default();
     rewriter.schema(root, &mut out)?;
-    Some((String::from_utf8(out).ok()?, rewriter.changed))
+    Some((String::from_utf8(out).ok()?, rewriter.is_changed))
 }
 
-/// Limits of one schema that are told in words: keyword and value.
-type Told<'a> = Vec<(Cow<'a, str>, &'a str)>;
+/// The limits of one schema that move into its description: keyword and value.
+type DescribedLimits<'a> = Vec<(Cow<'a, str>, &'a str)>;
 
 #[derive(Default)]
 struct Rewriter {
-    /// The result accepts other values than the schema does.
-    changed: bool,
+    /// The translated schema allows other values than the client's.
+    is_changed: bool,
 }
 
 impl Rewriter {
-    /// One schema. None at the first keyword that has no equal.
+    /// Translates one schema; None at the first keyword without an equivalent.
     fn schema(&mut self, schema: Node<'_, '_>, out: &mut Vec<u8>) -> Option<()> {
         if schema.kind() != Kind::Object {
             return None;
         }
-        let mut object = Object::open(out);
-        let mut told = Vec::new();
+        let mut object = JsonObject::open(out);
+        let mut limits = Vec::new();
         for (name, value) in schema.members() {
-            self.keyword(name.string()?, value, &mut object, &mut told)?;
+            self.keyword(name.string()?, value, &mut object, &mut limits)?;
         }
         let [kind, properties, more, description] =
             schema.pick(["type", "properties", "additionalProperties", "description"]);
         if is_object(kind, properties) {
-            let closed = more.map(|more| more.text() == "false");
+            let is_closed = more.map(|more| more.text() == "false");
             let properties = properties.is_some_and(|some| some.members().next().is_some());
-            // An object of any members is not what a closed one is.
-            if closed == Some(false) || !properties && closed.is_none() {
+            // Closing an object that allows any members would change its meaning.
+            if is_closed == Some(false) || !properties && is_closed.is_none() {
                 return None;
             }
-            self.changed |= closed.is_none();
+            self.is_changed |= is_closed.is_none();
             object.raw("additionalProperties", "false");
         }
-        self.changed |= !told.is_empty();
-        describe(&mut object, description.and_then(Node::string), &told);
+        self.is_changed |= !limits.is_empty();
+        describe(&mut object, description.and_then(Node::string), &limits);
         object.close();
         Some(())
     }
@@ -105,22 +105,23 @@ impl Rewriter {
         &mut self,
         name: Cow<'a, str>,
         value: Node<'_, 'a>,
-        object: &mut Object<'_>,
-        told: &mut Told<'a>,
+        object: &mut JsonObject<'_>,
+        limits: &mut DescribedLimits<'a>,
     ) -> Option<()> {
         let is = |fits: &dyn Fn(&str) -> bool| value.string().is_some_and(|text| fits(&text));
         match &*name {
-            // Written at the end.
+            // `schema` writes these at the end.
             "description" | "additionalProperties" => {}
             "properties" | "$defs" | "definitions" => {
-                let mut inner = Object::open(object.member(&name));
+                let mut inner = JsonObject::open(object.member(&name));
                 for (name, schema) in value.members() {
                     self.schema(schema, inner.member(&name.string()?))?;
                 }
                 inner.close();
             }
             "items" => self.schema(value, object.member("items"))?,
-            // `allOf` does not take references; one alone, as some generators wrap it, says the same by itself.
+            // `allOf` takes no references. Some generators wrap a single reference in it, which means the same without
+            // `allOf`.
             "allOf" if value.elements().any(|schema| schema.member("$ref").is_some()) => {
                 let mut all = value.elements();
                 let (Some(only), None) = (all.next(), all.next()) else { return None };
@@ -130,37 +131,39 @@ impl Rewriter {
             }
             "anyOf" | "allOf" => self.list(&name, value, object)?,
             "oneOf" => {
-                // That no other is valid cannot be enforced.
-                self.changed = true;
+                // `anyOf` does not enforce that exactly one alternative is valid.
+                self.is_changed = true;
                 self.list("anyOf", value, object)?;
             }
-            "format" if is(&|format| FORMATS.contains(&format)) => object.raw("format", value.text()),
+            "format" if is(&|format| ENFORCED_FORMATS.contains(&format)) => {
+                object.raw("format", value.text())
+            }
             "pattern" if is(&is_plain) => object.raw("pattern", value.text()),
             "minItems" if matches!(value.text(), "0" | "1") => object.raw("minItems", value.text()),
-            "format" | "pattern" => told.push((name, value.text())),
-            known if TOLD.contains(&known) => told.push((name, value.text())),
-            known if KEPT.contains(&known) => object.raw(known, value.text()),
-            known if NOTES.contains(&known) || known.starts_with("x-") => {}
+            "format" | "pattern" => limits.push((name, value.text())),
+            known if DESCRIBED_LIMITS.contains(&known) => limits.push((name, value.text())),
+            known if COPIED_KEYWORDS.contains(&known) => object.raw(known, value.text()),
+            known if ANNOTATION_KEYWORDS.contains(&known) || known.starts_with("x-") => {}
             _ => return None,
         }
         Some(())
     }
 
-    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut Object<'_>) -> Option<()> {
-        let mut whole = Some(());
+    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut JsonObject<'_>) -> Option<()> {
+        let mut complete = Some(());
         object.array(name, schemas.elements(), |out, schema| {
-            whole = whole.and_then(|()| self.schema(schema, out));
+            complete = complete.and_then(|()| self.schema(schema, out));
         });
-        whole
+        complete
     }
 }
 
-fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &Told<'_>) {
+fn describe(object: &mut JsonObject<'_>, description: Option<Cow<'_, str>>, limits: &DescribedLimits<'_>) {
     let mut text = description.unwrap_or_default().into_owned();
-    if !told.is_empty() {
-        let limits: Vec<String> = told.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    if !limits.is_empty() {
+        let texts: Vec<String> = limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
         text.push_str(if text.is_empty() { "{" } else { "\n\n{" });
-        text.push_str(&limits.join(", "));
+        text.push_str(&texts.join(", "));
         text.push('}');
     }
     if !text.is_empty() {
@@ -168,14 +171,14 @@ fn describe(object: &mut Object<'_>, description: Option<Cow<'_, str>>, told: &T
     }
 }
 
-/// `object` alone or among the types; without a type, a schema with properties.
+/// Whether the schema's types include `object`. A schema without a type is one of objects if it has properties.
 fn is_object(kind: Option<Node<'_, '_>>, properties: Option<Node<'_, '_>>) -> bool {
     let Some(kind) = kind else { return properties.is_some() };
     let is = |kind: Node<'_, '_>| kind.string().is_some_and(|kind| kind == "object");
     is(kind) || kind.elements().any(is)
 }
 
-/// A pattern without lookaround, backreferences and word boundaries.
+/// Whether a pattern has no lookaround, backreferences or word boundaries.
 fn is_plain(pattern: &str) -> bool {
     let mut escaped = false;
     for c in pattern.chars() {
@@ -193,7 +196,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn closed(schema: &str) -> Option<String> {
-        super::closed(View::new(schema))
+        super::translate(View::new(schema))
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The stream of the Messages API: named events, each a JSON object with a `type` ("Streaming messages" at
-//! platform.claude.com). What an event means is told by its JSON; the names only repeat it.
+//! The stream of the Messages API: events that are JSON objects with a `type` ("Streaming messages" at
+//! platform.claude.com). The `type` decides; the SSE event names only repeat it.
 
 use std::borrow::Cow;
 
@@ -9,68 +9,68 @@ use gw_wire::reply::Finish;
 use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
-use super::blocks::Blocks;
+use super::open_blocks::OpenBlocks;
 use super::response;
-use super::usage::Counts;
-use super::wire::{self, Details, FAILED, Text, finish};
+use super::usage::AnthropicUsage;
+use super::wire::{self, FAILED, StopDetails, Text, finish_reason};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 
-/// Where events go.
-pub(super) type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+/// The receiver of decoded events.
+pub(super) type AnthropicSink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// The only choice there is.
+/// The index of the only choice.
 pub(super) const CHOICE: u32 = 0;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(in crate::adapters) struct Stream {
+pub(in crate::adapters) struct AnthropicStream {
     sse: SseDecoder,
-    body: Body,
-    state: State,
+    body: AnthropicStreamBody,
+    state: AnthropicStreamState,
 }
 
-/// What the body turned out to be.
+/// The format of the body.
 #[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
+enum AnthropicStreamBody {
+    /// Only white space has arrived.
     #[default]
     Unknown,
     Events,
-    /// Somebody on the way answered with one JSON document.
+    /// One JSON document, which servers between the gateway and the API may send.
     Document(Vec<u8>),
 }
 
 #[derive(Debug, Default)]
-struct State {
-    blocks: Blocks,
-    counts: Counts,
-    /// Something that means something came.
-    begun: bool,
-    /// The reason why the answer ended was given.
-    finished: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
+struct AnthropicStreamState {
+    blocks: OpenBlocks,
+    counts: AnthropicUsage,
+    /// An event or an error has arrived.
+    has_begun: bool,
+    /// The finish reason was emitted.
+    is_finished: bool,
+    /// The end or an error was emitted; the rest of the stream is ignored.
+    is_over: bool,
 }
 
-impl StreamDecoder for Stream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
+impl StreamDecoder for AnthropicStream {
+    fn feed(&mut self, chunk: &[u8], sink: AnthropicSink<'_>) {
+        if self.state.is_over {
             return;
         }
-        if matches!(self.body, Body::Unknown) {
+        if matches!(self.body, AnthropicStreamBody::Unknown) {
             self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Document(Vec::new()),
-                Some(_) => Body::Events,
+                None => AnthropicStreamBody::Unknown,
+                Some(b'{' | b'[') => AnthropicStreamBody::Document(Vec::new()),
+                Some(_) => AnthropicStreamBody::Events,
             };
         }
         let Self { sse, state, body } = self;
-        if let Body::Document(document) = body {
+        if let AnthropicStreamBody::Document(document) = body {
             hold(document, chunk, MAX_EVENT_BYTES);
             if document.len() > MAX_EVENT_BYTES {
                 document.clear();
-                state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
+                state.fail(invalid("the body is a document larger than 16 MiB instead of a stream"), sink);
             }
             return;
         }
@@ -79,138 +79,151 @@ impl StreamDecoder for Stream {
         }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: AnthropicSink<'_>) {
         let Self { sse, state, body } = self;
         match body {
-            Body::Document(document) if !state.over => state.document(document, sink),
-            Body::Document(_) => {}
-            Body::Unknown | Body::Events => sse.eof(&mut |event| state.event(event, true, sink)),
+            AnthropicStreamBody::Document(document) if !state.is_over => state.document(document, sink),
+            AnthropicStreamBody::Document(_) => {}
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
+                sse.eof(&mut |event| state.event(event, true, sink))
+            }
         }
-        if !state.begun {
+        if !state.has_begun {
             state.fail(invalid("the body is not an event stream"), sink);
         }
     }
 
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Document(document) => document.capacity(),
-            Body::Unknown | Body::Events => self.sse.held_bytes(),
+            AnthropicStreamBody::Document(document) => document.capacity(),
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => self.sse.held_bytes(),
         };
         body.saturating_add(self.state.blocks.held_bytes())
     }
 
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         match &self.body {
-            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
-            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
+            AnthropicStreamBody::Document(document) => chunk.map_or(document.len(), |_| 0),
+            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
+                work_by_lines(self.sse.pending_bytes(), chunk)
+            }
         }
     }
 }
 
-impl State {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
+impl AnthropicStreamState {
+    fn fail(&mut self, failure: Failure, sink: AnthropicSink<'_>) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.has_begun = true;
             sink(Event::Error(failure));
         }
     }
 
-    /// `last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, last: bool, sink: Sink<'_>) {
+    /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
+    fn event(&mut self, event: SseEvent<'_>, is_last: bool, sink: AnthropicSink<'_>) {
         let data = event.data.trim_ascii();
-        if self.over || data.is_empty() {
+        if self.is_over || data.is_empty() {
             return;
         }
-        self.begun = true;
-        match serde_json::from_slice::<wire::Event<'_>>(data) {
-            Ok(said) => self.said(said, event.name, data, sink),
+        self.has_begun = true;
+        match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
+            Ok(message_event) => self.handle(message_event, event.name, data, sink),
             Err(_) if event.name == b"error" => {
-                let words = String::from_utf8_lossy(data).into_owned();
-                self.fail(reported(&Value::String(words), FailureKind::StreamBroken), sink);
+                let message = String::from_utf8_lossy(data).into_owned();
+                self.fail(reported(&Value::String(message), FailureKind::StreamBroken), sink);
             }
-            // The answer was complete before it.
-            Err(_) if last && self.finished => {}
-            Err(_) if last => {
+            // The answer was complete before this event.
+            Err(_) if is_last && self.is_finished => {}
+            Err(_) if is_last => {
                 self.fail(broken("The upstream's stream ended in the middle of an event."), sink)
             }
             Err(fault) => self.fail(invalid_json(&fault), sink),
         }
     }
 
-    fn said(&mut self, said: wire::Event<'_>, name: &[u8], data: &[u8], sink: Sink<'_>) {
-        let index = said.index.unwrap_or_default();
-        match Text::of(&said.kind) {
-            "message_start" => self.start(said.message.unwrap_or_default(), sink),
+    fn handle(
+        &mut self,
+        message_event: wire::AnthropicEvent<'_>,
+        name: &[u8],
+        data: &[u8],
+        sink: AnthropicSink<'_>,
+    ) {
+        let index = message_event.index.unwrap_or_default();
+        match Text::of(&message_event.kind) {
+            "message_start" => self.start(message_event.message.unwrap_or_default(), sink),
             "content_block_start" => {
-                let opened = self.blocks.start(index, said.content_block.unwrap_or_default(), sink);
+                let opened = self.blocks.start(index, message_event.content_block.unwrap_or_default(), sink);
                 opened.unwrap_or_else(|failure| self.fail(failure, sink));
             }
-            "content_block_delta" => self.blocks.delta(index, said.delta.unwrap_or_default(), sink),
+            "content_block_delta" => self.blocks.delta(index, message_event.delta.unwrap_or_default(), sink),
             "content_block_stop" => self.blocks.stop(index, sink),
-            "message_delta" => self.message_delta(said, sink),
+            "message_delta" => self.message_delta(message_event, sink),
             "message_stop" => {
-                self.over = true;
+                self.is_over = true;
                 sink(Event::End);
             }
             "ping" => {}
-            _ if said.error.is_some() || Text::of(&said.kind) == "error" || name == b"error" => {
+            _ if message_event.error.is_some()
+                || Text::of(&message_event.kind) == "error"
+                || name == b"error" =>
+            {
                 let error = serde_json::from_slice(data).unwrap_or(Value::Null);
                 self.fail(reported(&error, FailureKind::StreamBroken), sink);
             }
-            // New kinds of events may come at any time, says the documentation.
+            // The documentation announces that new event types may be added at any time.
             _ => {}
         }
     }
 
-    fn start(&mut self, message: wire::Message<'_>, sink: Sink<'_>) {
+    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: AnthropicSink<'_>) {
         if let Some(model) = message.model.map(|model| model.0).filter(|model| !model.is_empty()) {
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
         if let Some(usage) = message.usage {
             self.counts.take(usage);
-            // Should the stream break, the prompt is known and only the answer has to be estimated.
+            // If the stream breaks, the prompt's tokens are known and only the answer's have to be estimated.
             if let Some(usage) = self.counts.so_far() {
                 sink(Event::Usage(usage));
             }
         }
     }
 
-    fn message_delta(&mut self, said: wire::Event<'_>, sink: Sink<'_>) {
-        if let Some(usage) = said.usage {
+    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: AnthropicSink<'_>) {
+        if let Some(usage) = message_event.usage {
             self.counts.take(usage);
         }
-        let delta = said.delta.unwrap_or_default();
-        let (stop_reason, refusal) = (delta.stop_reason, Details::explanation(delta.stop_details));
+        let delta = message_event.delta.unwrap_or_default();
+        let (stop_reason, refusal) = (delta.stop_reason, StopDetails::explanation(delta.stop_details));
         if let Some(reason) = stop_reason.filter(|reason| !reason.0.is_empty())
-            && !std::mem::replace(&mut self.finished, true)
+            && !std::mem::replace(&mut self.is_finished, true)
         {
             if reason.0 == FAILED {
                 return self.fail(gave_up(FAILED), sink);
             }
             self.blocks.close(sink);
-            self.blocks.tell_order(sink);
-            self.blocks.tell_sources(sink);
+            self.blocks.emit_order(sink);
+            self.blocks.emit_citations(sink);
             if let Some(text) = refusal {
                 sink(Event::Refusal { choice: CHOICE, text });
             }
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
-            sink(Event::Finish { choice: CHOICE, reason: finish(&reason.0).unwrap_or(made) });
+            sink(Event::Finish { choice: CHOICE, reason: finish_reason(&reason.0).unwrap_or(made) });
         }
-        if said.usage.is_some()
+        if message_event.usage.is_some()
             && let Some(usage) = self.counts.usage()
         {
             sink(Event::Usage(usage));
         }
     }
 
-    /// A whole answer in the place of a stream.
-    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
+    /// Emits the events of a complete response that arrived instead of a stream.
+    fn document(&mut self, document: &[u8], sink: AnthropicSink<'_>) {
         let reply = match response::decode(document) {
             Ok(reply) => reply,
             Err(failure) => return self.fail(failure, sink),
         };
-        self.begun = true;
-        self.over = true;
+        self.has_begun = true;
+        self.is_over = true;
         sink(Event::Start { model: reply.model, fingerprint: None });
         for choice in reply.choices {
             let reason = choice.finish.unwrap_or(Finish::Stop);
@@ -239,17 +252,17 @@ impl State {
     }
 }
 
-impl Blocks {
-    /// Blocks that were never stopped end with the answer.
-    fn close(&mut self, sink: Sink<'_>) {
+impl OpenBlocks {
+    /// Closes the blocks that are still open when the answer ends.
+    fn close(&mut self, sink: AnthropicSink<'_>) {
         while let Some(index) = self.first_open() {
             self.stop(index, sink);
         }
     }
 }
 
-/// A piece of the answer's text.
-pub(super) fn text(text: Cow<'_, str>, sink: Sink<'_>) {
+/// Emits a piece of text.
+pub(super) fn emit_text(text: Cow<'_, str>, sink: AnthropicSink<'_>) {
     if !text.is_empty() {
         sink(Event::Text { choice: CHOICE, text, logprobs: None });
     }

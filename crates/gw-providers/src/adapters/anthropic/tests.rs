@@ -1,8 +1,8 @@
-//! The dialect against its fixtures, and against what others got wrong.
+//! Tests of the adapter against its fixtures and against known pitfalls.
 
-mod answers;
-mod failures;
+mod errors;
 mod requests;
+mod responses;
 mod rules;
 mod streams;
 
@@ -13,7 +13,7 @@ use gw_wire::failure::Failure;
 use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
-use crate::adapter::{Encoded, Share, Target};
+use crate::adapter::{ChoiceRange, Encoded, Target};
 
 fn fixture(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "anthropic", name].iter().collect()
@@ -35,7 +35,7 @@ fn encode_text(request: &str) -> Result<Encoded, Failure> {
     let model: Value = serde_json::from_str(request).unwrap();
     let model = model["model"].as_str().unwrap().split_once('/').unwrap().1;
     let request = parse_chat(Bytes::from(request.to_owned()), &RequestLimits::default()).unwrap();
-    super::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+    super::adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
 }
 
 fn encode(mut request: Value) -> Result<Encoded, Failure> {
@@ -49,7 +49,7 @@ fn body(encoded: &Encoded) -> Value {
     serde_json::from_slice(&encoded.call.body).unwrap()
 }
 
-/// The body of a request to a model with these members besides, and the warnings.
+/// Encodes a request with additional members; returns the body and the warnings.
 fn sent(model: &str, members: Value) -> (Value, Vec<String>) {
     let mut request =
         json!({"model": format!("anthropic/{model}"), "messages": [{"role": "user", "content": "x"}]});

@@ -1,5 +1,5 @@
-//! Which tools are offered, which must be called, and what form the answer has: the three depend on each other, because
-//! a form may have to be asked for by way of a tool.
+//! Tools, tool choice and the answer's format. They depend on each other, because a tool may carry the formatted
+//! answer.
 //!
 //! "Define tools", "Strict tool use" and "Structured outputs" at platform.claude.com.
 
@@ -8,131 +8,137 @@ use std::borrow::Cow;
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::{Kind, View};
 
-use super::messages::called;
-use super::object::Object;
+use super::messages::called_functions;
+use super::object::JsonObject;
 use super::schema;
-use crate::model_rules::{ForcedTools, ModelRules, Schema};
+use crate::model_rules::{ForcedTools, ModelRules, SchemaRule};
 
 /// The tool whose input is the answer.
 const JSON_TOOL: &str = "structured_answer";
 
-/// So many tools may be strict.
-const MOST_STRICT: usize = 20;
+/// The most strict tools of a request.
+const MAX_STRICT_TOOLS: usize = 20;
 
 /// `tool_choice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Choice<'c> {
+pub(super) enum AnthropicToolChoice<'c> {
     /// The model decides.
     Auto,
-    /// None.
+    /// The model must not call a tool.
     Never,
-    /// At least one.
+    /// The model must call a tool.
     Any,
-    /// This one.
+    /// The model must call this tool.
     Named(Cow<'c, str>),
 }
 
-/// How the answer's form is asked for.
+/// How a request asks for the answer's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Form<'c> {
-    /// Not at all.
+pub(super) enum AnswerFormat<'c> {
+    /// The answer has no format.
     Free,
-    /// `output_config.format` with this schema.
+    /// `output_config.format` holds this schema.
     Schema(String),
-    /// By a tool of this name.
+    /// The input of this tool is the answer.
     Tool { name: String, description: Option<Cow<'c, str>>, schema: &'c str },
-    /// In words, which are a system block.
-    Words(String),
+    /// A system block describes the format.
+    Instruction(String),
 }
 
-/// All that a request says about tools and form.
+/// The members of a request that concern tools and the answer's format.
 #[derive(Debug)]
 pub(super) struct Tooling<'c> {
     tools: &'c [Tool<'c>],
-    /// Called earlier and offered no more: declared, because the API wants to know every tool of the conversation.
+    /// Tools that were called earlier and are no longer offered. The API requires a declaration of every tool in the
+    /// conversation.
     former: Vec<&'c str>,
-    /// For each tool: it is declared strict.
+    /// Whether each tool is declared strict.
     strict: Vec<bool>,
-    /// None leaves it out.
-    pub(super) choice: Option<Choice<'c>>,
-    single: bool,
-    /// The answer's form.
-    pub(super) form: Form<'c>,
-    /// What is asked of the model in words, because this one cannot be forced to call a tool.
-    pub(super) request: Option<String>,
+    /// The tool choice; None leaves the member out.
+    pub(super) choice: Option<AnthropicToolChoice<'c>>,
+    is_single: bool,
+    /// The format of the answer.
+    pub(super) format: AnswerFormat<'c>,
+    /// An instruction to call a tool, for models that cannot be forced to.
+    pub(super) call_instruction: Option<String>,
 }
 
 impl<'c> Tooling<'c> {
-    /// Of a conversation.
+    /// Derives the members from a conversation.
     pub(super) fn new(
         conversation: &'c Conversation<'c>,
         rules: ModelRules,
         warnings: &mut Vec<Cow<'static, str>>,
     ) -> Self {
-        let former = if conversation.tools.is_empty() { called(conversation) } else { Vec::new() };
+        let former = if conversation.tools.is_empty() { called_functions(conversation) } else { Vec::new() };
         let mut choice = match &conversation.tool_choice {
-            _ if !former.is_empty() => Some(Choice::Never),
+            _ if !former.is_empty() => Some(AnthropicToolChoice::Never),
             _ if conversation.tools.is_empty() => None,
             ToolChoice::Unset => None,
-            ToolChoice::Auto => Some(Choice::Auto),
-            ToolChoice::Never => Some(Choice::Never),
-            ToolChoice::Required => Some(Choice::Any),
-            ToolChoice::Named(name) => Some(Choice::Named(name.clone())),
+            ToolChoice::Auto => Some(AnthropicToolChoice::Auto),
+            ToolChoice::Never => Some(AnthropicToolChoice::Never),
+            ToolChoice::Required => Some(AnthropicToolChoice::Any),
+            ToolChoice::Named(name) => Some(AnthropicToolChoice::Named(name.clone())),
         };
-        let forced = matches!(choice, Some(Choice::Any | Choice::Named(_)));
-        let form = form(conversation, rules, forced, warnings);
-        let mut single = conversation.parallel_tool_calls == Some(false);
-        if let Form::Tool { name, .. } = &form {
-            // Beside other tools that may be called, the model decides which; alone, there is nothing to decide.
-            let alone = conversation.tools.is_empty() || choice == Some(Choice::Never);
-            choice = Some(if alone { Choice::Named(Cow::Owned(name.clone())) } else { Choice::Any });
-            single |= alone;
+        let is_forced = matches!(choice, Some(AnthropicToolChoice::Any | AnthropicToolChoice::Named(_)));
+        let format = answer_format(conversation, rules, is_forced, warnings);
+        let mut is_single = conversation.parallel_tool_calls == Some(false);
+        if let AnswerFormat::Tool { name, .. } = &format {
+            // Beside other callable tools the model chooses between them; a lone tool is forced by name.
+            let is_alone = conversation.tools.is_empty() || choice == Some(AnthropicToolChoice::Never);
+            choice = Some(if is_alone {
+                AnthropicToolChoice::Named(Cow::Owned(name.clone()))
+            } else {
+                AnthropicToolChoice::Any
+            });
+            is_single |= is_alone;
         }
-        let mut request = None;
-        if forced && rules.forced_tools == ForcedTools::Refused {
-            request = Some(match &choice {
-                Some(Choice::Named(name)) => format!("Call the tool `{name}` now."),
+        let mut call_instruction = None;
+        if is_forced && rules.forced_tools == ForcedTools::Refused {
+            call_instruction = Some(match &choice {
+                Some(AnthropicToolChoice::Named(name)) => format!("Call the tool `{name}` now."),
                 _ => "Call at least one of the tools now.".to_owned(),
             });
-            choice = Some(Choice::Auto);
+            choice = Some(AnthropicToolChoice::Auto);
             warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
         }
-        let strict = strict(&conversation.tools, rules, warnings);
-        Self { tools: &conversation.tools, former, strict, choice, single, form, request }
+        let strict = strict_tools(&conversation.tools, rules, warnings);
+        Self { tools: &conversation.tools, former, strict, choice, is_single, format, call_instruction }
     }
 
     /// Whether a tool must be called.
-    pub(super) fn forces(&self) -> bool {
-        matches!(self.choice, Some(Choice::Any | Choice::Named(_)))
+    pub(super) fn is_call_forced(&self) -> bool {
+        matches!(self.choice, Some(AnthropicToolChoice::Any | AnthropicToolChoice::Named(_)))
     }
 
     /// Writes `tools` and `tool_choice`.
-    pub(super) fn write(&self, body: &mut Object<'_>) {
-        let answer = match &self.form {
-            Form::Tool { name, description, schema } => {
-                Some(Declared::Answer { name, description: description.as_deref(), schema })
+    pub(super) fn write(&self, body: &mut JsonObject<'_>) {
+        let answer = match &self.format {
+            AnswerFormat::Tool { name, description, schema } => {
+                Some(ToolDeclaration::Answer { name, description: description.as_deref(), schema })
             }
-            Form::Free | Form::Schema(_) | Form::Words(_) => None,
+            AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Instruction(_) => None,
         };
         let strict = self.strict.iter().copied().chain(std::iter::repeat(false));
-        let offered = self.tools.iter().zip(strict).map(|(tool, strict)| Declared::Offered(tool, strict));
-        let former = self.former.iter().copied().map(Declared::Former);
+        let offered =
+            self.tools.iter().zip(strict).map(|(tool, strict)| ToolDeclaration::Offered(tool, strict));
+        let former = self.former.iter().copied().map(ToolDeclaration::Former);
         let mut all = offered.chain(former).chain(answer).peekable();
         if all.peek().is_none() {
             return;
         }
         body.array("tools", all, |out, tool| tool.write(out));
-        // Saying `auto` is what leaving it out means, but the limit to one call needs a place.
-        let choice = self.choice.clone().or(self.single.then_some(Choice::Auto));
+        // `auto` is the default, but limiting the answer to one call needs the member.
+        let choice = self.choice.clone().or(self.is_single.then_some(AnthropicToolChoice::Auto));
         if let Some(choice) = choice {
-            choice.write(self.single, body.member("tool_choice"));
+            choice.write(self.is_single, body.member("tool_choice"));
         }
     }
 }
 
-/// A tool as the API is told of it.
-enum Declared<'t> {
-    /// Strict or not.
+/// A declaration of a tool.
+enum ToolDeclaration<'t> {
+    /// A tool of the client, and whether it is strict.
     Offered(&'t Tool<'t>, bool),
     Former(&'t str),
     Answer {
@@ -142,11 +148,11 @@ enum Declared<'t> {
     },
 }
 
-impl Declared<'_> {
+impl ToolDeclaration<'_> {
     fn write(self, out: &mut Vec<u8>) {
         match self {
-            Self::Offered(tool, strict) => offered(tool, strict, out),
-            Self::Former(name) => declare(out, name, None, ANYTHING).close(),
+            Self::Offered(tool, strict) => write_offered(tool, strict, out),
+            Self::Former(name) => declare(out, name, None, ANY_PARAMETERS).close(),
             Self::Answer { name, description, schema } => {
                 let description = description.unwrap_or("Gives the answer. Call it to answer.");
                 declare(out, name, Some(description), schema).close();
@@ -155,10 +161,10 @@ impl Declared<'_> {
     }
 }
 
-fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
-    let schema = tool.parameters.map_or(Cow::Borrowed(NOTHING), input_schema);
+fn write_offered(tool: &Tool<'_>, is_strict: bool, out: &mut Vec<u8>) {
+    let schema = tool.parameters.map_or(Cow::Borrowed(NO_PARAMETERS), input_schema);
     let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
-    if strict {
+    if is_strict {
         object.raw("strict", "true");
     }
     if let Some(marker) = tool.cache_control {
@@ -167,14 +173,14 @@ fn offered(tool: &Tool<'_>, strict: bool, out: &mut Vec<u8>) {
     object.close();
 }
 
-/// A function without parameters.
-const NOTHING: &str = r#"{"type":"object","properties":{}}"#;
+/// The schema of a function without parameters.
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// A function whose parameters nobody remembers.
-const ANYTHING: &str = r#"{"type":"object"}"#;
+/// The schema of a function with unknown parameters.
+const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
 
-fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, schema: &str) -> Object<'o> {
-    let mut object = Object::open(out);
+fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, schema: &str) -> JsonObject<'o> {
+    let mut object = JsonObject::open(out);
     object.text("name", name);
     if let Some(description) = description.filter(|description| !description.is_empty()) {
         object.text("description", description);
@@ -183,76 +189,76 @@ fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, sche
     object
 }
 
-/// The client's schema to the letter; its type, which the API requires, is added where it is left out.
+/// Returns the client's schema unchanged, except that a missing `type`, which the API requires, is added.
 fn input_schema(schema: View<'_>) -> Cow<'_, str> {
     let names =
         |wanted: &str| schema.members().any(|(name, _)| name.string().is_some_and(|name| name == wanted));
     match schema.text().strip_prefix('{') {
-        _ if schema.kind() != Kind::Object => Cow::Borrowed(NOTHING),
+        _ if schema.kind() != Kind::Object => Cow::Borrowed(NO_PARAMETERS),
         Some(_) if names("type") => Cow::Borrowed(schema.text()),
-        Some(_) if schema.members().next().is_none() => Cow::Borrowed(NOTHING),
+        Some(_) if schema.members().next().is_none() => Cow::Borrowed(NO_PARAMETERS),
         Some(rest) => Cow::Owned(format!(r#"{{"type":"object",{rest}"#)),
-        None => Cow::Borrowed(NOTHING),
+        None => Cow::Borrowed(NO_PARAMETERS),
     }
 }
 
-impl Choice<'_> {
-    fn write(&self, single: bool, out: &mut Vec<u8>) {
+impl AnthropicToolChoice<'_> {
+    fn write(&self, is_single: bool, out: &mut Vec<u8>) {
         let mut object = match self {
-            Self::Auto => Object::of_type(out, "auto"),
-            Self::Never => Object::of_type(out, "none"),
-            Self::Any => Object::of_type(out, "any"),
+            Self::Auto => JsonObject::of_type(out, "auto"),
+            Self::Never => JsonObject::of_type(out, "none"),
+            Self::Any => JsonObject::of_type(out, "any"),
             Self::Named(name) => {
-                let mut object = Object::of_type(out, "tool");
+                let mut object = JsonObject::of_type(out, "tool");
                 object.text("name", name);
                 object
             }
         };
-        if single && *self != Self::Never {
+        if is_single && *self != Self::Never {
             object.raw("disable_parallel_tool_use", "true");
         }
         object.close();
     }
 }
 
-/// Which tools are declared strict. A tool that asks for it in vain gets a warning.
-fn strict(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
+/// Decides which tools are declared strict. A warning tells of tools for which this is impossible.
+fn strict_tools(tools: &[Tool<'_>], rules: ModelRules, warnings: &mut Vec<Cow<'static, str>>) -> Vec<bool> {
     let wanted = tools.iter().filter(|tool| tool.strict == Some(true)).count();
     if wanted == 0 {
         return Vec::new();
     }
-    let is_native = rules.schema == Schema::Native;
+    let is_native = rules.schema == SchemaRule::Native;
     let is_enforceable = |tool: &Tool<'_>| {
         tool.strict == Some(true) && is_native && tool.parameters.is_some_and(schema::is_enforceable)
     };
     let strict: Vec<bool> = tools.iter().map(is_enforceable).collect();
-    let possible = strict.iter().filter(|is_strict| **is_strict).count();
-    let too_many = possible > MOST_STRICT;
-    if too_many || possible < wanted {
+    let enforceable = strict.iter().filter(|is_strict| **is_strict).count();
+    let too_many = enforceable > MAX_STRICT_TOOLS;
+    if too_many || enforceable < wanted {
         warnings.push(Cow::Borrowed("parameter_dropped:strict"));
     }
     if too_many { Vec::new() } else { strict }
 }
 
-/// The way to ask for the answer's form. `forced`: the answer is a call of one of the client's tools and has none.
-fn form<'c>(
+/// Decides how to ask for the answer's format. `is_forced`: the answer is a call of a client's tool and has no format.
+fn answer_format<'c>(
     conversation: &'c Conversation<'c>,
     rules: ModelRules,
-    forced: bool,
+    is_forced: bool,
     warnings: &mut Vec<Cow<'static, str>>,
-) -> Form<'c> {
+) -> AnswerFormat<'c> {
     let (description, schema) = match &conversation.format {
-        Format::Text => return Form::Free,
-        _ if forced => return Form::Free,
+        Format::Text => return AnswerFormat::Free,
+        _ if is_forced => return AnswerFormat::Free,
         Format::Json | Format::Schema { schema: None, .. } => {
-            return Form::Words(format!("Answer with one valid JSON object {ALONE}"));
+            return AnswerFormat::Instruction(format!("Answer with one valid JSON object {ONLY_JSON}"));
         }
         Format::Schema { description, schema: Some(schema), .. } => (description, *schema),
     };
-    if rules.schema == Schema::Native
-        && let Some(closed) = schema::closed(schema)
+    if rules.schema == SchemaRule::Native
+        && let Some(closed) = schema::translate(schema)
     {
-        return Form::Schema(closed);
+        return AnswerFormat::Schema(closed);
     }
     let is_object = schema.members().any(|(name, value)| {
         name.string().is_some_and(|name| name == "type")
@@ -263,16 +269,16 @@ fn form<'c>(
         while conversation.tools.iter().any(|tool| tool.name == name) {
             name.push('_');
         }
-        return Form::Tool { name, description: description.clone(), schema: schema.text() };
+        return AnswerFormat::Tool { name, description: description.clone(), schema: schema.text() };
     }
-    // Nothing holds the model to it.
+    // Nothing enforces the format.
     warnings.push(Cow::Borrowed("parameter_clamped:response_format"));
     let purpose = description.as_deref().map(|purpose| format!(" It is for: {purpose}")).unwrap_or_default();
-    Form::Words(format!(
-        "Answer with one valid JSON value {ALONE} It must be valid against this JSON Schema:\n{}{purpose}",
+    AnswerFormat::Instruction(format!(
+        "Answer with one valid JSON value {ONLY_JSON} It must be valid against this JSON Schema:\n{}{purpose}",
         schema.text()
     ))
 }
 
-/// What is said besides where JSON is wanted and nothing can enforce it.
-const ALONE: &str = "and nothing else: no words before or after it, no code fence.";
+/// The ending of instructions that ask for JSON without enforcing it.
+const ONLY_JSON: &str = "and nothing else: no words before or after it, no code fence.";

@@ -1,28 +1,28 @@
-//! Token usage of the Messages API. Its input tokens leave out what was read from or written to the cache ("Prompt
-//! caching", section "Tracking cache performance", at platform.claude.com).
+//! Token usage of the Messages API. `input_tokens` excludes tokens read from or written to the cache ("Prompt caching",
+//! section "Tracking cache performance", at platform.claude.com).
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The counts that are known so far. A stream reports them in pieces, each cumulative.
+/// The counts so far. A stream reports them in several events, each cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct AnthropicUsage {
     input: Option<u64>,
     output: Option<u64>,
     cache_read: Option<u64>,
     cache_write: Option<u64>,
     thinking: Option<u64>,
-    odd: bool,
+    is_odd: bool,
 }
 
-impl Counts {
-    /// Takes a usage object: what it has replaces what was known, what it leaves out stays.
+impl AnthropicUsage {
+    /// Takes a usage object. Its members replace the known counts; missing members change nothing.
     pub(super) fn take(&mut self, usage: &RawValue) {
         let Ok(value) = serde_json::from_str::<Value>(usage.get()) else { return };
-        let mut odd = false;
+        let mut is_odd = false;
         let mut set = |place: &mut Option<u64>, path: &str| {
-            if let Some(count) = value.pointer(path).and_then(|value| count(value, &mut odd)) {
+            if let Some(count) = value.pointer(path).and_then(|value| count(value, &mut is_odd)) {
                 *place = Some(count);
             }
         };
@@ -31,15 +31,15 @@ impl Counts {
         set(&mut self.cache_read, "/cache_read_input_tokens");
         set(&mut self.cache_write, "/cache_creation_input_tokens");
         set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
-        self.odd |= odd;
+        self.is_odd |= is_odd;
     }
 
-    /// Usage as clients know it; None when nothing was reported.
+    /// Returns the usage; None if none was reported.
     pub(super) fn usage(&self) -> Option<Usage> {
         if self.input.is_none() && self.output.is_none() {
             return None;
         }
-        // A count that is missing is an estimate's to fill in.
+        // The caller estimates a missing count.
         let missing = self.input.is_none() || self.output.is_none();
         let parts = [self.input, self.cache_read, self.cache_write];
         let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
@@ -53,29 +53,30 @@ impl Counts {
             cached,
             cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
-            estimated: self.odd || missing || too_much,
+            estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })
     }
 
-    /// The same before the answer's end is known: the prompt counts, the answer is still to be estimated.
+    /// Returns the usage before the answer's end is known: the prompt's tokens, with the answer's still to be
+    /// estimated.
     pub(super) fn so_far(&self) -> Option<Usage> {
         let begun = Self { output: None, thinking: None, ..*self };
         begun.usage()
     }
 }
 
-/// A believable count. Null is absent; everything that is not a count sets `odd`.
-fn count(value: &Value, odd: &mut bool) -> Option<u64> {
+/// Reads a believable count. Null means absent; any other value that is not a count sets `is_odd`.
+fn count(value: &Value, is_odd: &mut bool) -> Option<u64> {
     if value.is_null() {
         return None;
     }
     let Some(number) = value.as_f64().filter(|number| !number.is_nan()) else {
-        *odd = true;
+        *is_odd = true;
         return None;
     };
     let exact = value.as_u64().filter(|exact| *exact <= MAX_BELIEVABLE);
-    *odd |= exact.is_none();
+    *is_odd |= exact.is_none();
     Some(exact.unwrap_or(number.clamp(0.0, MAX_BELIEVABLE as f64) as u64))
 }
 
@@ -84,10 +85,10 @@ mod tests {
     use gw_wire::usage::{MAX_BELIEVABLE, Usage};
     use serde_json::value::RawValue;
 
-    use super::Counts;
+    use super::AnthropicUsage;
 
     fn after(usages: &[&str]) -> Option<Usage> {
-        let mut counts = Counts::default();
+        let mut counts = AnthropicUsage::default();
         usages.iter().for_each(|usage| counts.take(&RawValue::from_string((*usage).to_owned()).unwrap()));
         counts.usage()
     }
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn before_the_end_only_the_prompt_is_sure() {
-        let mut counts = Counts::default();
+        let mut counts = AnthropicUsage::default();
         let start = RawValue::from_string(r#"{"input_tokens":25,"output_tokens":1}"#.to_owned()).unwrap();
         counts.take(&start);
         let so_far = counts.so_far().unwrap();

@@ -1,11 +1,11 @@
-//! What the Messages API answers: a message, or an event of its stream. Unknown members are skipped, null is absent.
+//! The members of a response: a message, or an event of a stream. Unknown members are ignored, and null means absent.
 
 use std::borrow::Cow;
 
 use gw_wire::reply::Finish;
 use serde_json::value::RawValue;
 
-use crate::adapters::annotations::Source;
+use crate::adapters::annotations::CitedSource;
 pub(super) use crate::adapters::text::Text;
 
 macro_rules! object {
@@ -20,44 +20,44 @@ macro_rules! object {
 }
 
 object! {
-    /// A message: the whole answer, or what a stream begins with.
-    Message {
+    /// `Message`: a complete response, or the content of the first event of a stream.
+    AnthropicMessage {
         #[serde(rename = "type")]
         kind: Text<'a>,
         model: Text<'a>,
-        content: Vec<Block<'a>>,
+        content: Vec<AnthropicBlock<'a>>,
         stop_reason: Text<'a>,
-        stop_details: Details<'a>,
+        stop_details: StopDetails<'a>,
         usage: &'a RawValue,
         error: &'a RawValue,
     }
 }
 
 object! {
-    /// Why a refusal came (anthropic-sdk-python `RefusalStopDetails`, November 2026).
-    Details {
+    /// The reason of a refusal (anthropic-sdk-python `RefusalStopDetails`, November 2026).
+    StopDetails {
         explanation: Text<'a>,
     }
 }
 
 object! {
-    /// A source of a text: a page of the web, a search result or a document of the request ("Citations" and "Web search tool" at
-    /// platform.claude.com, November 2026). A result of a web search has the same members.
-    Citation {
+    /// A citation: a web page, a search result or a document of the request ("Citations" and "Web search tool" at
+    /// platform.claude.com, November 2026). The results of a web search have the same members.
+    AnthropicCitation {
         url: Text<'a>,
         title: Text<'a>,
         cited_text: Text<'a>,
         document_title: Text<'a>,
         document_index: &'a RawValue,
-        /// Of a search result that the request holds.
+        /// The source of a search result that the request holds.
         source: Text<'a>,
     }
 }
 
-impl<'a> Citation<'a> {
-    fn source(self) -> Source<'a> {
+impl<'a> AnthropicCitation<'a> {
+    fn source(self) -> CitedSource<'a> {
         let text = |text: Option<Text<'a>>| text.map(|text| text.0).unwrap_or_default();
-        Source {
+        CitedSource {
             url: text(self.url.or(self.source)),
             title: text(self.title.or(self.document_title)),
             quoted: self.cited_text.map(|text| text.0),
@@ -66,21 +66,22 @@ impl<'a> Citation<'a> {
     }
 }
 
-/// The citations of a text, or the results of a web search. What is neither has none: it never makes an answer fail.
-pub(super) fn sources(list: Option<&RawValue>) -> Vec<Source<'_>> {
-    let list: Vec<Citation<'_>> =
+/// Reads the citations of a text, or the results of a web search. Unreadable lists count as empty: they never fail an
+/// answer.
+pub(super) fn sources(list: Option<&RawValue>) -> Vec<CitedSource<'_>> {
+    let list: Vec<AnthropicCitation<'_>> =
         list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
-    list.into_iter().map(Citation::source).collect()
+    list.into_iter().map(AnthropicCitation::source).collect()
 }
 
-/// One citation.
-pub(super) fn source(citation: Option<&RawValue>) -> Option<Source<'_>> {
-    serde_json::from_str::<Citation<'_>>(citation?.get()).ok().map(Citation::source)
+/// Reads one citation.
+pub(super) fn source(citation: Option<&RawValue>) -> Option<CitedSource<'_>> {
+    serde_json::from_str::<AnthropicCitation<'_>>(citation?.get()).ok().map(AnthropicCitation::source)
 }
 
 object! {
-    /// A content block.
-    Block {
+    /// `ContentBlock`.
+    AnthropicBlock {
         #[serde(rename = "type")]
         kind: Text<'a>,
         text: Text<'a>,
@@ -91,24 +92,24 @@ object! {
         name: Text<'a>,
         input: &'a RawValue,
         citations: &'a RawValue,
-        /// Of a tool that the provider runs: what came of it.
+        /// The result of a tool that the provider runs.
         content: &'a RawValue,
     }
 }
 
-/// An event of a stream: whatever its type, its parts have these names.
+/// An event of a stream, with the members of every type of event.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Event<'a> {
+pub(super) struct AnthropicEvent<'a> {
     #[serde(borrow, rename = "type")]
     pub(super) kind: Option<Text<'a>>,
     pub(super) index: Option<u32>,
     #[serde(borrow)]
-    pub(super) message: Option<Message<'a>>,
+    pub(super) message: Option<AnthropicMessage<'a>>,
     #[serde(borrow)]
-    pub(super) content_block: Option<Block<'a>>,
+    pub(super) content_block: Option<AnthropicBlock<'a>>,
     #[serde(borrow)]
-    pub(super) delta: Option<Delta<'a>>,
+    pub(super) delta: Option<AnthropicDelta<'a>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -116,8 +117,8 @@ pub(super) struct Event<'a> {
 }
 
 object! {
-    /// What an event adds to a block, or to the message.
-    Delta {
+    /// The addition of an event to a block or to the message.
+    AnthropicDelta {
         #[serde(rename = "type")]
         kind: Text<'a>,
         text: Text<'a>,
@@ -126,22 +127,22 @@ object! {
         partial_json: Text<'a>,
         citation: &'a RawValue,
         stop_reason: Text<'a>,
-        stop_details: Details<'a>,
+        stop_details: StopDetails<'a>,
     }
 }
 
-impl<'a> Details<'a> {
-    /// The explanation, when there is one.
+impl<'a> StopDetails<'a> {
+    /// Returns the explanation if it is not empty.
     pub(super) fn explanation(details: Option<Self>) -> Option<Cow<'a, str>> {
         details?.explanation.map(|text| text.0).filter(|text| !text.is_empty())
     }
 }
 
-/// What servers that speak this dialect call an answer that failed. Anthropic itself sends an error.
+/// The stop reason of a failed answer at some compatible servers. Anthropic itself sends an error.
 pub(super) const FAILED: &str = "error";
 
-/// Why the answer ended; None for a word that we do not know ("Handling stop reasons" at platform.claude.com).
-pub(super) fn finish(stop_reason: &str) -> Option<Finish> {
+/// Returns the finish reason; None for an unknown word ("Handling stop reasons" at platform.claude.com).
+pub(super) fn finish_reason(stop_reason: &str) -> Option<Finish> {
     Some(match stop_reason {
         "end_turn" | "stop_sequence" | "pause_turn" => Finish::Stop,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,

@@ -1,5 +1,4 @@
-//! Tokens of Microsoft Entra ID by the client credentials flow: fetched when needed, kept until shortly before they end,
-//! by one call at a time.
+//! Tokens of Microsoft Entra ID by the client credentials flow.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,29 +8,25 @@ use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::escaped;
-use super::options;
+use super::options::{EntraApplication, percent_encoded};
 use crate::adapter::{HttpCall, Signer};
+use crate::adapters::oauth::{FetchedToken, TokenCache, TokenSource, TokenTiming};
 use crate::client::Client;
-use crate::settings::Timeouts;
+use crate::settings::{SettingsError, Timeouts};
 
-/// What a token is asked for: all that the application may do with Azure's AI services.
+/// The scope of a token: everything that the application may do with Azure's AI services.
 const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
-/// A token is renewed so long before it ends, or after nine tenths of its life where that is shorter.
-const EARLY: Duration = Duration::from_secs(300);
-/// What a token's life is taken for when the answer makes no sense.
-const LIVES: std::ops::RangeInclusive<u64> = 1..=86_400;
-const USUAL_LIFE: u64 = 3_600;
-/// After a failure nobody asks again for so long: those who waited get the same answer, and the service gets peace.
-const REST: Duration = Duration::from_secs(5);
-/// The largest answer that is read.
-const LARGEST_ANSWER: usize = 64 << 10;
-const LIMITS: Timeouts = Timeouts {
+/// The lifetimes of a token that are believed, in seconds.
+const PLAUSIBLE_LIFETIMES: std::ops::RangeInclusive<u64> = 1..=86_400;
+/// The lifetime of a token, in seconds, when the response gives no plausible one.
+const DEFAULT_LIFETIME: u64 = 3_600;
+/// The largest response of the token service that is read.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+const CLOCKS: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_token: Duration::from_secs(10),
     idle: Duration::from_secs(10),
@@ -40,133 +35,116 @@ const LIMITS: Timeouts = Timeouts {
 
 /// Signs calls with a token of one application.
 pub(super) struct Entra {
+    cache: TokenCache<EntraTokens>,
+}
+
+/// The token endpoint of one application.
+struct EntraTokens {
     client: Client,
     path: String,
-    /// The form that is sent, secret included.
+    /// The form that is sent, client secret included.
     form: SecretString,
-    secret: SecretString,
-    known: Mutex<Known>,
-    /// Held by the one who fetches.
-    fetching: tokio::sync::Mutex<()>,
-}
-
-#[derive(Default)]
-struct Known {
-    token: Option<Token>,
-    failed: Option<(Instant, Failure)>,
-}
-
-#[derive(Clone)]
-struct Token {
-    /// `Bearer …`.
-    value: HeaderValue,
-    bare: SecretString,
-    renew_at: Instant,
-    ends_at: Instant,
+    client_secret: SecretString,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct EntraResponse {
     access_token: String,
+    /// Seconds. The older endpoint writes them as a string.
     expires_in: Option<serde_json::Value>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct EntraError {
     error: Option<String>,
 }
 
 impl Entra {
-    /// Opens nothing yet.
+    /// Fetches nothing yet.
     ///
     /// # Errors
-    /// The authority is no address.
-    pub(super) fn new(client: &options::Client, allow_private_network: bool) -> Result<Self, String> {
+    /// The authority is not a valid address.
+    pub(super) fn new(
+        application: &EntraApplication,
+        allow_private_network: bool,
+    ) -> Result<Self, SettingsError> {
         let form = format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
-            escaped(&client.id),
-            escaped(client.secret.expose_secret()),
-            escaped(SCOPE)
+            percent_encoded(&application.id),
+            percent_encoded(application.secret.expose_secret()),
+            percent_encoded(SCOPE)
         );
-        let authority = Client::new(&client.authority, allow_private_network, None)
-            .map_err(|fault| format!("authority: {}", fault.replace("base_url", "it")))?;
+        let client = Client::new(&application.authority, allow_private_network, None)
+            .map_err(|fault| SettingsError::Authority(fault.to_string().replace("base_url", "it")))?;
         Ok(Self {
-            client: authority,
-            path: format!("/{}/oauth2/v2.0/token", escaped(&client.tenant)),
-            form: SecretString::from(form),
-            secret: client.secret.clone(),
-            known: Mutex::default(),
-            fetching: tokio::sync::Mutex::default(),
+            cache: TokenCache::new(EntraTokens {
+                client,
+                path: format!("/{}/oauth2/v2.0/token", percent_encoded(&application.tenant)),
+                form: SecretString::from(form),
+                client_secret: application.secret.clone(),
+            }),
         })
     }
+}
 
-    /// What is known now, without a call: a token, or a fresh failure.
-    fn at_hand(&self) -> Option<Result<HeaderValue, Failure>> {
-        let known = self.known.lock();
-        let now = Instant::now();
-        let usable = |token: &&Token| {
-            // While the service rests after a failure, a token is used to its end.
-            let until = if resting(&known.failed, now) { token.ends_at } else { token.renew_at };
-            now < until
-        };
-        if let Some(token) = known.token.as_ref().filter(usable) {
-            return Some(Ok(token.value.clone()));
-        }
-        known.failed.as_ref().filter(|_| resting(&known.failed, now)).map(|(_, failure)| Err(failure.clone()))
-    }
+impl TokenSource for EntraTokens {
+    const PROVIDER: &'static str = "Azure";
 
-    async fn token(&self) -> Result<HeaderValue, Failure> {
-        if let Some(answer) = self.at_hand() {
-            return answer;
-        }
-        let _one_at_a_time = self.fetching.lock().await;
-        if let Some(answer) = self.at_hand() {
-            return answer;
-        }
-        let fetched = match tokio::time::timeout(LIMITS.total, self.fetch()).await {
-            Ok(fetched) => fetched,
-            Err(_) => Err(Failure::new(FailureKind::Timeout, "The provider's token service timed out.")),
-        };
-        {
-            let mut known = self.known.lock();
-            match fetched {
-                Ok(token) => *known = Known { token: Some(token), failed: None },
-                Err(failure) => known.failed = Some((Instant::now(), failure)),
-            }
-        }
-        let nothing = || Err(Failure::new(FailureKind::Server, "The provider's token service failed."));
-        self.at_hand().unwrap_or_else(nothing)
-    }
+    const TIMING: TokenTiming = TokenTiming {
+        renew_before_expiry: Duration::from_secs(300),
+        renew_divisor: 10,
+        discard_before_expiry: Duration::ZERO,
+        fetch_limit: CLOCKS.total,
+        renewal_limit: CLOCKS.total,
+        failure_pause: Duration::from_secs(5),
+    };
 
-    async fn fetch(&self) -> Result<Token, Failure> {
+    async fn fetch(&self) -> Result<FetchedToken, Failure> {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let body = Bytes::copy_from_slice(self.form.expose_secret().as_bytes());
         let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body };
-        let asked_at = Instant::now();
-        let response = self.client.send(call, &LIMITS).await?;
+        let deadline = Instant::now() + CLOCKS.total;
+        let response = self.client.send(call, &CLOCKS).await?;
         let status = response.status;
-        let body = response.body.collect(LARGEST_ANSWER, LIMITS.idle, asked_at + LIMITS.total).await?;
+        let body = response.body.collect(MAX_RESPONSE_BYTES, CLOCKS.idle, deadline).await?;
         if status != 200 {
             return Err(refused(status, &body));
         }
-        token(&body, asked_at).ok_or_else(|| {
-            let message = "The provider's token service gave an answer that cannot be understood.";
-            Failure::new(FailureKind::InvalidResponse, message)
-        })
+        read_token(&body).ok_or_else(|| self.unusable_token())
+    }
+
+    fn timed_out(&self) -> Failure {
+        Failure::new(FailureKind::Timeout, "The provider's token service timed out.")
+    }
+
+    fn unusable_token(&self) -> Failure {
+        let message = "The provider's token service gave an answer that cannot be understood.";
+        Failure::new(FailureKind::InvalidResponse, message)
     }
 }
 
-fn resting(failed: &Option<(Instant, Failure)>, now: Instant) -> bool {
-    failed.as_ref().is_some_and(|(at, _)| now.saturating_duration_since(*at) < REST)
+/// Reads `{"access_token": …, "expires_in": seconds}`.
+fn read_token(body: &[u8]) -> Option<FetchedToken> {
+    let response: EntraResponse = serde_json::from_slice(body).ok()?;
+    if response.access_token.is_empty() {
+        return None;
+    }
+    let seconds = response.expires_in.and_then(|value| match value {
+        serde_json::Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    });
+    let seconds = seconds.filter(|seconds| PLAUSIBLE_LIFETIMES.contains(seconds)).unwrap_or(DEFAULT_LIFETIME);
+    Some(FetchedToken { token: response.access_token.into(), lifetime: Duration::from_secs(seconds) })
 }
 
-/// A refusal. What is wrong with the application is the operator's to put right, so only its short name goes to the log.
+/// The failure of a response that is not a token. Its detail holds the error's short name only, because the description names
+/// the application.
 fn refused(status: u16, body: &[u8]) -> Failure {
-    let name = serde_json::from_slice::<Refusal>(body).ok().and_then(|refusal| refusal.error);
-    let plain = |name: &String| {
+    let name = serde_json::from_slice::<EntraError>(body).ok().and_then(|error| error.error);
+    let is_plain = |name: &String| {
         name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
     let (kind, message) = match status {
@@ -175,32 +153,11 @@ fn refused(status: u16, body: &[u8]) -> Failure {
         _ => (FailureKind::Server, "The provider's token service failed."),
     };
     let mut failure = Failure::new(kind, message);
-    failure.detail = Some(match name.filter(plain) {
+    failure.detail = Some(match name.filter(is_plain) {
         Some(name) => format!("token service: {status} {name}"),
         None => format!("token service: {status}"),
     });
     failure
-}
-
-/// Reads `{"access_token": …, "expires_in": seconds}`; the seconds may be a text in the older endpoint's style.
-fn token(body: &[u8], asked_at: Instant) -> Option<Token> {
-    let answer: Answer = serde_json::from_slice(body).ok()?;
-    let seconds = answer.expires_in.and_then(|value| match value {
-        serde_json::Value::String(text) => text.parse().ok(),
-        other => other.as_u64(),
-    });
-    let life = Duration::from_secs(seconds.filter(|seconds| LIVES.contains(seconds)).unwrap_or(USUAL_LIFE));
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", answer.access_token)).ok()?;
-    value.set_sensitive(true);
-    if answer.access_token.is_empty() {
-        return None;
-    }
-    Some(Token {
-        value,
-        bare: SecretString::from(answer.access_token),
-        renew_at: asked_at + life - EARLY.min(life / 10),
-        ends_at: asked_at + life,
-    })
 }
 
 impl Signer for Entra {
@@ -210,14 +167,14 @@ impl Signer for Entra {
         _: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>> {
         Box::pin(async {
-            call.headers.insert(AUTHORIZATION, self.token().await?);
+            call.headers.insert(AUTHORIZATION, self.cache.authorization().await?);
             Ok(())
         })
     }
 
     fn secrets(&self) -> Vec<String> {
-        let token = self.known.lock().token.as_ref().map(|token| token.bare.expose_secret().to_owned());
-        token.into_iter().chain([self.secret.expose_secret().to_owned()]).collect()
+        let client_secret = self.cache.source().client_secret.expose_secret().to_owned();
+        self.cache.secret().into_iter().chain([client_secret]).collect()
     }
 }
 

@@ -1,41 +1,41 @@
-//! The options of an Azure provider, read and checked.
+//! Reads and checks the options of an Azure provider.
 
 use std::collections::HashMap;
 
 use secrecy::{ExposeSecret, SecretString};
 use toml::{Table, Value};
 
-use crate::settings::ProviderSettings;
+use crate::settings::{ProviderSettings, SettingsError};
 
-/// Where tokens come from unless `authority` says so.
+/// The default of `authority`, the address that issues tokens.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// What a configuration says.
+/// The options of a provider.
 #[derive(Debug)]
-pub(super) struct Options {
+pub(super) struct AzureOptions {
     /// `api_version`.
     pub(super) version: Option<String>,
     /// `deployments`.
     pub(super) deployments: HashMap<String, String>,
-    /// How calls prove whose they are.
-    pub(super) credentials: Credentials,
+    /// How calls are authenticated.
+    pub(super) credentials: AzureAuth,
 }
 
-/// How calls prove whose they are.
+/// How calls are authenticated.
 #[derive(Debug)]
-pub(super) enum Credentials {
+pub(super) enum AzureAuth {
     /// `api-key: <key>`.
     Key,
-    /// `auth = "bearer"`: the key is an Entra token that somebody else keeps fresh.
+    /// `auth = "bearer"`: the key is an Entra token that is renewed outside the gateway.
     Bearer,
-    /// `tenant_id`, `client_id` and a secret: tokens are fetched.
-    Client(Client),
+    /// `tenant_id`, `client_id` and a secret: the gateway fetches tokens.
+    Application(EntraApplication),
 }
 
 /// An application registered in Entra ID.
 #[derive(Debug)]
-pub(super) struct Client {
-    /// `https://login.microsoftonline.com`, or that of another cloud.
+pub(super) struct EntraApplication {
+    /// `https://login.microsoftonline.com`, or the address of another cloud.
     pub(super) authority: String,
     pub(super) tenant: String,
     pub(super) id: String,
@@ -43,29 +43,32 @@ pub(super) struct Client {
     pub(super) secret: SecretString,
 }
 
-/// Whether a version is a date, as opposed to `preview` and `latest` of the v1 API.
+/// Whether a version is a date. The v1 API has the versions `preview` and `latest`.
 pub(super) fn is_dated(version: &str) -> bool {
     version.starts_with(|first: char| first.is_ascii_digit())
 }
 
-impl Options {
-    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, String> {
+impl AzureOptions {
+    pub(super) fn read(settings: &ProviderSettings) -> Result<Self, SettingsError> {
         let options = &settings.options;
         let version = text(options, "api_version")?.filter(|version| version != "v1");
         Ok(Self { version, deployments: deployments(options)?, credentials: credentials(settings)? })
     }
 }
 
-fn text(options: &Table, name: &str) -> Result<Option<String>, String> {
+fn text(options: &Table, name: &'static str) -> Result<Option<String>, SettingsError> {
     match options.get(name) {
         None => Ok(None),
         Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(format!("{name} must be a text that is not empty")),
+        Some(_) => Err(SettingsError::Option { name, expected: "a string that is not empty" }),
     }
 }
 
-fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
-    let wrong = || "deployments must be a map of model names to deployment names".to_owned();
+fn deployments(options: &Table) -> Result<HashMap<String, String>, SettingsError> {
+    let wrong = || SettingsError::Option {
+        name: "deployments",
+        expected: "a map of model names to deployment names",
+    };
     let Some(value) = options.get("deployments") else { return Ok(HashMap::new()) };
     let entries = value.as_table().ok_or_else(wrong)?.iter();
     let entry = |(model, deployment): (&String, &Value)| match deployment.as_str() {
@@ -75,30 +78,45 @@ fn deployments(options: &Table) -> Result<HashMap<String, String>, String> {
     entries.map(entry).collect()
 }
 
-fn credentials(settings: &ProviderSettings) -> Result<Credentials, String> {
+fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> {
     let options = &settings.options;
     let bearer = match text(options, "auth")?.as_deref() {
         None | Some("api-key") => false,
         Some("bearer") => true,
-        Some(_) => return Err("auth must be \"api-key\" or \"bearer\"".to_owned()),
+        Some(_) => return Err(SettingsError::Option { name: "auth", expected: "\"api-key\" or \"bearer\"" }),
     };
     let (tenant, id) = (text(options, "tenant_id")?, text(options, "client_id")?);
     let own_secret = text(options, "client_secret")?.map(SecretString::from);
     let (tenant, id) = match (tenant, id) {
         (None, None) if own_secret.is_none() => {
-            return Ok(if bearer { Credentials::Bearer } else { Credentials::Key });
+            return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
         (Some(tenant), Some(id)) => (tenant, id),
-        _ => return Err("tenant_id, client_id and client_secret belong together".to_owned()),
+        _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret must be set together")),
     };
     let key = settings.api_keys.first().map(|(key, _)| key.clone());
     let secret = match (own_secret, key) {
         (Some(_), Some(_)) => {
-            return Err("an api_key and a client_secret: calls can carry only one of the two".to_owned());
+            return Err(SettingsError::Rule("api_key and client_secret are both set: keep one of them"));
         }
         (Some(secret), None) | (None, Some(secret)) if !secret.expose_secret().is_empty() => secret,
-        _ => return Err("the client_secret (or api_key in its place) is missing".to_owned()),
+        _ => return Err(SettingsError::Rule("client_secret is missing (api_key can hold it instead)")),
     };
     let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
-    Ok(Credentials::Client(Client { authority, tenant, id, secret }))
+    Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))
+}
+
+/// A text as one segment of a path, or as one value of a query or a form.
+pub(super) fn percent_encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
 }

@@ -1,4 +1,4 @@
-//! Requests as they leave for Azure, and what comes back, against the fixtures of `fixtures/azure`.
+//! Requests to Azure and its answers, compared with `fixtures/azure`.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use proptest::prelude::*;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::adapter::{Adapter, Encoded, Reading, Scheme, Share, Target};
-use crate::registry::{self, Built};
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::adapter::{Adapter, Built, ChoiceRange, Encoded, Reading, Scheme, Target};
+use crate::registry;
+use crate::settings::{Api, ProviderSettings, SettingsError, TimeoutOverrides};
 
 macro_rules! fixture {
     ($name:literal) => {
@@ -37,13 +37,13 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         embedding_batch: None,
         allow_private_network: false,
         file_ids: false,
-        // The requests of these tests search the operator's own data.
+        // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],
         options: options.parse().unwrap(),
     }
 }
 
-fn try_build(base_url: &str, options: &str) -> Result<Built, String> {
+fn try_build(base_url: &str, options: &str) -> Result<Built, SettingsError> {
     registry::build(&settings(base_url, options))
 }
 
@@ -63,8 +63,8 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
     }
 }
 
-fn whole() -> Share {
-    Share { n: 1, prompts: 0..1 }
+fn whole() -> ChoiceRange {
+    ChoiceRange { n: 1, prompts: 0..1 }
 }
 
 fn chat(adapter: &dyn Adapter, request: &str, target: &Target<'_>) -> Encoded {
@@ -124,7 +124,7 @@ fn an_endpoint_may_be_written_with_what_follows_it() {
     }
     assert!(try_build("https://r.openai.azure.com/openai/v1", "api_version = '2024-10-21'").is_err());
     let nowhere = ProviderSettings { base_url: None, ..settings("", "") };
-    assert!(registry::build(&nowhere).unwrap_err().contains("base_url"));
+    assert!(registry::build(&nowhere).unwrap_err().to_string().contains("base_url"));
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn a_reply_is_read_with_its_usage() {
     assert_eq!((usage.prompt, usage.completion, usage.cached, usage.reasoning), (58, 68, Some(16), Some(64)));
 }
 
-/// What a stream says, pieces of the same kind in a row joined.
-fn told(pieces: &[&[u8]]) -> Vec<String> {
+/// The events of a stream. Adjacent pieces of one kind are joined.
+fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = azure("").chat_stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
@@ -216,26 +216,26 @@ fn trap_18_chunks_of_the_content_filter_say_nothing() {
         "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, reasoning: None, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false })",
         "End",
     ];
-    assert_eq!(told(&[stream]), expected);
+    assert_eq!(stream_events(&[stream]), expected);
 }
 
 #[test]
 fn trap_19_the_events_do_not_depend_on_the_cuts() {
     for stream in [fixture!("filtered.stream.txt"), fixture!("tools.stream.txt")] {
         let stream = stream.as_bytes();
-        let uncut = told(&[stream]);
+        let uncut = stream_events(&[stream]);
         for at in 0..=stream.len() {
             let (begin, end) = stream.split_at(at);
-            assert_eq!(told(&[begin, end]), uncut, "cut at {at}");
+            assert_eq!(stream_events(&[begin, end]), uncut, "cut at {at}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(told(&bytes), uncut);
+        assert_eq!(stream_events(&bytes), uncut);
     }
 }
 
 #[test]
 fn trap_02_and_03_parallel_calls_keep_apart_and_may_have_no_arguments() {
-    let told = told(&[fixture!("tools.stream.txt").as_bytes()]);
+    let told = stream_events(&[fixture!("tools.stream.txt").as_bytes()]);
     assert_eq!(
         told[1..4],
         [
@@ -340,7 +340,7 @@ fn credentials_are_a_key_a_token_or_an_application() {
         "deployments = 'x'",
         "deployments = { m = 5 }",
     ] {
-        let message = try_build(ENDPOINT, options).unwrap_err();
+        let message = try_build(ENDPOINT, options).unwrap_err().to_string();
         assert!(!message.contains("sekret"), "{message}");
     }
     let both = ProviderSettings {

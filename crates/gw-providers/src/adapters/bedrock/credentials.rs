@@ -1,8 +1,8 @@
-//! Where the AWS credentials are: the usual environment variables, else the shared credentials file. AWS SDKs and Tools
-//! Reference Guide, "Environment variables list" and "Shared config and credentials files".
+//! AWS credentials from the usual environment variables or the shared credentials file. AWS SDKs and Tools Reference
+//! Guide, "Environment variables list" and "Shared config and credentials files".
 //!
-//! Instance metadata, SSO and `credential_process` are not asked: their clients are a whole SDK. What writes temporary
-//! credentials to the shared file works, because the file is read again from time to time.
+//! Instance metadata, SSO and `credential_process` are not supported, because their clients are a whole SDK. Programs
+//! that write temporary credentials to the shared file work, because the file is read again from time to time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use aws_credential_types::Credentials;
 use parking_lot::Mutex;
 
-/// How old what was read from the file may be.
-const FRESH: Duration = Duration::from_secs(60);
+/// How long credentials from the file are used before the file is read again.
+const MAX_FILE_AGE: Duration = Duration::from_secs(60);
 
-/// A larger file holds no credentials.
-const LARGEST_FILE: u64 = 1 << 20;
+/// The largest credentials file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 const VARIABLES: [&str; 9] = [
     "AWS_ACCESS_KEY_ID",
@@ -30,33 +30,33 @@ const VARIABLES: [&str; 9] = [
     "USERPROFILE",
 ];
 
-/// The variables that matter here, without their values in any log.
-pub(super) struct Environment(HashMap<&'static str, String>);
+/// The environment variables that the adapter uses. The type has no `Debug`, so their values reach no log.
+pub(super) struct AwsEnvironment(HashMap<&'static str, String>);
 
-impl Environment {
-    /// Of this process.
+impl AwsEnvironment {
+    /// Reads the environment of this process.
     pub(super) fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }
 
     pub(super) fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let known = VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
-        Self(known.filter(|(_, value)| !value.trim().is_empty()).collect())
+        let set = VARIABLES.into_iter().filter_map(|name| Some((name, variable(name)?)));
+        Self(set.filter(|(_, value)| !value.trim().is_empty()).collect())
     }
 
-    /// A variable that is set and not blank.
+    /// Returns a variable that is set and not blank.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         self.0.get(name).cloned()
     }
 }
 
-/// Where credentials come from.
-pub(super) enum Source {
+/// A source of credentials.
+pub(super) enum AwsCredentialSource {
     Environment(Credentials),
     File { path: PathBuf, profile: String, read: Mutex<(Credentials, Instant)> },
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for AwsCredentialSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Environment(_) => "Environment",
@@ -65,12 +65,12 @@ impl fmt::Debug for Source {
     }
 }
 
-impl Source {
-    /// The first place that has some. A profile that was asked for in the settings goes before the environment.
+impl AwsCredentialSource {
+    /// Finds the first source that has credentials. A profile from the settings goes before the environment variables.
     ///
     /// # Errors
-    /// None has.
-    pub(super) fn find(environment: &Environment, profile: Option<&str>) -> Result<Self, String> {
+    /// A message for the operator when no source has credentials.
+    pub(super) fn find(environment: &AwsEnvironment, profile: Option<&str>) -> Result<Self, String> {
         let key = environment.get("AWS_ACCESS_KEY_ID").zip(environment.get("AWS_SECRET_ACCESS_KEY"));
         if let Some((id, secret)) = key.filter(|_| profile.is_none()) {
             let token = environment.get("AWS_SESSION_TOKEN");
@@ -83,33 +83,33 @@ impl Source {
         let path = path.or_else(|| Some(Path::new(&home()?).join(".aws").join("credentials")));
         let none = || {
             format!(
-                "there are no credentials: set api_key (a Bedrock API key), AWS_ACCESS_KEY_ID and \
+                "no credentials were found: set api_key (a Bedrock API key), AWS_ACCESS_KEY_ID and \
                  AWS_SECRET_ACCESS_KEY, or a profile `{profile}` in the shared credentials file"
             )
         };
         let path = path.ok_or_else(none)?;
-        let text = small_file(&path).ok_or_else(none)?;
+        let text = read_small_file(&path).ok_or_else(none)?;
         let first = of_profile(&text, &profile).ok_or_else(none)?;
         Ok(Self::File { path, read: Mutex::new((first, Instant::now())), profile })
     }
 
-    /// The credentials of now.
+    /// Returns the current credentials and reads the file again when they are old.
     pub(super) async fn credentials(&self) -> Credentials {
-        let Self::File { path, profile, read } = self else { return self.known() };
+        let Self::File { path, profile, read } = self else { return self.last_used() };
         let (known, at) = read.lock().clone();
-        if at.elapsed() < FRESH {
+        if at.elapsed() < MAX_FILE_AGE {
             return known;
         }
         let path = path.clone();
-        let text = tokio::task::spawn_blocking(move || small_file(&path)).await.ok().flatten();
-        // A file that cannot be read now, because it is being written, is no reason to forget what it said.
+        let text = tokio::task::spawn_blocking(move || read_small_file(&path)).await.ok().flatten();
+        // The file may be unreadable for a moment while another program writes it; the known credentials stay in use.
         let now = text.and_then(|text| of_profile(&text, profile)).unwrap_or(known);
         *read.lock() = (now.clone(), Instant::now());
         now
     }
 
-    /// The credentials that were used last.
-    pub(super) fn known(&self) -> Credentials {
+    /// Returns the credentials that were used last.
+    pub(super) fn last_used(&self) -> Credentials {
         match self {
             Self::Environment(credentials) => credentials.clone(),
             Self::File { read, .. } => read.lock().0.clone(),
@@ -127,23 +127,23 @@ fn credentials(id: &str, secret: &str, token: Option<&str>) -> Credentials {
     )
 }
 
-fn small_file(path: &Path) -> Option<String> {
+fn read_small_file(path: &Path) -> Option<String> {
     let metadata = std::fs::metadata(path).ok()?;
-    (metadata.is_file() && metadata.len() <= LARGEST_FILE).then(|| std::fs::read_to_string(path).ok())?
+    (metadata.is_file() && metadata.len() <= MAX_FILE_BYTES).then(|| std::fs::read_to_string(path).ok())?
 }
 
-/// The keys of one profile of the file.
+/// Returns the keys of one profile in the file's text.
 fn of_profile(text: &str, profile: &str) -> Option<Credentials> {
-    let mut inside = false;
+    let mut is_inside = false;
     let (mut id, mut secret, mut token) = (None, None, None);
     for line in text.lines() {
-        // A value that goes on in an indented line is of no key that matters here.
+        // Indented lines continue values of keys that do not matter here.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }
         if let Some(name) = line.trim_end().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            inside = name.trim() == profile;
-        } else if let Some((name, value)) = line.split_once('=').filter(|_| inside) {
+            is_inside = name.trim() == profile;
+        } else if let Some((name, value)) = line.split_once('=').filter(|_| is_inside) {
             let value = Some(value.trim()).filter(|value| !value.is_empty());
             match name.trim().to_ascii_lowercase().as_str() {
                 "aws_access_key_id" => id = value,

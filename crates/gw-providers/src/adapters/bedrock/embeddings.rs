@@ -1,5 +1,5 @@
-//! Embeddings by InvokeModel, which every maker fills in its own way. User Guide, "Amazon Titan Embeddings Text",
-//! "Cohere Embed v3" and "Cohere Embed v4".
+//! Embeddings through InvokeModel, whose body differs for each model vendor. User Guide, "Amazon Titan Embeddings
+//! Text", "Cohere Embed v3" and "Cohere Embed v4".
 
 use std::borrow::Cow;
 
@@ -10,19 +10,20 @@ use gw_wire::request::EmbeddingsRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{post, usage, written};
+use super::call::{post, to_json};
+use super::usage;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::native::unsupported;
 
-/// Texts of one call.
-const MOST_OF_TITAN: usize = 1;
-const MOST_OF_COHERE: usize = 96;
+/// The most texts of one call.
+const MAX_TITAN_TEXTS: usize = 1;
+const MAX_COHERE_TEXTS: usize = 96;
 
-/// What Cohere's models are told when the client does not say (`input_type`): texts that are searched.
-const INPUT_TYPE: &str = "search_document";
+/// The `input_type` for Cohere's models when the client gives none: documents that are searched later.
+const DEFAULT_INPUT_TYPE: &str = "search_document";
 
-/// The call.
+/// Encodes the call.
 pub(super) fn encode(
     texts: &[Cow<'_, str>],
     request: &EmbeddingsRequest,
@@ -36,24 +37,24 @@ pub(super) fn encode(
         cohere(texts, input_type.as_deref(), request.dimensions, is("embed-v4"))?
     } else {
         return Err(unsupported(
-            "Invalid 'model': of this provider's models only those of Titan and Cohere can embed here.",
+            "Invalid 'model': of this provider's models, only those of Titan and Cohere make embeddings.",
         ));
     };
     Ok(post(target.upstream_model, "invoke", body))
 }
 
-/// The body of Titan's models.
+/// The request body of Titan models.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Titan<'t> {
+struct TitanEmbedRequest<'t> {
     input_text: &'t str,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<u32>,
 }
 
-/// The body of Cohere's models.
+/// The request body of Cohere models.
 #[derive(Serialize)]
-struct Cohere<'t> {
+struct CohereEmbedRequest<'t> {
     texts: &'t [Cow<'t, str>],
     input_type: &'t str,
     embedding_types: [&'static str; 1],
@@ -61,44 +62,44 @@ struct Cohere<'t> {
     output_dimension: Option<u32>,
 }
 
-fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, second: bool) -> Result<Vec<u8>, Failure> {
-    let [input_text] = texts else { return Err(too_many(MOST_OF_TITAN)) };
-    if dimensions.is_some() && !second {
+fn titan(texts: &[Cow<'_, str>], dimensions: Option<u32>, is_second: bool) -> Result<Vec<u8>, Failure> {
+    let [input_text] = texts else { return Err(too_many(MAX_TITAN_TEXTS)) };
+    if dimensions.is_some() && !is_second {
         return Err(no_dimensions());
     }
-    written(&Titan { input_text, dimensions })
+    to_json(&TitanEmbedRequest { input_text, dimensions })
 }
 
 fn cohere(
     texts: &[Cow<'_, str>],
     input_type: Option<&str>,
     output_dimension: Option<u32>,
-    fourth: bool,
+    is_fourth: bool,
 ) -> Result<Vec<u8>, Failure> {
-    if texts.len() > MOST_OF_COHERE {
-        return Err(too_many(MOST_OF_COHERE));
+    if texts.len() > MAX_COHERE_TEXTS {
+        return Err(too_many(MAX_COHERE_TEXTS));
     }
-    if output_dimension.is_some() && !fourth {
+    if output_dimension.is_some() && !is_fourth {
         return Err(no_dimensions());
     }
-    let input_type = input_type.unwrap_or(INPUT_TYPE);
-    written(&Cohere { texts, input_type, embedding_types: ["float"], output_dimension })
+    let input_type = input_type.unwrap_or(DEFAULT_INPUT_TYPE);
+    to_json(&CohereEmbedRequest { texts, input_type, embedding_types: ["float"], output_dimension })
 }
 
 fn too_many(most: usize) -> Failure {
     unsupported(format!(
-        "Invalid 'input': this model takes {most} at a time. Set 'embedding_batch' of its provider to {most}."
+        "Invalid 'input': this model takes {most} per call. Set 'embedding_batch' of its provider to {most}."
     ))
 }
 
 fn no_dimensions() -> Failure {
-    unsupported("Invalid 'dimensions': this model has one length of vectors only.")
+    unsupported("Invalid 'dimensions': this model's vectors have a fixed length.")
 }
 
-/// Titan's answer has `embedding`, Cohere's `embeddings`: a list, or lists by type.
+/// The response. Titan's has `embedding`; Cohere's has `embeddings`, a list or lists by type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct BedrockEmbeddings<'a> {
     #[serde(borrow)]
     embedding: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -108,7 +109,7 @@ struct Answer<'a> {
 }
 
 #[derive(Deserialize)]
-struct ByType<'a> {
+struct BedrockVectorsByType<'a> {
     #[serde(borrow)]
     float: Option<Vec<&'a RawValue>>,
 }
@@ -118,14 +119,14 @@ fn list(raw: &RawValue) -> Result<Vec<&RawValue>, Failure> {
     let list = if text.starts_with('[') {
         serde_json::from_str(text)
     } else {
-        serde_json::from_str::<ByType<'_>>(text).map(|types| types.float.unwrap_or_default())
+        serde_json::from_str::<BedrockVectorsByType<'_>>(text).map(|types| types.float.unwrap_or_default())
     };
     list.map_err(|fault| invalid_json(&fault))
 }
 
-/// Reads it.
+/// Decodes the response and checks that it holds `expected` vectors of equal length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let answer: BedrockEmbeddings<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let raws = match (answer.embedding, answer.embeddings) {
         (Some(vector), _) => vec![vector],
         (None, Some(vectors)) => list(vectors)?,

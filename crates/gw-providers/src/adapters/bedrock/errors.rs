@@ -1,5 +1,6 @@
-//! What Bedrock's errors mean: named in `x-amzn-errortype`, in the `__type` of the body or in the `:exception-type` of a
-//! frame, with a `message`. API Reference, `API_runtime_Converse`, "Errors"; User Guide, "Troubleshooting error codes".
+//! Classification of Bedrock's errors. The error's name is in the header `x-amzn-errortype`, in `__type` of the body or
+//! in the `:exception-type` of a frame. API Reference, `API_runtime_Converse`, "Errors"; User Guide, "Troubleshooting
+//! error codes".
 
 use gw_wire::failure::{Failure, FailureKind};
 use http::HeaderMap;
@@ -7,35 +8,35 @@ use serde::Deserialize;
 
 use crate::adapters::failure::{self, broken};
 
-/// No body that is longer names its type.
-const LARGEST_BODY: usize = 256 << 10;
+/// The largest body that is searched for the error's name.
+const MAX_ERROR_BODY_BYTES: usize = 256 << 10;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Body {
+struct BedrockErrorBody {
     #[serde(rename = "__type")]
     kind: Option<String>,
     #[serde(alias = "Message")]
     message: Option<String>,
 }
 
-/// A non-2xx answer.
+/// Classifies a non-2xx response.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let named = headers.get("x-amzn-errortype").and_then(|name| name.to_str().ok());
-    let said = read(body);
-    // The status of the error's name is what is meant: an exhausted quota comes with a 400.
-    let meant = named.or(said.kind.as_deref()).and_then(meaning).unwrap_or(status);
-    let failure = failure::classify(meant, headers, body);
-    refine(failure, said.message.as_deref()).with_status(status)
+    let error_body = read(body);
+    // The error's name decides over the status: an exhausted quota comes with status 400.
+    let status_meant = named.or(error_body.kind.as_deref()).and_then(status_of).unwrap_or(status);
+    let failure = failure::classify(status_meant, headers, body);
+    refine(failure, error_body.message.as_deref()).with_status(status)
 }
 
-/// An exception or error inside a stream.
+/// Classifies an exception or error inside a stream.
 pub(super) fn in_stream(name: &str, payload: &[u8]) -> Failure {
-    let Some(meant) = meaning(name) else {
+    let Some(status_meant) = status_of(name) else {
         return broken("The upstream provider reported an error in its stream.");
     };
     let mut failure =
-        refine(failure::classify(meant, &HeaderMap::new(), payload), read(payload).message.as_deref());
+        refine(failure::classify(status_meant, &HeaderMap::new(), payload), read(payload).message.as_deref());
     let plain = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if failure.detail.is_none() && plain {
         failure.detail = Some(name.to_owned());
@@ -43,16 +44,16 @@ pub(super) fn in_stream(name: &str, payload: &[u8]) -> Failure {
     failure
 }
 
-fn read(body: &[u8]) -> Body {
-    if body.len() > LARGEST_BODY {
-        return Body::default();
+fn read(body: &[u8]) -> BedrockErrorBody {
+    if body.len() > MAX_ERROR_BODY_BYTES {
+        return BedrockErrorBody::default();
     }
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-/// The status that says the same as the name. The name may have a namespace before and an address behind it
-/// (`com.amazon.coral.service#UnknownOperationException`, `ValidationException:http://…`).
-fn meaning(name: &str) -> Option<u16> {
+/// Returns the HTTP status that corresponds to an error name. The name may have a namespace before it and a URL after
+/// it (`com.amazon.coral.service#UnknownOperationException`, `ValidationException:http://…`).
+fn status_of(name: &str) -> Option<u16> {
     let name = name.split(':').next().unwrap_or_default();
     let name = name.rsplit('#').next().unwrap_or_default().trim().to_ascii_lowercase();
     let name = name.strip_suffix("exception").unwrap_or(&name);
@@ -78,7 +79,7 @@ fn meaning(name: &str) -> Option<u16> {
     })
 }
 
-/// What the words of a ValidationException tell more precisely.
+/// Makes the kind of a ValidationException more precise by its message.
 fn refine(failure: Failure, message: Option<&str>) -> Failure {
     if failure.kind != FailureKind::BadRequest {
         return failure;
@@ -88,7 +89,7 @@ fn refine(failure: Failure, message: Option<&str>) -> Failure {
     if says(&["input tokens exceeded", "too many input tokens", "exceeds the maximum number of tokens"]) {
         return Failure { kind: FailureKind::ContextLength, code: None, ..failure };
     }
-    // The operator wrote a model id that is none, or that wants an inference profile.
+    // The operator configured an unknown model id, or one that needs an inference profile.
     if says(&["model identifier is invalid", "on-demand throughput isn"]) {
         let mut missing =
             Failure::new(FailureKind::ModelMissing, "The upstream provider does not offer this model.");

@@ -1,91 +1,91 @@
-//! Frames of `application/vnd.amazon.eventstream`, put together from however the network cut them.
+//! Reassembles frames of `application/vnd.amazon.eventstream` from network chunks of any size.
 //!
-//! The format is that of "Amazon Event Stream" in the Smithy specification: total length, length of the headers, CRC of
-//! these two, headers, payload, CRC of everything. The frame itself is read by AWS's own crate.
+//! The format is "Amazon Event Stream" in the Smithy specification: total length, length of the headers, CRC of these
+//! two, headers, payload, CRC of everything. AWS's own crate parses the complete frame.
 
 use aws_smithy_eventstream::frame::read_message_from;
 use aws_smithy_types::event_stream::Message;
 use bytes::BytesMut;
 
-/// The largest frame that is put together; AWS itself refuses larger ones.
-pub(super) const LARGEST: usize = 16 << 20;
+/// The largest frame. AWS refuses larger ones, too.
+pub(super) const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// Two lengths and two checksums.
-const SMALLEST: usize = 16;
+/// The smallest frame: two lengths and two checksums.
+const MIN_FRAME_BYTES: usize = 16;
 
-/// Kept at once at the begin; a frame of a few words of text fits.
-const BEGIN: usize = 4 << 10;
+/// The initial size of the buffer; a frame with a few words of text fits.
+const INITIAL_BUFFER_BYTES: usize = 4 << 10;
 
-/// Room that is kept between two frames.
-const KEPT: usize = 64 << 10;
+/// The buffer's capacity that is kept from one frame to the next.
+const MAX_KEPT_BUFFER_BYTES: usize = 64 << 10;
 
-/// The bytes of a frame that is not complete.
+/// The bytes of incomplete frames.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameBuffer {
     buffer: BytesMut,
 }
 
-impl Frames {
-    /// Adds what came.
+impl FrameBuffer {
+    /// Appends a chunk.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.buffer.capacity() == 0 {
-            self.buffer.reserve(BEGIN);
+            self.buffer.reserve(INITIAL_BUFFER_BYTES);
         }
         let (room, needed) = (self.buffer.capacity(), self.buffer.len() + bytes.len());
-        if needed > room && needed > KEPT {
-            // It doubles like any buffer, but not beyond the largest frame.
-            let mut larger = BytesMut::with_capacity(needed.max(room.saturating_mul(2).min(LARGEST)));
+        if needed > room && needed > MAX_KEPT_BUFFER_BYTES {
+            // The capacity doubles, up to the largest frame.
+            let mut larger = BytesMut::with_capacity(needed.max(room.saturating_mul(2).min(MAX_FRAME_BYTES)));
             larger.extend_from_slice(&self.buffer);
             self.buffer = larger;
         }
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete frame.
+    /// Takes the next complete frame.
     ///
     /// # Errors
-    /// What is wrong with it; there is no way to go on after that.
+    /// A description of the damage. The stream cannot continue after it.
     pub(super) fn next(&mut self) -> Result<Option<Message>, &'static str> {
         let Some(length) = self.buffer.first_chunk::<4>().map(|length| u32::from_be_bytes(*length)) else {
             return Ok(None);
         };
         let length = length as usize;
-        if length > LARGEST {
-            return Err("a frame of the stream is larger than 16 MiB, or there are none");
+        if length > MAX_FRAME_BYTES {
+            return Err("a frame of the stream is larger than 16 MiB, or the body is not an event stream");
         }
-        if length < SMALLEST {
-            return Err("a frame of the stream is shorter than its own head");
+        if length < MIN_FRAME_BYTES {
+            return Err("a frame of the stream is shorter than its header");
         }
         if self.buffer.len() < length {
             return Ok(None);
         }
         let frame = self.buffer.split_to(length).freeze();
-        if self.buffer.len() <= KEPT && self.buffer.capacity() > KEPT {
-            // The room of a large frame is not kept for the small ones behind it.
+        if self.buffer.len() <= MAX_KEPT_BUFFER_BYTES && self.buffer.capacity() > MAX_KEPT_BUFFER_BYTES {
+            // A large frame's capacity is released before the small frames after it.
             self.buffer = BytesMut::from(self.buffer.as_ref());
         }
         read_message_from(frame).map(Some).map_err(|_| "a frame of the stream is damaged")
     }
 
-    /// Bytes that are kept of a frame that is not complete.
+    /// Returns the capacity of the buffer in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// The frame that is under way, as far as it came.
+    /// Returns the received bytes of the incomplete frame.
     pub(super) fn pending(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Bytes that are read when this chunk comes; 0 when it does not complete the frame under way.
+    /// Returns the bytes that are parsed when this chunk arrives; 0 if the chunk completes no frame.
     pub(super) fn work_bytes(&self, chunk: &[u8]) -> usize {
         let head = self.buffer.iter().chain(chunk).take(4);
         let length = head.fold(0, |length: usize, byte| (length << 8) | usize::from(*byte));
         let bytes = self.buffer.len().saturating_add(chunk.len());
-        if bytes >= length.max(SMALLEST) { bytes } else { 0 }
+        if bytes >= length.max(MIN_FRAME_BYTES) { bytes } else { 0 }
     }
 
-    /// Whether the begin of a frame waits for its end.
+    /// Whether no bytes of an incomplete frame are held.
     pub(super) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Pictures that a model makes. API Reference, `API_runtime_ImageBlock`, `ImageBlockStart`, `ImageBlockDelta` (November 2026):
-//! bytes in base64, in a stream in pieces of which each is base64 by itself.
+//! Images that a model makes. API Reference, `API_runtime_ImageBlock`, `ImageBlockStart`, `ImageBlockDelta` (November
+//! 2026): bytes in base64. A stream sends them in pieces, each encoded on its own.
 
 use std::borrow::Cow;
 
@@ -14,35 +14,35 @@ use crate::adapters::failure::invalid;
 use crate::adapters::text::{Text, filled};
 use crate::media_sizes::made_image;
 
-/// `ImageBlock`, or the delta of one.
+/// `ImageBlock`, `ImageBlockStart` or `ImageBlockDelta`.
 #[derive(Deserialize)]
-pub(super) struct Block<'a> {
+pub(super) struct BedrockImage<'a> {
     #[serde(borrow)]
     format: Option<Text<'a>>,
     #[serde(borrow)]
-    source: Option<Source<'a>>,
+    source: Option<BedrockImageSource<'a>>,
 }
 
-/// Where its bytes are. What lies in a bucket is no client's to read.
+/// `ImageSource`. Bytes in an S3 bucket are ignored, because clients cannot read them.
 #[derive(Deserialize)]
-struct Source<'a> {
+struct BedrockImageSource<'a> {
     #[serde(borrow)]
     bytes: Option<Text<'a>>,
 }
 
-impl<'a> Block<'a> {
-    /// The bytes, if there are some here.
+impl<'a> BedrockImage<'a> {
+    /// Returns the bytes in base64, if the block holds some.
     pub(super) fn bytes(self) -> Option<Cow<'a, str>> {
         filled(self.source?.bytes)
     }
 
-    /// The whole picture.
+    /// Returns the complete image.
     pub(super) fn image(mut self) -> Option<Image<'a>> {
         let format = filled(self.format.take());
         Some(image(format.as_deref(), self.bytes()?))
     }
 
-    /// `png`, when it is named.
+    /// Returns the format, such as `png`, if the block names it.
     pub(super) fn format(&self) -> Option<&str> {
         self.format.as_ref().map(|format| &*format.0)
     }
@@ -53,95 +53,95 @@ fn image<'a>(format: Option<&str>, base64: Cow<'a, str>) -> Image<'a> {
     Image { media_type, tokens: made_image(&base64), base64 }
 }
 
-/// A picture that comes in pieces.
+/// An image that arrives in pieces.
 #[derive(Debug)]
-pub(super) struct Coming {
+pub(super) struct PartialImage {
     format: Option<String>,
-    bytes: Bytes,
+    bytes: ImageBytes,
 }
 
-/// What has come.
+/// The bytes that have arrived.
 #[derive(Debug)]
-enum Bytes {
-    /// Base64 that goes on where it ended.
+enum ImageBytes {
+    /// Base64 that the next piece can be appended to.
     Base64(String),
-    /// What had to be decoded, because a piece ended within a group of four.
+    /// Decoded bytes, used after a piece ended within a group of four characters.
     Decoded(Vec<u8>),
 }
 
-impl Coming {
+impl PartialImage {
     pub(super) fn new(format: Option<&str>) -> Self {
-        Self { format: format.map(str::to_owned), bytes: Bytes::Base64(String::new()) }
+        Self { format: format.map(str::to_owned), bytes: ImageBytes::Base64(String::new()) }
     }
 
-    /// Bytes that it keeps.
-    pub(super) fn held(&self) -> usize {
+    /// Returns the capacity that the image holds, in bytes.
+    pub(super) fn held_bytes(&self) -> usize {
         match &self.bytes {
-            Bytes::Base64(text) => text.capacity(),
-            Bytes::Decoded(bytes) => bytes.capacity(),
+            ImageBytes::Base64(text) => text.capacity(),
+            ImageBytes::Decoded(bytes) => bytes.capacity(),
         }
     }
 
     /// Adds a piece.
     ///
     /// # Errors
-    /// It is too large, or no base64.
+    /// The image is larger than 16 MiB, or the piece is not base64.
     pub(super) fn push(&mut self, piece: &str) -> Result<(), Failure> {
-        let came = match &self.bytes {
-            Bytes::Base64(text) => text.len(),
-            Bytes::Decoded(bytes) => bytes.len(),
+        let held_len = match &self.bytes {
+            ImageBytes::Base64(text) => text.len(),
+            ImageBytes::Decoded(bytes) => bytes.len(),
         };
-        if came.saturating_add(piece.len()) > MAX_EVENT_BYTES {
+        if held_len.saturating_add(piece.len()) > MAX_EVENT_BYTES {
             return Err(invalid("an image is larger than 16 MiB"));
         }
-        if let Bytes::Base64(text) = &mut self.bytes {
+        if let ImageBytes::Base64(text) = &mut self.bytes {
             if text.len() % 4 == 0 && !text.ends_with('=') {
-                let (room, needed) = (text.capacity(), came + piece.len());
+                let (room, needed) = (text.capacity(), held_len + piece.len());
                 if needed > room {
-                    // It doubles like any buffer, but not beyond the largest picture.
-                    text.reserve_exact(needed.max(room.saturating_mul(2).min(MAX_EVENT_BYTES)) - came);
+                    // The capacity doubles, up to the largest image.
+                    text.reserve_exact(needed.max(room.saturating_mul(2).min(MAX_EVENT_BYTES)) - held_len);
                 }
                 text.push_str(piece);
                 return Ok(());
             }
-            self.bytes = Bytes::Decoded(decoded(text)?);
+            self.bytes = ImageBytes::Decoded(decode_base64(text)?);
         }
-        if let Bytes::Decoded(bytes) = &mut self.bytes {
-            bytes.extend_from_slice(&decoded(piece)?);
+        if let ImageBytes::Decoded(bytes) = &mut self.bytes {
+            bytes.extend_from_slice(&decode_base64(piece)?);
         }
         Ok(())
     }
 
-    /// The whole picture; None when nothing came.
-    pub(super) fn whole(self) -> Option<Image<'static>> {
+    /// Returns the complete image; None if no bytes arrived.
+    pub(super) fn finish(self) -> Option<Image<'static>> {
         let base64 = match self.bytes {
-            Bytes::Base64(text) => text,
-            Bytes::Decoded(bytes) => STANDARD.encode(bytes),
+            ImageBytes::Base64(text) => text,
+            ImageBytes::Decoded(bytes) => STANDARD.encode(bytes),
         };
         (!base64.is_empty()).then(|| image(self.format.as_deref(), Cow::Owned(base64)))
     }
 }
 
-fn decoded(base64: &str) -> Result<Vec<u8>, Failure> {
+fn decode_base64(base64: &str) -> Result<Vec<u8>, Failure> {
     STANDARD.decode(base64).map_err(|_| invalid("an image is not base64"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Coming;
+    use super::PartialImage;
 
     #[test]
     fn pieces_are_joined_however_they_were_encoded() {
         for pieces in [&["AQIDBAUG"][..], &["AQID", "BAUG"], &["AQ==", "AgM=", "BAUG"], &["AQIDBA==", "BQY="]]
         {
-            let mut coming = Coming::new(Some("webp"));
-            pieces.iter().for_each(|piece| coming.push(piece).unwrap());
-            let image = coming.whole().unwrap();
+            let mut partial = PartialImage::new(Some("webp"));
+            pieces.iter().for_each(|piece| partial.push(piece).unwrap());
+            let image = partial.finish().unwrap();
             assert_eq!((&*image.media_type, &*image.base64), ("image/webp", "AQIDBAUG"), "{pieces:?}");
         }
-        assert!(Coming::new(None).whole().is_none());
-        assert!(Coming::new(None).push("AQ==").is_ok());
-        let mut broken = Coming::new(None);
+        assert!(PartialImage::new(None).finish().is_none());
+        assert!(PartialImage::new(None).push("AQ==").is_ok());
+        let mut broken = PartialImage::new(None);
         broken.push("AQ==").unwrap();
         assert!(broken.push("?").is_err());
     }

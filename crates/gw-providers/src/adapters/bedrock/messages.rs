@@ -1,131 +1,135 @@
-//! The turns of a conversation as Converse wants them: beginning with the user, strictly alternating, never blank. API
+//! The turns of a conversation as Converse takes them: the user first, then strictly alternating, and never blank. API
 //! Reference, `Message`, `ContentBlock`.
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::{
-    Content, Message as Said, Part, PastToolCall, Source, Turn, UserItem, converse_id, word_id,
+    Content, Message, Part, PastToolCall, Source, Turn, UserItem, converse_id, word_id,
 };
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use serde_json::value::RawValue;
 
-use super::blocks::{
-    Block, CachePoint, Document, Json, Media, Message, Role, Source as Bytes, ToolResult, ToolUse,
-};
 use super::reasoning;
-use super::tools::written;
-use crate::adapters::anthropic::messages::GO_ON;
+use super::tools::raw_json;
+use super::wire::{
+    BedrockBlock, BedrockBytes, BedrockCachePoint, BedrockDocument, BedrockJson, BedrockMedia,
+    BedrockMessage, BedrockRole, BedrockToolResult, BedrockToolUse,
+};
+use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
-/// Stands where something must be said and nothing was: blank text is refused.
-const NOTHING_SAID: &str = ".";
-/// Stands for an empty result of a tool.
-const NO_OUTPUT: &str = "(no output)";
-/// Stands for a result that the client left out.
-const NO_RESULT: &str = "(no result)";
+/// The text where Converse requires some and the client gave none. Converse refuses blank text.
+const PLACEHOLDER_TEXT: &str = ".";
+/// The text for an empty tool result.
+const EMPTY_RESULT_TEXT: &str = "(no output)";
+/// The text for a tool result that the client left out.
+const MISSING_RESULT_TEXT: &str = "(no result)";
 
-/// The longest name of a document.
-const LONGEST_NAME: usize = 200;
+/// The most characters in a document's name.
+const MAX_DOCUMENT_NAME_CHARS: usize = 200;
 
-/// All turns, and whether one had to be added because a conversation begins with the user, or must end with the user
-/// (`closed`). What cannot be said is a 400.
+/// Returns the messages, and whether a user message was added because a conversation must begin with one, or must end
+/// with one (`must_end_with_user`). Content that Converse cannot take is a 400.
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
     rules: ModelRules,
-    closed: bool,
-) -> Result<(Vec<Message<'t>>, bool), Failure> {
+    must_end_with_user: bool,
+) -> Result<(Vec<BedrockMessage<'t>>, bool), Failure> {
     let mut is_added = false;
-    let mut writer = Writer { rules, names: UniqueNames::default() };
-    let mut messages: Vec<Message<'t>> = Vec::with_capacity(turns.len() + 1);
+    let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default() };
+    let mut messages: Vec<BedrockMessage<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
-            Turn::User(items) => (Role::User, writer.user(items)?),
-            Turn::Assistant(said) => (Role::Assistant, writer.assistant(said)?),
+            Turn::User(items) => (BedrockRole::User, writer.user(items)?),
+            Turn::Assistant(messages) => (BedrockRole::Assistant, writer.assistant(messages)?),
         };
         if content.is_empty() {
             continue;
         }
-        // A blank turn between two others was left out: what stood around it is one turn now.
+        // A blank turn is left out, so its neighbours may have the same role and are merged.
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
-            Some(_) => messages.push(Message { role, content }),
+            Some(_) => messages.push(BedrockMessage { role, content }),
             None => {
-                if role == Role::Assistant {
-                    messages.push(said_by_user(NOTHING_SAID));
+                if role == BedrockRole::Assistant {
+                    messages.push(user_message(PLACEHOLDER_TEXT));
                     is_added = true;
                 }
-                messages.push(Message { role, content });
+                messages.push(BedrockMessage { role, content });
             }
         }
     }
     if messages.is_empty() {
-        messages.push(said_by_user(NOTHING_SAID));
+        messages.push(user_message(PLACEHOLDER_TEXT));
         is_added = true;
     }
-    if let Some(Message { role: Role::Assistant, content }) = messages.last_mut()
-        && let Some(Block::Text(text)) = content.last_mut()
+    if let Some(BedrockMessage { role: BedrockRole::Assistant, content }) = messages.last_mut()
+        && let Some(BedrockBlock::Text(text)) = content.last_mut()
     {
-        // An answer that is to be continued may not end in blanks.
+        // Converse refuses an assistant message to continue from if it ends in white space.
         *text = Cow::Owned(text.trim_end().to_owned());
     }
-    if closed && messages.last().is_some_and(|last| last.role == Role::Assistant) {
-        messages.push(said_by_user(GO_ON));
+    if must_end_with_user && messages.last().is_some_and(|last| last.role == BedrockRole::Assistant) {
+        messages.push(user_message(CONTINUE_TEXT));
         is_added = true;
     }
     Ok((messages, is_added))
 }
 
-fn said_by_user(text: &'static str) -> Message<'static> {
-    Message { role: Role::User, content: vec![Block::Text(Cow::Borrowed(text))] }
+fn user_message(text: &'static str) -> BedrockMessage<'static> {
+    BedrockMessage { role: BedrockRole::User, content: vec![BedrockBlock::Text(Cow::Borrowed(text))] }
 }
 
-/// A wish for this answer only: it stands last, so that nothing before it changes from one request to the next.
-pub(super) fn ask<'t>(messages: &mut [Message<'t>], request: Option<&'t str>) {
-    let last = messages.last_mut().filter(|last| last.role == Role::User);
+/// Appends an instruction for this answer only. It goes last, so that the messages before it stay the same from request
+/// to request and can be cached.
+pub(super) fn append_instruction<'t>(messages: &mut [BedrockMessage<'t>], request: Option<&'t str>) {
+    let last = messages.last_mut().filter(|last| last.role == BedrockRole::User);
     if let (Some(last), Some(text)) = (last, request) {
-        last.content.push(Block::Text(Cow::Borrowed(text)));
+        last.content.push(BedrockBlock::Text(Cow::Borrowed(text)));
     }
 }
 
-/// The system prompt.
+/// Returns the system prompt.
 pub(super) fn system<'t>(
     texts: impl Iterator<Item = (&'t str, Option<View<'t>>)>,
     rules: ModelRules,
-) -> Vec<Block<'t>> {
+) -> Vec<BedrockBlock<'t>> {
     let mut system = Vec::new();
     for (text, marker) in texts.filter(|(text, _)| !text.trim().is_empty()) {
-        system.push(Block::Text(Cow::Borrowed(text)));
+        system.push(BedrockBlock::Text(Cow::Borrowed(text)));
         system.extend(
-            marker.filter(|_| rules.caches()).map(|marker| Block::CachePoint(cache_point(marker, rules))),
+            marker
+                .filter(|_| rules.caches())
+                .map(|marker| BedrockBlock::CachePoint(cache_point(marker, rules))),
         );
     }
     system
 }
 
-/// Of Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
-pub(super) fn cache_point(marker: View<'_>, rules: ModelRules) -> CachePoint {
+/// Returns the cache point for Anthropic's marker (`{"type":"ephemeral","ttl":"1h"}`).
+pub(super) fn cache_point(marker: View<'_>, rules: ModelRules) -> BedrockCachePoint {
     let hour = member(marker, "ttl").and_then(View::string).is_some_and(|ttl| ttl == "1h");
-    CachePoint::new(hour && rules.cache_hour)
+    BedrockCachePoint::new(hour && rules.cache_hour)
 }
 
-/// A member of an object.
+/// Returns a member of an object.
 pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
     let found = object.members().find(|(known, _)| known.string().is_some_and(|known| known == name));
     found.map(|(_, value)| value)
 }
 
-struct Writer {
+struct BedrockMessageWriter {
     rules: ModelRules,
-    /// Names of documents: two of one name are refused.
+    /// The names of documents. Converse refuses two documents of one name.
     names: UniqueNames,
 }
 
-impl Writer {
-    fn user<'t>(&mut self, items: &'t [UserItem<'_, '_>]) -> Result<Vec<Block<'t>>, Failure> {
+impl BedrockMessageWriter {
+    fn user<'t>(&mut self, items: &'t [UserItem<'_, '_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
         let mut content = Vec::with_capacity(items.len());
         for item in items {
             match item {
@@ -133,59 +137,70 @@ impl Writer {
                 UserItem::Part(part) => self.part(part, &mut content)?,
             }
         }
-        // A document goes with words.
-        let has = |wanted: fn(&Block<'_>) -> bool| content.iter().any(wanted);
-        if has(|block| matches!(block, Block::Document(_))) && !has(|block| matches!(block, Block::Text(_))) {
-            content.push(Block::Text(Cow::Borrowed(NOTHING_SAID)));
+        // Converse refuses a document without any text beside it.
+        let has = |wanted: fn(&BedrockBlock<'_>) -> bool| content.iter().any(wanted);
+        if has(|block| matches!(block, BedrockBlock::Document(_)))
+            && !has(|block| matches!(block, BedrockBlock::Text(_)))
+        {
+            content.push(BedrockBlock::Text(Cow::Borrowed(PLACEHOLDER_TEXT)));
         }
         Ok(content)
     }
 
-    fn assistant<'t>(&mut self, said: &'t [&Said<'_>]) -> Result<Vec<Block<'t>>, Failure> {
+    fn assistant<'t>(&mut self, messages: &'t [&Message<'_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
         let mut content = Vec::new();
-        if let [message] = said
+        if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
-            self.arranged(message, pieces, &mut content);
+            self.assistant_in_order(message, pieces, &mut content);
             return Ok(content);
         }
-        for message in said {
+        for message in messages {
             if self.rules.signs {
-                content.extend(reasoning::history(&message.reasoning_details).map(Block::ReasoningContent));
+                content.extend(
+                    reasoning::signed_history(&message.reasoning_details).map(BedrockBlock::ReasoningContent),
+                );
             }
             for part in &message.parts {
                 self.part(part, &mut content)?;
             }
-            content.extend(message.tool_calls.iter().map(|call| Block::ToolUse(tool_use(call, self.rules))));
+            content.extend(
+                message.tool_calls.iter().map(|call| BedrockBlock::ToolUse(tool_use(call, self.rules))),
+            );
         }
-        // Reasoning alone is no turn.
-        let only_reasoning = content.iter().all(|block| matches!(block, Block::ReasoningContent(_)));
+        // Converse refuses a turn that holds only reasoning.
+        let only_reasoning = content.iter().all(|block| matches!(block, BedrockBlock::ReasoningContent(_)));
         Ok(if only_reasoning { Vec::new() } else { content })
     }
 
-    /// A message as it came. Blank text is refused, and reasoning that nothing follows is no turn.
-    fn arranged<'t>(&self, message: &Said<'_>, pieces: Vec<Piece<'t, 't>>, content: &mut Vec<Block<'t>>) {
+    /// Writes an assistant message in its recorded order, without blank text and without reasoning at its end.
+    fn assistant_in_order<'t>(
+        &self,
+        message: &Message<'_>,
+        pieces: Vec<ReplayedBlock<'t, 't>>,
+        content: &mut Vec<BedrockBlock<'t>>,
+    ) {
         let marker = message.parts.iter().find_map(|part| part.cache_control);
-        let last = pieces.iter().rposition(|piece| matches!(piece, Piece::Text(_)));
+        let last = pieces.iter().rposition(|piece| matches!(piece, ReplayedBlock::Text(_)));
         for (at, piece) in pieces.into_iter().enumerate() {
             match piece {
-                Piece::Text(text) if !text.trim().is_empty() => {
-                    content.push(Block::Text(Cow::Borrowed(text)));
+                ReplayedBlock::Text(text) if !text.trim().is_empty() => {
+                    content.push(BedrockBlock::Text(Cow::Borrowed(text)));
                     self.mark(marker.filter(|_| last == Some(at)), content);
                 }
-                Piece::Detail(entry) if self.rules.signs => {
-                    content.extend(reasoning::signed(entry).map(Block::ReasoningContent));
+                ReplayedBlock::Detail(entry) if self.rules.signs => {
+                    content.extend(reasoning::read_signed(entry).map(BedrockBlock::ReasoningContent));
                 }
-                Piece::Call(call) => content.push(Block::ToolUse(tool_use(call, self.rules))),
+                ReplayedBlock::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),
                 _ => {}
             }
         }
-        while matches!(content.last(), Some(Block::ReasoningContent(_))) {
+        while matches!(content.last(), Some(BedrockBlock::ReasoningContent(_))) {
             content.pop();
         }
     }
 
-    fn result<'t>(&self, id: &'t str, message: Option<&'t Said<'_>>, content: &mut Vec<Block<'t>>) {
+    fn result<'t>(&self, id: &'t str, message: Option<&'t Message<'_>>, content: &mut Vec<BedrockBlock<'t>>) {
         let mut result = Vec::new();
         let mut marker = None;
         for part in message.iter().flat_map(|message| &message.parts) {
@@ -193,16 +208,16 @@ impl Writer {
             if let Content::Text(text) = &part.content
                 && !text.trim().is_empty()
             {
-                result.push(Block::Text(Cow::Borrowed(text)));
+                result.push(BedrockBlock::Text(Cow::Borrowed(text)));
             }
         }
         if result.is_empty() {
-            let words = if message.is_some() { NO_OUTPUT } else { NO_RESULT };
-            result.push(Block::Text(Cow::Borrowed(words)));
+            let words = if message.is_some() { EMPTY_RESULT_TEXT } else { MISSING_RESULT_TEXT };
+            result.push(BedrockBlock::Text(Cow::Borrowed(words)));
         }
-        // Only Claude and Nova know a status.
+        // Only Claude and Nova take a status.
         let failed = message.is_none() && self.rules.result_status;
-        content.push(Block::ToolResult(ToolResult {
+        content.push(BedrockBlock::ToolResult(BedrockToolResult {
             tool_use_id: call_id(id, self.rules),
             content: result,
             status: failed.then_some("error"),
@@ -210,19 +225,19 @@ impl Writer {
         self.mark(marker, content);
     }
 
-    fn part<'t>(&mut self, part: &'t Part<'_>, content: &mut Vec<Block<'t>>) -> Result<(), Failure> {
+    fn part<'t>(&mut self, part: &'t Part<'_>, content: &mut Vec<BedrockBlock<'t>>) -> Result<(), Failure> {
         let block = match &part.content {
             Content::Text(text) | Content::Refusal(text) => {
                 if text.trim().is_empty() {
                     return Ok(());
                 }
-                Block::Text(Cow::Borrowed(text))
+                BedrockBlock::Text(Cow::Borrowed(text))
             }
-            Content::Image(source) => Block::Image(image(source)?),
-            Content::File { source, name } => Block::Document(self.document(source, name.as_deref())?),
+            Content::Image(source) => BedrockBlock::Image(image(source)?),
+            Content::File { source, name } => BedrockBlock::Document(self.document(source, name.as_deref())?),
             Content::Audio { data, format } => {
                 let format = if format == "wav" { "wav" } else { "mp3" };
-                Block::Audio(Media { format, source: Bytes { bytes: data } })
+                BedrockBlock::Audio(BedrockMedia { format, source: BedrockBytes { bytes: data } })
             }
         };
         content.push(block);
@@ -230,13 +245,17 @@ impl Writer {
         Ok(())
     }
 
-    fn mark(&self, marker: Option<View<'_>>, content: &mut Vec<Block<'_>>) {
+    fn mark(&self, marker: Option<View<'_>>, content: &mut Vec<BedrockBlock<'_>>) {
         if let Some(marker) = marker.filter(|_| self.rules.caches()) {
-            content.push(Block::CachePoint(cache_point(marker, self.rules)));
+            content.push(BedrockBlock::CachePoint(cache_point(marker, self.rules)));
         }
     }
 
-    fn document<'t>(&mut self, source: &'t Source<'_>, name: Option<&str>) -> Result<Document<'t>, Failure> {
+    fn document<'t>(
+        &mut self,
+        source: &'t Source<'_>,
+        name: Option<&str>,
+    ) -> Result<BedrockDocument<'t>, Failure> {
         let Source::Data { media_type, base64 } = source else {
             return Err(unsupported(
                 "Invalid 'file': this provider takes documents as data, not by address or id.",
@@ -249,15 +268,15 @@ impl Writer {
                 "Invalid 'file': this provider takes pdf, csv, doc, docx, xls, xlsx, html, txt and md documents.",
             )
         })?;
-        Ok(Document { format, name: self.name(name), source: Bytes { bytes: base64 } })
+        Ok(BedrockDocument { format, name: self.name(name), source: BedrockBytes { bytes: base64 } })
     }
 
-    /// A name of the letters that are allowed, which no other document has.
+    /// Returns a name of allowed characters that no other document has.
     fn name(&mut self, name: Option<&str>) -> String {
         let name = name.unwrap_or_default();
         let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
         let mut clean = String::new();
-        for letter in stem.chars().take(LONGEST_NAME - 8) {
+        for letter in stem.chars().take(MAX_DOCUMENT_NAME_CHARS - 8) {
             match letter {
                 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '(' | ')' | '[' | ']' => clean.push(letter),
                 _ if clean.ends_with(' ') || clean.is_empty() => {}
@@ -272,7 +291,7 @@ impl Writer {
     }
 }
 
-fn image<'t>(source: &'t Source<'_>) -> Result<Media<'t>, Failure> {
+fn image<'t>(source: &'t Source<'_>) -> Result<BedrockMedia<'t>, Failure> {
     let Source::Data { media_type, base64 } = source else {
         return Err(unsupported(
             "Invalid 'image_url': this provider takes images as data URLs, not by address.",
@@ -289,10 +308,10 @@ fn image<'t>(source: &'t Source<'_>) -> Result<Media<'t>, Failure> {
             ));
         }
     };
-    Ok(Media { format, source: Bytes { bytes: base64 } })
+    Ok(BedrockMedia { format, source: BedrockBytes { bytes: base64 } })
 }
 
-/// Of a media type or of the ending of a file's name.
+/// Returns the document format for a media type or a file extension.
 fn document_format(kind: &str) -> Option<&'static str> {
     Some(match kind.to_ascii_lowercase().as_str() {
         "application/pdf" | "pdf" => "pdf",
@@ -308,15 +327,17 @@ fn document_format(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// A call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
+/// Returns a call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
 fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
     if rules.vendor() == "claude" { word_id(id) } else { converse_id(id) }
 }
 
-fn tool_use<'t>(call: &'t PastToolCall<'_>, rules: ModelRules) -> ToolUse<'t> {
+fn tool_use<'t>(call: &'t PastToolCall<'_>, rules: ModelRules) -> BedrockToolUse<'t> {
     let input = match call.arguments_object() {
-        Cow::Borrowed(object) => written(object),
-        Cow::Owned(object) => RawValue::from_string(object).map_or_else(|_| written("{}"), Json::Made),
+        Cow::Borrowed(object) => raw_json(object),
+        Cow::Owned(object) => {
+            RawValue::from_string(object).map_or_else(|_| raw_json("{}"), BedrockJson::Made)
+        }
     };
-    ToolUse { tool_use_id: call_id(&call.id, rules), name: &call.name, input }
+    BedrockToolUse { tool_use_id: call_id(&call.id, rules), name: &call.name, input }
 }

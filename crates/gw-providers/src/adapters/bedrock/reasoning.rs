@@ -1,8 +1,8 @@
-//! Reasoning: what is asked for by `additionalModelRequestFields`, what comes back and has to be sent again.
+//! Reasoning: the request members in `additionalModelRequestFields`, and the signed reasoning that has to be sent back.
 //!
 //! User Guide: "Extended thinking" and "Adaptive thinking" (Claude), "OpenAI models"; Nova 2 User Guide, "Extended
-//! thinking". Signed reasoning travels in `reasoning_details`, in the shape that OpenRouter documents under "Preserving
-//! reasoning blocks".
+//! thinking". Signed reasoning travels in `reasoning_details`, in the format that OpenRouter documents under
+//! "Preserving reasoning blocks".
 
 use std::borrow::Cow;
 
@@ -11,70 +11,71 @@ use gw_wire::json::View;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::blocks::Reasoning;
+use super::wire::BedrockReasoning;
 use crate::adapter::Target;
-use crate::adapters::anthropic::thinking::{Circumstances, Plan};
+use crate::adapters::anthropic::thinking::{ThinkingContext, ThinkingPlan};
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
-/// Whose signatures these are.
+/// The `format` of entries with signatures of these models.
 pub(super) const FORMAT: &str = "anthropic-claude-v1";
 
-/// The order that an answer usually has: its parts, one kind after the other, are in it again.
-pub(super) const USUAL: &[(char, usize)] =
+/// The usual order of an answer's blocks, grouped by kind. An answer in this order needs no order entry.
+pub(super) const USUAL_ORDER: &[(char, usize)] =
     &[('d', usize::MAX), ('t', 1), ('i', usize::MAX), ('c', usize::MAX)];
 
-/// The tokens of which Claude's thinking gets a share, where neither the client nor the catalogue sets a limit. Converse
+/// The token limit that Claude's thinking gets a share of when neither the client nor the catalogue sets one. Converse
 /// then lets a model generate as much as it can.
-const USUAL_LIMIT: u64 = 32_000;
+const DEFAULT_MAX_TOKENS: u64 = 32_000;
 
-/// What is sent so that the model reasons.
+/// The request members that turn reasoning on.
 #[derive(Debug, Default)]
-pub(super) struct Thinking {
+pub(super) struct BedrockThinking {
     /// `additionalModelRequestFields`.
     pub(super) fields: Option<Value>,
-    /// Temperature and top_p are refused beside it.
-    pub(super) no_sampling: bool,
-    /// So is a token limit.
-    pub(super) no_limit: bool,
-    /// The assistant may not have the last word.
-    pub(super) closed: bool,
+    /// The model refuses temperature and top_p.
+    pub(super) is_sampling_refused: bool,
+    /// The model refuses a token limit.
+    pub(super) is_limit_refused: bool,
+    /// The conversation must end with a user message.
+    pub(super) must_end_with_user: bool,
 }
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// What the wanted effort means to a model.
+/// Translates the requested effort for a model.
 pub(super) fn thinking(
     conversation: &Conversation<'_>,
     turns: &[Turn<'_, '_>],
     rules: ModelRules,
     target: &Target<'_>,
-    forced: bool,
+    is_call_forced: bool,
     warnings: &mut Warnings,
-) -> Thinking {
-    let asked = conversation.reasoning_effort.as_deref();
+) -> BedrockThinking {
+    let requested = conversation.reasoning_effort.as_deref();
     if rules.vendor() == "claude" {
-        let most = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
-        let at = Circumstances {
-            max_tokens: most.unwrap_or(USUAL_LIMIT),
-            forced_tool: forced,
-            thoughts_missing: unsigned_calls(turns),
+        let max_tokens = target.max_tokens(conversation.max_tokens).or(target.max_output_tokens);
+        let at = ThinkingContext {
+            max_tokens: max_tokens.unwrap_or(DEFAULT_MAX_TOKENS),
+            is_tool_forced: is_call_forced,
+            has_unsigned_calls: has_unsigned_calls(turns),
         };
-        return of_claude(Plan::new(rules, asked, at, warnings), rules);
+        return of_claude(ThinkingPlan::new(rules, requested, at, warnings), rules);
     }
-    let Some(word) = asked else { return Thinking::default() };
-    let wanted = Effort::read(word);
-    let sent = wanted.filter(|wanted| *wanted != Effort::None).and_then(|wanted| rules.effort(wanted));
+    let Some(word) = requested else { return BedrockThinking::default() };
+    let requested_effort = Effort::read(word);
+    let sent =
+        requested_effort.filter(|effort| *effort != Effort::None).and_then(|effort| rules.effort(effort));
     let is_silent = matches!(rules.thinks, Thinks::Never | Thinks::WhenAsked);
     let Some(sent) = sent else {
-        if !(wanted == Some(Effort::None) && is_silent) {
+        if !(requested_effort == Some(Effort::None) && is_silent) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
-        return Thinking::default();
+        return BedrockThinking::default();
     };
-    if wanted != Some(sent) {
+    if requested_effort != Some(sent) {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    let unbound = rules.unbound_at == Some(sent);
+    let is_unbound = rules.unbound_at == Some(sent);
     let level = sent.as_str();
     let fields = match rules.effort_field {
         EffortField::ReasoningConfig => {
@@ -82,35 +83,40 @@ pub(super) fn thinking(
         }
         EffortField::ReasoningEffort => json!({"reasoning_effort": level}),
     };
-    Thinking { fields: Some(fields), no_sampling: unbound, no_limit: unbound, closed: false }
+    BedrockThinking {
+        fields: Some(fields),
+        is_sampling_refused: is_unbound,
+        is_limit_refused: is_unbound,
+        must_end_with_user: false,
+    }
 }
 
-/// What Claude is told, in the words of its own API.
-fn of_claude(plan: Plan, rules: ModelRules) -> Thinking {
+/// The thinking members of Claude's own API.
+fn of_claude(plan: ThinkingPlan, rules: ModelRules) -> BedrockThinking {
     let mut fields = serde_json::Map::new();
     let thinking = plan.thinking.and_then(|thinking| serde_json::from_slice(&thinking.json()).ok());
     fields.extend(thinking.map(|thinking: Value| ("thinking".to_owned(), thinking)));
     fields.extend(plan.effort.map(|effort| ("output_config".to_owned(), json!({"effort": effort}))));
-    Thinking {
+    BedrockThinking {
         fields: (!fields.is_empty()).then_some(Value::Object(fields)),
-        no_sampling: plan.is_on(),
-        no_limit: false,
-        closed: plan.forbids_prefill(rules),
+        is_sampling_refused: plan.is_on(),
+        is_limit_refused: false,
+        must_end_with_user: plan.forbids_prefill(rules),
     }
 }
 
-/// Whether the turn that is going on has calls without the reasoning that led to them: Claude, when it has a budget,
-/// refuses such a turn.
-fn unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
+/// Whether the current turn has tool calls without signed reasoning. Claude refuses such a turn when thinking has a
+/// token budget.
+fn has_unsigned_calls(turns: &[Turn<'_, '_>]) -> bool {
     let last = turns.iter().rev().find_map(|turn| match turn {
-        Turn::Assistant(said) => Some(said),
+        Turn::Assistant(messages) => Some(messages),
         Turn::User(_) => None,
     });
-    let answered = matches!(turns.last(), Some(Turn::User(items)) if items.iter().any(is_result));
-    last.is_some_and(|said| {
-        answered
-            && said.iter().any(|message| !message.tool_calls.is_empty())
-            && said.iter().all(|message| history(&message.reasoning_details).next().is_none())
+    let is_answered = matches!(turns.last(), Some(Turn::User(items)) if items.iter().any(is_result));
+    last.is_some_and(|messages| {
+        is_answered
+            && messages.iter().any(|message| !message.tool_calls.is_empty())
+            && messages.iter().all(|message| signed_history(&message.reasoning_details).next().is_none())
     })
 }
 
@@ -118,14 +124,14 @@ fn is_result(item: &gw_wire::conversation::UserItem<'_, '_>) -> bool {
     matches!(item, gw_wire::conversation::UserItem::Result { .. })
 }
 
-/// The signed reasoning that a client sent back, in the order it came.
-pub(super) fn history<'a>(details: &[View<'a>]) -> impl Iterator<Item = Reasoning<'a>> {
-    details.iter().filter_map(|detail| signed(*detail))
+/// Returns the signed reasoning that a client sent back, in its order.
+pub(super) fn signed_history<'a>(details: &[View<'a>]) -> impl Iterator<Item = BedrockReasoning<'a>> {
+    details.iter().filter_map(|detail| read_signed(*detail))
 }
 
-/// An entry that holds signed reasoning.
-pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
-    let [format, kind, words, signature, data] =
+/// Reads one entry with signed reasoning; None for any other entry.
+pub(super) fn read_signed(detail: View<'_>) -> Option<BedrockReasoning<'_>> {
+    let [format, kind, text, signature, data] =
         detail.pick(["format", "type", "text", "signature", "data"]).map(|value| value?.string());
     if format.is_some_and(|format| format != FORMAT) {
         return None;
@@ -133,32 +139,32 @@ pub(super) fn signed(detail: View<'_>) -> Option<Reasoning<'_>> {
     match &*kind? {
         "reasoning.text" => {
             let signature = signature.filter(|signature| !signature.is_empty())?;
-            let text = words.unwrap_or_default();
-            Some(Reasoning::ReasoningText { text, signature: Some(signature) })
+            let text = text.unwrap_or_default();
+            Some(BedrockReasoning::ReasoningText { text, signature: Some(signature) })
         }
-        "reasoning.encrypted" => data.map(Reasoning::RedactedContent),
+        "reasoning.encrypted" => data.map(BedrockReasoning::RedactedContent),
         _ => None,
     }
 }
 
-/// One block of reasoning that came.
+/// One block of reasoning from the model.
 #[derive(Debug, Default)]
-pub(super) struct Block<'a> {
+pub(super) struct ReasoningBlock<'a> {
     pub(super) text: Cow<'a, str>,
     pub(super) signature: Cow<'a, str>,
-    /// Base64.
+    /// Encrypted reasoning, in base64.
     pub(super) redacted: Cow<'a, str>,
-    /// Not all of it is here, so the signature does not fit what is.
+    /// Text was cut off, so the signature does not match.
     pub(super) is_cut: bool,
 }
 
-impl Block<'_> {
-    /// Bytes that are kept.
-    pub(super) fn held(&self) -> usize {
+impl ReasoningBlock<'_> {
+    /// Returns the bytes that the block holds.
+    pub(super) fn held_bytes(&self) -> usize {
         self.text.len() + self.signature.len() + self.redacted.len()
     }
 
-    /// The entry of `reasoning_details`; None when nothing in it has to come back.
+    /// Returns the entry of `reasoning_details`; None if the block has nothing that the model needs back.
     pub(super) fn detail(&self, index: usize) -> Option<Value> {
         if self.is_cut {
             return None;
@@ -177,7 +183,7 @@ impl Block<'_> {
     }
 }
 
-/// The value of `reasoning_details`; None when it would be empty.
+/// Returns the value of `reasoning_details`; None without entries.
 pub(super) fn details(entries: &[Value]) -> Option<Box<RawValue>> {
     if entries.is_empty() {
         return None;

@@ -1,13 +1,14 @@
-//! A conversation as Converse wants it. API Reference, `API_runtime_Converse`.
+//! A conversation as a Converse request. API Reference, `API_runtime_Converse`.
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
-use super::blocks::{Block, Inference, Request};
-use super::reasoning::{self, Thinking};
-use super::{messages, post, tools, written};
+use super::call::{post, to_json};
+use super::reasoning::{self, BedrockThinking};
+use super::wire::{BedrockBlock, ConverseRequest, InferenceConfig};
+use super::{messages, tools};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
 use crate::model_rules::{ModelRules, Prefill, Sampling};
@@ -15,40 +16,43 @@ use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// The call.
+/// Encodes the call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let rules = target.rules(Api::Bedrock);
     let turns = conversation.turns();
     let plan = tools::plan(conversation, rules);
     let max_tokens = target.max_tokens(conversation.max_tokens);
-    let mut warnings = unsaid(conversation);
-    if plan.weakened {
+    let mut warnings = unsupported_members(conversation);
+    if plan.is_weakened {
         warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
     }
-    if plan.request.is_some() {
+    if plan.call_instruction.is_some() {
         warnings.push(Cow::Borrowed("parameter_dropped:tool_choice"));
     }
-    let thinking = reasoning::thinking(conversation, &turns, rules, target, plan.forces(), &mut warnings);
+    let thinking =
+        reasoning::thinking(conversation, &turns, rules, target, plan.is_call_forced(), &mut warnings);
     let inference = inference(conversation, rules, max_tokens, &thinking, &mut warnings);
     let mut system = messages::system(conversation.system(), rules);
-    system.extend(plan.words.as_deref().map(|words| Block::Text(Cow::Borrowed(words))));
-    let closed = thinking.closed || rules.prefill == Prefill::Refused;
-    let (mut messages, is_added) = messages::messages(&turns, rules, closed)?;
+    system.extend(
+        plan.instructions.as_deref().map(|instructions| BedrockBlock::Text(Cow::Borrowed(instructions))),
+    );
+    let must_end_with_user = thinking.must_end_with_user || rules.prefill == Prefill::Refused;
+    let (mut messages, is_added) = messages::messages(&turns, rules, must_end_with_user)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
-    messages::ask(&mut messages, plan.request.as_deref());
-    let request = Request {
+    messages::append_instruction(&mut messages, plan.call_instruction.as_deref());
+    let request = ConverseRequest {
         messages,
         system,
-        inference_config: (inference != Inference::default()).then_some(inference),
+        inference_config: (inference != InferenceConfig::default()).then_some(inference),
         tool_config: plan.config,
         output_config: plan.output,
         additional_model_request_fields: thinking.fields,
     };
-    let body = written(&request)?;
+    let body = to_json(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
-    let fenced = plan.words.is_some();
+    let fenced = plan.instructions.is_some();
     let reading = Reading { json_tool: plan.json_tool, fenced, ..Reading::default() };
     Ok(Encoded { call: post(target.upstream_model, operation, body), reading, warnings })
 }
@@ -57,46 +61,47 @@ fn inference<'c>(
     conversation: &'c Conversation<'_>,
     rules: ModelRules,
     max_tokens: Option<u64>,
-    thinking: &Thinking,
+    thinking: &BedrockThinking,
     warnings: &mut Warnings,
-) -> Inference<'c> {
+) -> InferenceConfig<'c> {
     let mut warn = |warning: &'static str| warnings.push(Cow::Borrowed(warning));
-    let mut inference = Inference {
+    let mut inference = InferenceConfig {
         max_tokens,
         temperature: conversation.temperature,
         top_p: conversation.top_p,
         stop_sequences: Vec::new(),
     };
-    let hottest = rules.temperature_most;
-    if inference.temperature.is_some_and(|temperature| temperature > hottest) {
-        inference.temperature = Some(hottest);
+    let max_temperature = rules.temperature_most;
+    if inference.temperature.is_some_and(|temperature| temperature > max_temperature) {
+        inference.temperature = Some(max_temperature);
         warn("parameter_clamped:temperature");
     }
-    let [least, most] = rules.top_p;
-    if inference.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)) {
-        // 1 is the default, which may be left out.
+    let [min, max] = rules.top_p;
+    if inference.top_p.is_some_and(|top_p| !(min..=max).contains(&top_p)) {
+        // 1 is the default, so the member can be left out.
         let is_default = inference.top_p == Some(1.0);
-        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(least, most)).filter(|_| !is_default);
+        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(min, max)).filter(|_| !is_default);
         if !is_default {
             warn("parameter_clamped:top_p");
         }
     }
-    let fixed = thinking.no_sampling || rules.sampling == Sampling::Fixed;
-    // The default of both is the only value that such models take.
-    if fixed && inference.temperature.take().is_some_and(|temperature| temperature < hottest) {
+    let is_fixed = thinking.is_sampling_refused || rules.sampling == Sampling::Fixed;
+    // These models take only the default value of both members.
+    if is_fixed && inference.temperature.take().is_some_and(|temperature| temperature < max_temperature) {
         warn("parameter_dropped:temperature");
     }
-    if fixed && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
+    if is_fixed && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
         warn("parameter_dropped:top_p");
     }
-    let one = rules.sampling == Sampling::One;
-    if one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0) {
+    let takes_one = rules.sampling == Sampling::One;
+    if takes_one && inference.temperature.is_some() && inference.top_p.take().is_some_and(|top_p| top_p < 1.0)
+    {
         warn("parameter_dropped:top_p");
     }
-    if thinking.no_limit && inference.max_tokens.take().is_some() {
+    if thinking.is_limit_refused && inference.max_tokens.take().is_some() {
         warn("parameter_dropped:max_tokens");
     }
-    // Claude refuses blanks as a stop sequence, and Converse refuses nothing.
+    // Claude refuses blank stop sequences, and every model refuses empty ones.
     let blank = |stop: &str| stop.is_empty() || rules.vendor() == "claude" && stop.trim().is_empty();
     let sequences = conversation.stop.iter().map(|stop| &**stop).filter(|stop| !blank(stop));
     inference.stop_sequences = sequences.collect();
@@ -106,8 +111,8 @@ fn inference<'c>(
     inference
 }
 
-/// What Converse has no words for, where it would make a difference.
-fn unsaid(conversation: &Conversation<'_>) -> Warnings {
+/// Returns warnings for members that Converse has no equivalent of.
+fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
     let mut warnings = dropped(conversation, &["seed", "logit_bias"]);
     let mut warn = |is_lost: bool, warning: &'static str| {
         if is_lost {
@@ -118,8 +123,8 @@ fn unsaid(conversation: &Conversation<'_>) -> Warnings {
     warn(counts(conversation.frequency_penalty), "parameter_dropped:frequency_penalty");
     warn(counts(conversation.presence_penalty), "parameter_dropped:presence_penalty");
     warn(conversation.logprobs.is_some(), "parameter_dropped:logprobs");
-    let serial = conversation.parallel_tool_calls == Some(false) && !conversation.legacy_functions;
-    warn(serial, "parameter_dropped:parallel_tool_calls");
+    let is_serial = conversation.parallel_tool_calls == Some(false) && !conversation.legacy_functions;
+    warn(is_serial, "parameter_dropped:parallel_tool_calls");
     warn(conversation.tools.iter().any(|tool| tool.strict == Some(true)), "parameter_dropped:strict");
     warnings
 }

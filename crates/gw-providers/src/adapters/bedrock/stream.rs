@@ -1,5 +1,5 @@
-//! The stream of ConverseStream: `messageStart`, then for each content block its start (tools only), deltas and stop,
-//! `messageStop`, and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
+//! The stream of ConverseStream: `messageStart`; for each content block its start (tools and images only), deltas and
+//! stop; `messageStop`; and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,8 +13,8 @@ use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::frames::Frames;
-use super::reply::{finish, is_server_tool};
+use super::frames::FrameBuffer;
+use super::response::{finish_reason, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::{Annotations, characters};
@@ -25,70 +25,72 @@ use crate::adapters::text::{Text, filled};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// Bytes of reasoning that are kept until their signatures come, in all blocks. A block beyond is shown, but not sent back.
-const MOST_REASONING: usize = 4 << 20;
+/// The most bytes of reasoning that are held until their signatures arrive, over all blocks. A longer block is streamed
+/// but not sent back.
+const MAX_HELD_REASONING_BYTES: usize = 4 << 20;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
-    frames: Frames,
-    state: State,
+pub(super) struct BedrockStream {
+    frames: FrameBuffer,
+    state: BedrockStreamState,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    started: bool,
-    /// Tools and reasoning that are going on, by the index of their block; of one index in the order they began.
-    open: BTreeMap<(u32, usize), Open>,
-    /// Blocks that began.
-    opened: usize,
+struct BedrockStreamState {
+    is_started: bool,
+    /// Open tool calls, reasoning and images, by content block index and, for equal indices, by the order in which they
+    /// began.
+    open: BTreeMap<(u32, usize), BedrockOpenBlock>,
+    /// The count of blocks that have begun.
+    begun_blocks: usize,
     calls: u32,
     details: usize,
-    /// Characters of the text so far, the block that the last of it belongs to, and where that begins.
+    /// The characters of the text so far, the block of its last piece, and the character at which that block begins.
     characters: u64,
     text_block: Option<u32>,
     text_from: u64,
     annotations: Annotations,
-    /// Bytes of pictures that are not complete.
+    /// The bytes held for incomplete images.
     image_bytes: usize,
-    /// Bytes of reasoning that waits for its signature.
+    /// The bytes of reasoning that waits for its signature.
     reasoning_bytes: usize,
     order: Order,
-    /// The block that said something last.
+    /// The block of the last delta.
     last: Option<u32>,
-    finished: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
+    is_finished: bool,
+    /// The end or an error was emitted; the rest of the stream is ignored.
+    is_over: bool,
 }
 
 #[derive(Debug)]
-enum Open {
+enum BedrockOpenBlock {
     Call {
         handle: u32,
         has_arguments: bool,
     },
-    /// A tool of the provider's own.
+    /// A tool that the provider itself calls.
     Foreign,
-    Reasoning(reasoning::Block<'static>),
-    Image(images::Coming),
+    Reasoning(reasoning::ReasoningBlock<'static>),
+    Image(images::PartialImage),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContentBlockStart<'a> {
+    #[serde(default)]
+    content_block_index: u32,
+    #[serde(borrow)]
+    start: Option<BlockStart<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct BlockStart<'a> {
-    #[serde(default)]
-    content_block_index: u32,
-    #[serde(borrow)]
-    start: Option<Start<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Start<'a> {
     #[serde(borrow)]
     tool_use: Option<ToolStart<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
+    image: Option<images::BedrockImage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -104,16 +106,16 @@ struct ToolStart<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockDelta<'a> {
+struct ContentBlockDelta<'a> {
     #[serde(default)]
     content_block_index: u32,
     #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<BlockDelta<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Delta<'a> {
+struct BlockDelta<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
@@ -121,7 +123,7 @@ struct Delta<'a> {
     #[serde(borrow)]
     reasoning_content: Option<ReasoningDelta<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
+    image: Option<images::BedrockImage<'a>>,
     #[serde(borrow)]
     citation: Option<&'a RawValue>,
 }
@@ -145,7 +147,7 @@ struct ReasoningDelta<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct BlockStop {
+struct ContentBlockStop {
     #[serde(default)]
     content_block_index: u32,
 }
@@ -163,14 +165,14 @@ struct Metadata<'a> {
     usage: Option<&'a RawValue>,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for BedrockStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { frames, state } = self;
-        if state.over {
+        if state.is_over {
             return;
         }
         frames.push(chunk);
-        while !state.over {
+        while !state.is_over {
             match frames.next() {
                 Ok(Some(message)) => state.message(&message, sink),
                 Ok(None) => return,
@@ -182,16 +184,16 @@ impl StreamDecoder for Stream {
     }
 
     fn eof(&mut self, sink: Sink<'_>) {
-        // After the finish only the usage can be missing; it is estimated then.
-        if self.state.finished {
+        // After the finish reason only the usage can be missing, and the caller estimates it.
+        if self.state.is_finished {
             return;
         }
-        let words = if self.frames.is_empty() {
+        let message = if self.frames.is_empty() {
             "The upstream's stream ended without saying why."
         } else {
             "The upstream's stream ended in the middle of an event."
         };
-        self.state.fail(broken(words), sink);
+        self.state.fail(broken(message), sink);
     }
 
     fn held_bytes(&self) -> usize {
@@ -201,15 +203,16 @@ impl StreamDecoder for Stream {
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         let Some(chunk) = chunk else { return 0 };
         let bytes = self.frames.work_bytes(chunk);
-        // A picture is written when its block ends. Its pieces are only put together.
+        // An image is written when its block ends; until then its pieces are only collected.
         let ends = self.state.image_bytes > 0 && bytes > 0 && ends_a_block(self.frames.pending(), chunk);
         if ends { bytes.saturating_add(self.state.image_bytes) } else { bytes }
     }
 }
 
-/// Whether these bytes of frames, in two pieces, may name an event that ends a block or the message.
+/// Whether the bytes may hold the name of an event that ends a block or the message. The name may lie across the border
+/// of the two slices.
 fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
-    // `contentBlockStop` and `messageStop`.
+    // The common ending of `contentBlockStop` and `messageStop`.
     let mark = b"Stop";
     let (before, after) = (mark.len() - 1, chunk.len().min(mark.len() - 1));
     let last = pending.get(pending.len().saturating_sub(before)..).unwrap_or_default();
@@ -217,7 +220,7 @@ fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
     [pending, chunk, &border].into_iter().any(|bytes| memmem::find(bytes, mark).is_some())
 }
 
-/// A header of the frame that is a string.
+/// Returns a string header of the frame.
 fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
     let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
     found.value().as_string().ok().map(|value| value.as_str())
@@ -227,15 +230,15 @@ fn read<'a, T: Deserialize<'a>>(payload: &'a [u8]) -> Result<T, Failure> {
     serde_json::from_slice(payload).map_err(|fault| invalid_json(&fault))
 }
 
-impl State {
+impl BedrockStreamState {
     fn held_bytes(&self) -> usize {
-        let open = self.open.len() * size_of::<((u32, usize), Open)>();
-        let told = self.annotations.held_bytes() + self.order.held_bytes();
-        self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + told)
+        let open = self.open.len() * size_of::<((u32, usize), BedrockOpenBlock)>();
+        let other = self.annotations.held_bytes() + self.order.held_bytes();
+        self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + other)
     }
 
     fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
+        if !std::mem::replace(&mut self.is_over, true) {
             sink(Event::Error(failure));
         }
     }
@@ -263,29 +266,31 @@ impl State {
     fn event(&mut self, name: &str, payload: &[u8], sink: Sink<'_>) -> Result<(), Failure> {
         match name {
             "contentBlockDelta" => {
-                let event: BlockDelta<'_> = read(payload)?;
+                let event: ContentBlockDelta<'_> = read(payload)?;
                 match event.delta {
                     Some(delta) => self.delta(event.content_block_index, delta, sink),
                     None => Ok(()),
                 }
             }
             "messageStart" => {
-                if !std::mem::replace(&mut self.started, true) {
+                if !std::mem::replace(&mut self.is_started, true) {
                     sink(Event::Start { model: None, fingerprint: None });
                 }
                 Ok(())
             }
             "contentBlockStart" => {
-                let event: BlockStart<'_> = read(payload)?;
+                let event: ContentBlockStart<'_> = read(payload)?;
                 let index = event.content_block_index;
                 match event.start {
-                    Some(Start { tool_use: Some(call), .. }) => self.call(index, call, sink),
-                    Some(Start { image: Some(image), .. }) => self.image(index, image.format()).map(drop),
+                    Some(BlockStart { tool_use: Some(call), .. }) => self.call(index, call, sink),
+                    Some(BlockStart { image: Some(image), .. }) => {
+                        self.image(index, image.format()).map(drop)
+                    }
                     _ => Ok(()),
                 }
             }
             "contentBlockStop" => {
-                let event: BlockStop = read(payload)?;
+                let event: ContentBlockStop = read(payload)?;
                 self.close(event.content_block_index, sink);
                 Ok(())
             }
@@ -298,29 +303,29 @@ impl State {
                 if let Some(usage) = event.usage.and_then(usage::read) {
                     sink(Event::Usage(usage));
                 }
-                if self.finished {
-                    self.over = true;
+                if self.is_finished {
+                    self.is_over = true;
                     sink(Event::End);
                 }
                 Ok(())
             }
-            // What is added to the API later, and `initial-response`.
+            // `initial-response`, and events that later versions of the API add.
             _ => Ok(()),
         }
     }
 
     fn call(&mut self, index: u32, call: ToolStart<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.calls as usize >= MAX_TOOL_CALLS || self.open.len() >= MAX_TOOL_CALLS {
-            return Err(invalid("too many tool calls"));
+            return Err(invalid("the stream has too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
-            self.begin(index, Open::Foreign);
+            self.begin(index, BedrockOpenBlock::Foreign);
             return Ok(());
         }
         let handle = self.calls;
         self.calls += 1;
         self.order.add(order::Block::Call);
-        self.begin(index, Open::Call { handle, has_arguments: false });
+        self.begin(index, BedrockOpenBlock::Call { handle, has_arguments: false });
         sink(Event::ToolStart {
             choice: 0,
             call: handle,
@@ -330,7 +335,7 @@ impl State {
         Ok(())
     }
 
-    fn delta(&mut self, index: u32, delta: Delta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn delta(&mut self, index: u32, delta: BlockDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.last.replace(index) != Some(index) {
             self.order.close();
         }
@@ -343,27 +348,27 @@ impl State {
             sink(Event::Text { choice: 0, text, logprobs: None });
         }
         if let Some(citation) = delta.citation {
-            // It comes behind the text that it is about.
+            // A citation follows the text that it belongs to.
             let from = if self.text_block == Some(index) { self.text_from } else { self.characters };
             citations::cite_one(citation, from, self.characters, &mut self.annotations);
         }
         if let Some(fragment) = delta.tool_use.and_then(|call| filled(call.input)) {
             match self.find(index) {
-                Some(Open::Call { handle, has_arguments }) => {
+                Some(BedrockOpenBlock::Call { handle, has_arguments }) => {
                     *has_arguments = true;
                     sink(Event::ToolArgs { choice: 0, call: *handle, fragment });
                 }
-                Some(Open::Foreign) => {}
-                Some(Open::Reasoning(_) | Open::Image(_)) | None => {
-                    return Err(invalid("arguments of a tool call that has not begun"));
+                Some(BedrockOpenBlock::Foreign) => {}
+                Some(BedrockOpenBlock::Reasoning(_) | BedrockOpenBlock::Image(_)) | None => {
+                    return Err(invalid("the stream has arguments of a tool call that has not begun"));
                 }
             }
         }
-        if let Some(bytes) = delta.image.and_then(images::Block::bytes) {
+        if let Some(bytes) = delta.image.and_then(images::BedrockImage::bytes) {
             let image = self.image(index, None)?;
-            let before = image.held();
+            let before = image.held_bytes();
             image.push(&bytes)?;
-            let after = image.held();
+            let after = image.held_bytes();
             self.image_bytes = self.image_bytes.saturating_sub(before).saturating_add(after);
         }
         match delta.reasoning_content {
@@ -375,80 +380,80 @@ impl State {
     fn thought(&mut self, index: u32, thought: ReasoningDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
         if self.find(index).is_none() {
             if self.open.len() >= MAX_TOOL_CALLS {
-                return Err(invalid("too many blocks of reasoning at once"));
+                return Err(invalid("the stream has too many open blocks of reasoning"));
             }
-            self.begin(index, Open::Reasoning(reasoning::Block::default()));
+            self.begin(index, BedrockOpenBlock::Reasoning(reasoning::ReasoningBlock::default()));
         }
         let text = filled(thought.text);
-        let mut kept = self.reasoning_bytes;
-        if let Some(Open::Reasoning(block)) = self.find(index) {
+        let mut held = self.reasoning_bytes;
+        if let Some(BedrockOpenBlock::Reasoning(block)) = self.find(index) {
             let signature = filled(thought.signature).unwrap_or_default();
             let redacted = filled(thought.redacted_content).unwrap_or_default();
-            let words = text.as_deref().unwrap_or_default();
-            let before = block.held();
-            if kept + words.len() + signature.len() + redacted.len() > MOST_REASONING {
-                *block = reasoning::Block { is_cut: true, ..reasoning::Block::default() };
+            let piece = text.as_deref().unwrap_or_default();
+            let before = block.held_bytes();
+            if held + piece.len() + signature.len() + redacted.len() > MAX_HELD_REASONING_BYTES {
+                *block = reasoning::ReasoningBlock { is_cut: true, ..reasoning::ReasoningBlock::default() };
             }
             if !block.is_cut {
-                block.text.to_mut().push_str(words);
+                block.text.to_mut().push_str(piece);
                 block.signature.to_mut().push_str(&signature);
                 block.redacted.to_mut().push_str(&redacted);
             }
-            kept = kept.saturating_sub(before).saturating_add(block.held());
+            held = held.saturating_sub(before).saturating_add(block.held_bytes());
         }
-        self.reasoning_bytes = kept;
+        self.reasoning_bytes = held;
         if let Some(text) = text {
             sink(Event::Reasoning { choice: 0, text });
         }
         Ok(())
     }
 
-    /// The picture that comes at this index, which may begin with its first bytes.
-    fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::Coming, Failure> {
-        if !matches!(self.find(index), Some(Open::Image(_))) {
+    /// Returns the image of this block. An image may begin with its first bytes, without a start event.
+    fn image(&mut self, index: u32, format: Option<&str>) -> Result<&mut images::PartialImage, Failure> {
+        if !matches!(self.find(index), Some(BedrockOpenBlock::Image(_))) {
             if self.open.len() >= MAX_TOOL_CALLS {
-                return Err(invalid("too many images at once"));
+                return Err(invalid("the stream has too many open images"));
             }
-            self.begin(index, Open::Image(images::Coming::new(format)));
+            self.begin(index, BedrockOpenBlock::Image(images::PartialImage::new(format)));
         }
         match self.find(index) {
-            Some(Open::Image(image)) => Ok(image),
-            _ => Err(invalid("an image that has not begun")),
+            Some(BedrockOpenBlock::Image(image)) => Ok(image),
+            _ => Err(invalid("the stream has a piece of an image that has not begun")),
         }
     }
 
-    fn begin(&mut self, index: u32, open: Open) {
-        self.open.insert((index, self.opened), open);
-        self.opened += 1;
+    fn begin(&mut self, index: u32, open: BedrockOpenBlock) {
+        self.open.insert((index, self.begun_blocks), open);
+        self.begun_blocks += 1;
     }
 
-    fn find(&mut self, index: u32) -> Option<&mut Open> {
+    fn find(&mut self, index: u32) -> Option<&mut BedrockOpenBlock> {
         self.open.range_mut((index, 0)..=(index, usize::MAX)).next_back().map(|(_, open)| open)
     }
 
     fn close(&mut self, index: u32, sink: Sink<'_>) {
         let last = self.open.range((index, 0)..=(index, usize::MAX)).next_back().map(|(place, _)| *place);
         if let Some(open) = last.and_then(|place| self.open.remove(&place)) {
-            self.closed(open, sink);
+            self.emit_end(open, sink);
         }
     }
 
-    /// A block is over: a call without arguments has empty ones, signed reasoning is given whole.
-    fn closed(&mut self, open: Open, sink: Sink<'_>) {
+    /// Ends a block: a call without arguments gets empty ones, and signed reasoning is emitted as a whole.
+    fn emit_end(&mut self, open: BedrockOpenBlock, sink: Sink<'_>) {
         match open {
-            Open::Call { handle, has_arguments: false } => {
+            BedrockOpenBlock::Call { handle, has_arguments: false } => {
                 sink(Event::ToolArgs { choice: 0, call: handle, fragment: Cow::Borrowed("{}") });
             }
-            Open::Call { .. } | Open::Foreign => {}
-            Open::Image(image) => {
-                self.image_bytes = self.image_bytes.saturating_sub(image.held());
-                if let Some(image) = image.whole() {
+            BedrockOpenBlock::Call { .. } | BedrockOpenBlock::Foreign => {}
+            BedrockOpenBlock::Image(image) => {
+                self.image_bytes = self.image_bytes.saturating_sub(image.held_bytes());
+                if let Some(image) = image.finish() {
                     self.order.add(order::Block::Image);
                     sink(Event::Image { choice: 0, image });
                 }
             }
-            Open::Reasoning(block) => {
-                self.reasoning_bytes = self.reasoning_bytes.saturating_sub(block.held());
+            BedrockOpenBlock::Reasoning(block) => {
+                self.reasoning_bytes = self.reasoning_bytes.saturating_sub(block.held_bytes());
                 let Some(detail) = block.detail(self.details) else { return };
                 self.details += 1;
                 self.order.add(order::Block::Detail);
@@ -460,19 +465,20 @@ impl State {
     }
 
     fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) -> Result<(), Failure> {
-        if std::mem::replace(&mut self.finished, true) {
+        if std::mem::replace(&mut self.is_finished, true) {
             return Ok(());
         }
         for (_, open) in std::mem::take(&mut self.open) {
-            self.closed(open, sink);
+            self.emit_end(open, sink);
         }
-        if let Some(value) = self.order.entry(&[reasoning::USUAL], self.details) {
+        if let Some(value) = self.order.entry(&[reasoning::USUAL_ORDER], self.details) {
             sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
-        self.annotations.tell(0, sink);
+        self.annotations.report(0, sink);
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
-        let reason = reason.map_or(Ok(None), |reason| finish(&reason.0, has_calls))?.unwrap_or(otherwise);
+        let reason =
+            reason.map_or(Ok(None), |reason| finish_reason(&reason.0, has_calls))?.unwrap_or(otherwise);
         sink(Event::Finish { choice: 0, reason });
         Ok(())
     }

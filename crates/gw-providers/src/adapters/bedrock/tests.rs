@@ -1,12 +1,12 @@
-//! What goes out and what comes in, against the files of `fixtures/bedrock`.
+//! Tests of the adapter against the files in `fixtures/bedrock`.
 
 mod embeddings;
 mod errors;
-mod replies;
 mod requests;
+mod responses;
 mod rules;
 mod settings;
-mod signing;
+mod sigv4;
 mod streams;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use gw_wire::request::{ChatRequest, RequestLimits, parse_chat};
 use serde_json::{Value, json};
 
 use super::Bedrock;
-use crate::adapter::{Adapter, Encoded, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, Target};
 use crate::adapters::native::Native;
 
 fn fixture(name: &str) -> PathBuf {
@@ -48,7 +48,7 @@ fn target(model: &str) -> Target<'_> {
     }
 }
 
-/// The body's own model, or a Claude that does not think.
+/// Encodes a body for its own model, or for a Claude model that does not think.
 fn encode(body: Value) -> Result<Encoded, Failure> {
     let mut body = body;
     if body.get("model").is_none() {
@@ -59,7 +59,7 @@ fn encode(body: Value) -> Result<Encoded, Failure> {
     }
     let request = request(&body);
     let model = body["model"].as_str().unwrap();
-    Native(Bedrock).chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model))
+    Native(Bedrock).chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
 }
 
 fn body(encoded: &Encoded) -> Value {

@@ -1,4 +1,4 @@
-//! `TokenUsage`: `inputTokens` leaves out what was read from and written to the cache.
+//! `TokenUsage`. `inputTokens` excludes the tokens read from and written to the cache.
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde::Deserialize;
@@ -14,14 +14,15 @@ struct TokenUsage {
     cache_write_input_tokens: Value,
 }
 
-/// The counts; None when nothing is said. What is no believable count is clamped and marked as an estimate.
+/// Reads the counts; None if none is reported. An unbelievable count is clamped and marked as an estimate.
 pub(super) fn read(raw: &RawValue) -> Option<Usage> {
     let counts: TokenUsage = serde_json::from_str(raw.get()).ok()?;
-    let mut odd = false;
-    let (input, output) = (count(&counts.input_tokens, &mut odd), count(&counts.output_tokens, &mut odd));
-    let cached = count(&counts.cache_read_input_tokens, &mut odd);
-    let written = count(&counts.cache_write_input_tokens, &mut odd);
-    if input.is_none() && output.is_none() && !odd {
+    let mut is_odd = false;
+    let (input, output) =
+        (count(&counts.input_tokens, &mut is_odd), count(&counts.output_tokens, &mut is_odd));
+    let cached = count(&counts.cache_read_input_tokens, &mut is_odd);
+    let written = count(&counts.cache_write_input_tokens, &mut is_odd);
+    if input.is_none() && output.is_none() && !is_odd {
         return None;
     }
     Some(Usage {
@@ -29,23 +30,23 @@ pub(super) fn read(raw: &RawValue) -> Option<Usage> {
         completion: output.unwrap_or(0),
         cached,
         cache_write: written,
-        estimated: odd || input.is_none() || output.is_none(),
+        estimated: is_odd || input.is_none() || output.is_none(),
         ..Usage::default()
     })
 }
 
-/// One count of an answer that has no other (`inputTextTokenCount`).
+/// Reads the only count of an embeddings response (`inputTextTokenCount`).
 pub(super) fn prompt(raw: &RawValue) -> Option<Usage> {
-    let mut odd = false;
-    let prompt = count(&serde_json::from_str(raw.get()).ok()?, &mut odd);
-    (prompt.is_some() || odd).then(|| Usage {
+    let mut is_odd = false;
+    let prompt = count(&serde_json::from_str(raw.get()).ok()?, &mut is_odd);
+    (prompt.is_some() || is_odd).then(|| Usage {
         prompt: prompt.unwrap_or(0),
-        estimated: odd,
+        estimated: is_odd,
         ..Usage::default()
     })
 }
 
-fn count(value: &Value, odd: &mut bool) -> Option<u64> {
+fn count(value: &Value, is_odd: &mut bool) -> Option<u64> {
     if value.is_null() {
         return None;
     }
@@ -53,7 +54,7 @@ fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     if exact.is_some() {
         return exact;
     }
-    *odd = true;
+    *is_odd = true;
     let number = value.as_f64().filter(|number| !number.is_nan())?;
     Some(number.clamp(0.0, MAX_BELIEVABLE as f64) as u64)
 }

@@ -1,4 +1,4 @@
-//! Vectors: docs.cohere.com/reference/embed.
+//! Embeddings: docs.cohere.com/reference/embed.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,21 @@ use gw_wire::usage::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::reply;
-use super::shape::Tokens;
+use super::shape::CohereTokens;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::openai::lenient::lenient_members;
 use crate::adapters::openai::post;
 use crate::adapters::vectors;
 use crate::adapters::write::Object;
 
-/// What the vectors are for, where the client does not say: models from v3 on must be told.
+/// The default `input_type`, which models from v3 on require.
 const INPUT_TYPE: &str = r#""search_document""#;
-/// Of a text that is longer than the model takes: an error, not the silent loss of its end.
+/// The default `truncate`: a text that is too long is an error. Otherwise its end would be lost silently.
 const TRUNCATE: &str = r#""NONE""#;
 
-/// A call that embeds these texts. `input_type` and `truncate` are the client's own where it knows them.
+/// Encodes embeddings of these texts. The client's own `input_type` and `truncate` are kept.
 pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target: &Target<'_>) -> HttpCall {
     let own = |name: &str| request.body.get(name).filter(|text| View::new(text).kind() == Kind::String);
     let mut body = Object::begin(Vec::new());
@@ -41,33 +40,33 @@ pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target
 }
 
 lenient_members! {
-    /// The whole answer.
-    Answer<'de> {
-        embeddings: ByType<'de> = "embeddings",
-        meta: Meta<'de> = "meta",
+    /// The complete answer.
+    CohereEmbeddings<'de> {
+        embeddings: VectorsByType<'de> = "embeddings",
+        meta: EmbeddingsMeta<'de> = "meta",
         message: &'de RawValue = "message",
     }
 }
 
 lenient_members! {
     /// Vectors by the type of their numbers.
-    ByType<'de> {
+    VectorsByType<'de> {
         float: Vec<&'de RawValue> = "float",
     }
 }
 
 lenient_members! {
-    /// What it cost.
-    Meta<'de> {
-        tokens: Tokens<'de> = "tokens",
-        billed_units: Tokens<'de> = "billed_units",
+    /// The usage.
+    EmbeddingsMeta<'de> {
+        tokens: CohereTokens<'de> = "tokens",
+        billed_units: CohereTokens<'de> = "billed_units",
     }
 }
 
-/// Reads exactly so many vectors of one length.
+/// Reads exactly `expected` vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let text = body_text(body)?;
+    let answer: CohereEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let Some(found) = answer.embeddings.and_then(|by_type| by_type.float) else {
         if answer.message.is_some() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
@@ -80,11 +79,11 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
     Ok(EmbeddingsReply { model: None, vectors, usage })
 }
 
-/// Nothing is put into the prompt of an embedding, so what is billed is what was read.
-fn usage(meta: &Meta<'_>) -> Option<Usage> {
-    let told =
+/// The usage of embeddings. Cohere adds nothing to the prompt here, so the billed units equal the tokens.
+fn usage(meta: &EmbeddingsMeta<'_>) -> Option<Usage> {
+    let input_tokens =
         [&meta.tokens, &meta.billed_units].into_iter().flatten().find_map(|tokens| tokens.input_tokens);
     let mut estimated = false;
-    let prompt = count(told, &mut estimated)?;
+    let prompt = count(input_tokens, &mut estimated)?;
     Some(Usage { prompt, estimated, ..Usage::default() })
 }

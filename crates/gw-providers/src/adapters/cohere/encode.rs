@@ -1,4 +1,4 @@
-//! The body of a chat, member by member: docs.cohere.com/reference/chat.
+//! The body of a chat: docs.cohere.com/reference/chat.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,17 @@ use gw_wire::json::{View, write_str};
 
 use super::messages;
 use crate::adapter::{Encoded, Reading, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes: the member is required.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
-/// Cohere's own members of a chat, for clients that know them.
-const AS_THEY_ARE: [&str; 3] = ["k", "citation_options", "safety_mode"];
+/// Cohere's own members of a chat, which are copied from the client's request.
+const COPIED_MEMBERS: [&str; 3] = ["k", "citation_options", "safety_mode"];
 
-/// A conversation as Cohere wants it.
+/// Encodes a conversation.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     if conversation.suffix.is_some() {
         return Err(unsupported("Invalid 'suffix': this provider has no completion with a suffix."));
@@ -33,7 +32,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     }
     let rules = target.rules(Api::Cohere);
     let mut written = messages::write(conversation, rules)?;
-    // Refused beside tools; where none may be called, the tools stay at home.
+    // Cohere refuses some members beside tools. Tools that may not be called are left out for them.
     let never = conversation.tool_choice == ToolChoice::Never;
     let has_choice = rules.forced_tools != ForcedTools::Refused;
     let is_forced = matches!(conversation.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
@@ -58,7 +57,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     }
     sampling(&mut body, conversation, (target, rules), &mut warnings);
     thinking(&mut body, conversation, rules, &mut warnings);
-    for name in AS_THEY_ARE {
+    for name in COPIED_MEMBERS {
         if let Some(text) = conversation.body.get(name) {
             body.raw(name, text);
         }
@@ -68,7 +67,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     Ok(Encoded { call, reading, warnings })
 }
 
-/// Puts the wish for JSON in front of the messages.
+/// Puts an instruction to answer in JSON before the messages.
 fn ask_in_words(messages: &mut Vec<u8>, format: &Format<'_>, warnings: &mut Vec<Cow<'static, str>>) {
     let mut words =
         "Answer with a single JSON object and nothing else: no other text and no code fence.".to_owned();
@@ -80,11 +79,11 @@ fn ask_in_words(messages: &mut Vec<u8>, format: &Format<'_>, warnings: &mut Vec<
     let mut first = br#"[{"role":"system","content":"#.to_vec();
     write_str(&mut first, &words);
     first.extend_from_slice(b"},");
-    // In place of the opening bracket; there is always a message behind it.
+    // The new message replaces the opening bracket. The list is never empty.
     messages.splice(..1.min(messages.len()), first);
 }
 
-/// The client's own `documents`, and the files that are text.
+/// Writes the client's own `documents` and the text files.
 fn documents(body: &mut Object, conversation: &Conversation<'_>, files: &[Vec<u8>]) {
     let own = conversation.body.view("documents").into_iter().flat_map(View::elements);
     let all: Vec<&[u8]> =
@@ -94,23 +93,23 @@ fn documents(body: &mut Object, conversation: &Conversation<'_>, files: &[Vec<u8
     }
 }
 
-/// `has_choice`: the model takes `tool_choice`.
+/// Writes the tools and the tool choice. `has_choice`: the model accepts `tool_choice`.
 fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
     let named = match &conversation.tool_choice {
         ToolChoice::Named(name) => Some(name),
         _ => None,
     };
-    // There is no way to name a tool: it is the only one then.
+    // The API cannot name a tool, so only the named tool is offered.
     let offered: Vec<&Tool<'_>> =
         conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
     if offered.is_empty() {
         return;
     }
-    // It holds for all tools or for none.
+    // The member applies to all tools together.
     if offered.iter().all(|tool| tool.strict == Some(true)) {
         body.raw("strict_tools", "true");
     }
-    body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+    body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
     match &conversation.tool_choice {
         _ if !has_choice => {}
         ToolChoice::Unset | ToolChoice::Auto => {}
@@ -119,18 +118,7 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
     }
 }
 
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-    });
-}
-
-/// A schema is a member of the JSON format there.
+/// Writes the response format. Cohere puts the schema into the JSON format.
 fn response_format(body: &mut Object, format: &Format<'_>) {
     if matches!(format, Format::Text) {
         return;
@@ -171,7 +159,7 @@ fn sampling(
     if !conversation.stop.is_empty() {
         body.list("stop_sequences", &conversation.stop, |out, stop| write_str(out, stop));
     }
-    // A seed is not below 0 there. Which one it is means nothing; that it is the same each time does.
+    // Cohere's seed is not negative. Equal seeds stay equal, which is all that a seed must do.
     if let Some(seed) = conversation.seed {
         body.number("seed", seed.unsigned_abs());
     }
@@ -180,7 +168,7 @@ fn sampling(
     }
 }
 
-/// Models that reason do so unless told otherwise, and as long as they like: the lower efforts are bounds of tokens.
+/// Writes the thinking budget. Reasoning models think by default, without a limit. Lower efforts are token budgets.
 fn thinking(
     body: &mut Object,
     conversation: &Conversation<'_>,
@@ -190,7 +178,7 @@ fn thinking(
     let Some(word) = conversation.reasoning_effort.as_deref() else { return };
     let effort = Effort::read(word);
     if rules.thinks != Thinks::Usually || effort.is_none() {
-        // A model that does not think does what `none` asks for.
+        // `none` has no effect on a model that never reasons.
         if effort != Some(Effort::None) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }

@@ -5,19 +5,19 @@ use http::HeaderMap;
 
 use crate::adapters::failure;
 
-/// A body whose words are looked at is no longer than this.
-const LARGEST_BODY: usize = 64 << 10;
+/// The part of a body that is searched for phrases.
+const MAX_SEARCHED_BYTES: usize = 64 << 10;
 
-/// A non-2xx answer.
+/// The failure that a response other than 2xx means.
 pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let mut failure = failure::classify(status, headers, body);
-    let words = body.get(..body.len().min(LARGEST_BODY)).unwrap_or_default();
+    let words = body.get(..body.len().min(MAX_SEARCHED_BYTES)).unwrap_or_default();
     let words = String::from_utf8_lossy(words).to_ascii_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     let kind = match (status, failure.kind) {
-        // A deny-listed token in the request or the answer.
+        // The request or the answer holds a deny-listed token.
         (498, _) => FailureKind::ContentFilter,
-        // "Request cancelled", and not by us.
+        // "Request cancelled", but not by the gateway.
         (499, _) => FailureKind::Server,
         (400 | 413 | 422, FailureKind::BadRequest) if says(&["too many tokens", "is too long"]) => {
             FailureKind::ContextLength
@@ -25,7 +25,7 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
         (400, FailureKind::BadRequest) if says(&["model '"]) && says(&["not found"]) => {
             FailureKind::ModelMissing
         }
-        // A trial key's monthly calls are used up: waiting does not help.
+        // A trial key has used its monthly calls, so waiting does not help.
         (429, FailureKind::RateLimited) if says(&["calls / month", "calls per month"]) => {
             FailureKind::Billing
         }
@@ -38,7 +38,7 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
         FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",
         FailureKind::ModelMissing => "The upstream provider does not offer this model.",
         FailureKind::Server => "The upstream provider cancelled the request.",
-        // Cohere's own words, which say how many tokens too many there are.
+        // Cohere's own message tells by how many tokens the prompt is too long.
         _ => return failure,
     };
     own.clone_into(&mut failure.message);

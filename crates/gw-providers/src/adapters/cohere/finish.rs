@@ -1,4 +1,4 @@
-//! Why Cohere stopped.
+//! The finish reasons of Cohere.
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::adapters::failure::reported;
 
-/// `finish_reason` in our words, or the failure that it stands for. `otherwise` is the kind of a failure that says no more.
+/// OpenAI's form of `finish_reason`, or the failure that it means. `otherwise` is the kind of a failure without
+/// details.
 pub(super) fn read(
     reason: &str,
     has_calls: bool,
@@ -25,10 +26,10 @@ pub(super) fn read(
     }
 }
 
-/// What `delta.error` says, when it says something.
+/// The failure that `delta.error` describes.
 fn failed(error: Option<&RawValue>, otherwise: FailureKind) -> Failure {
-    let said: Value = error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    let mut failure = reported(&json!({ "error": said }), otherwise);
+    let error_json: Value = error.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut failure = reported(&json!({ "error": error_json }), otherwise);
     if failure.kind == otherwise {
         "The upstream provider gave up its answer with an error.".clone_into(&mut failure.message);
     }

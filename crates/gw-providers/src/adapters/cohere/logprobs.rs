@@ -1,26 +1,26 @@
-//! Cohere's log probabilities in OpenAI's shape.
+//! Cohere's log probabilities in OpenAI's format.
 
 use std::borrow::Cow;
 
 use gw_wire::json::write_str;
 use serde_json::value::RawValue;
 
-use super::shape::Pieces;
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use super::shape::OneOrMany;
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 
 lenient_members! {
-    /// `LogprobItem`: a piece of text, and the probabilities of the tokens that it was made of.
-    Item<'de> {
-        text: Text<'de> = "text",
+    /// `LogprobItem`: a piece of text with the log probabilities of its tokens.
+    LogprobItem<'de> {
+        text: LenientText<'de> = "text",
         logprobs: Vec<f64> = "logprobs",
     }
 }
 
-/// Each piece becomes one token of OpenAI's. Where a piece was made of several tokens (a character may be), the text of each
-/// is not told; the probability of the piece is the product of theirs, so the logarithms are added. None when there is
-/// nothing that can be read: probabilities are not worth an answer.
+/// Converts each piece into one token of OpenAI's. Cohere does not give the texts of the single tokens. The probability
+/// of a piece is the product of its tokens' probabilities, so the logarithms are added. None when nothing can be read,
+/// because missing probabilities should not fail an answer.
 pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
-    let items: Pieces<Item<'_>> = serde_json::from_str(raw.get()).ok()?;
+    let items: OneOrMany<LogprobItem<'_>> = serde_json::from_str(raw.get()).ok()?;
     let mut out = b"{\"content\":[".to_vec();
     let begin = out.len();
     items.each(|item| {
@@ -42,7 +42,7 @@ fn entry(out: &mut Vec<u8>, token: &str, logprob: f64) {
     out.extend_from_slice(b"{\"token\":");
     write_str(out, token);
     out.extend_from_slice(b",\"logprob\":");
-    // Writing a number into memory cannot fail; one that is not finite would be null.
+    // Writing a number into memory cannot fail. A number that is not finite becomes null.
     let _ = serde_json::to_writer(&mut *out, &logprob);
     out.extend_from_slice(b",\"bytes\":");
     let _ = serde_json::to_writer(&mut *out, token.as_bytes());

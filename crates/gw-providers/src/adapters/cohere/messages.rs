@@ -1,4 +1,4 @@
-//! The messages of a chat. Cohere has OpenAI's roles, ids and calls; text beside calls is called the plan.
+//! The messages of a chat. Cohere has OpenAI's roles, ids and calls. It calls text beside calls the plan.
 
 use std::borrow::Cow;
 
@@ -12,25 +12,25 @@ use crate::adapters::replay::order::{self, arrange};
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{ModelRules, Thinks};
 
-/// The messages as a JSON array, and what of them goes elsewhere.
-pub(super) struct Written {
-    /// `messages`.
+/// The messages as a JSON array, and the documents that were found in them.
+pub(super) struct CohereMessages {
+    /// The value of `messages`.
     pub(super) json: Vec<u8>,
     /// Entries of `documents`.
     pub(super) documents: Vec<Vec<u8>>,
 }
 
-/// A piece of content as it is sent.
-enum Piece<'m> {
+/// An item of a message's content.
+enum ContentItem<'m> {
     Text(&'m str),
     Thought(&'m str),
     Image(Cow<'m, str>),
 }
 
-/// Writes them all. What has nothing to say and nothing to call is left out: an empty turn of the assistant is refused.
-pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<Written, Failure> {
+/// Writes all messages. An assistant's message without text and calls is left out, because Cohere refuses it.
+pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<CohereMessages, Failure> {
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
-    let mut written = Written { json: vec![b'['], documents: Vec::new() };
+    let mut written = CohereMessages { json: vec![b'['], documents: Vec::new() };
     for message in &conversation.messages {
         let pieces = pieces(message, &mut written.documents)?;
         if message.role == Role::Assistant && pieces.is_empty() && message.tool_calls.is_empty() {
@@ -40,9 +40,9 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
             written.json.push(b',');
         }
         let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
-        // There is one place for a plan.
-        let plans = |pieces: &Vec<order::Piece<'_, '_>>| {
-            pieces.iter().filter(|piece| matches!(piece, order::Piece::Plan(_))).count()
+        // A message has only one plan.
+        let plans = |pieces: &Vec<order::ReplayedBlock<'_, '_>>| {
+            pieces.iter().filter(|piece| matches!(piece, order::ReplayedBlock::Plan(_))).count()
         };
         if let Some(arranged) = arranged.filter(|pieces| plans(pieces) <= 1) {
             object(&mut written.json, |out| as_it_came(out, message, &arranged));
@@ -64,39 +64,39 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
     Ok(written)
 }
 
-fn spoken(out: &mut Object, role: &str, pieces: &[Piece<'_>]) {
+fn spoken(out: &mut Object, role: &str, pieces: &[ContentItem<'_>]) {
     out.text("role", role);
     content(out, pieces);
 }
 
-/// Text alone is a string, as most clients write it.
-fn content(out: &mut Object, pieces: &[Piece<'_>]) {
+/// Writes `content`. A single text is written as a string, as most clients do.
+fn content(out: &mut Object, pieces: &[ContentItem<'_>]) {
     match pieces {
         [] => out.text("content", ""),
-        [Piece::Text(text)] => out.text("content", text),
+        [ContentItem::Text(text)] => out.text("content", text),
         pieces => out.list("content", pieces, |out, piece| object(out, |part| write_piece(part, piece))),
     }
 }
 
-fn write_piece(part: &mut Object, piece: &Piece<'_>) {
+fn write_piece(part: &mut Object, piece: &ContentItem<'_>) {
     match piece {
-        Piece::Text(text) => {
+        ContentItem::Text(text) => {
             part.text("type", "text");
             part.text("text", text);
         }
-        Piece::Thought(text) => {
+        ContentItem::Thought(text) => {
             part.text("type", "thinking");
             part.text("thinking", text);
         }
-        Piece::Image(url) => {
+        ContentItem::Image(url) => {
             part.text("type", "image_url");
             part.object("image_url", |image| image.text("url", url));
         }
     }
 }
 
-/// What the assistant says beside calls is its plan. What it thought goes back to a model that thinks, as thinking.
-fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks: bool) {
+/// Writes an assistant's message with calls. Its text is the plan. Reasoning goes back only to a model that reasons.
+fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
     out.text("role", "assistant");
     let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
     if let Some(thought) = thought {
@@ -107,37 +107,37 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[Piece<'_>], thinks
             });
         });
     }
-    let said = pieces.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(*text),
-        Piece::Thought(_) | Piece::Image(_) => None,
+    let items = pieces.iter().filter_map(|piece| match piece {
+        ContentItem::Text(text) => Some(*text),
+        ContentItem::Thought(_) | ContentItem::Image(_) => None,
     });
-    let plan: Vec<&str> = said.collect();
+    let plan: Vec<&str> = items.collect();
     if !plan.is_empty() {
         out.text("tool_plan", &plan.join("\n"));
     }
     calls(out, message);
 }
 
-/// An answer of Cohere's own, which it takes back as it gave it (`content` may hold thoughts:
+/// Writes an answer of Cohere's own as Cohere gave it (`content` may hold thoughts:
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
-fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Piece<'_, '_>]) {
+fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
     out.text("role", "assistant");
     if let Some(plan) = arranged.iter().find_map(|piece| match piece {
-        order::Piece::Plan(plan) => Some(*plan),
+        order::ReplayedBlock::Plan(plan) => Some(*plan),
         _ => None,
     }) {
-        // The gateway has put it on a line of its own behind a text.
-        let is_behind = arranged.iter().any(|piece| matches!(piece, order::Piece::Text(_)));
+        // The gateway put a plan behind a text on a line of its own.
+        let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
         out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
     }
-    let said = arranged.iter().filter_map(|piece| match piece {
-        order::Piece::Text(text) => Some(Piece::Text(text)),
-        order::Piece::Thought(text) => Some(Piece::Thought(text)),
+    let items = arranged.iter().filter_map(|piece| match piece {
+        order::ReplayedBlock::Text(text) => Some(ContentItem::Text(text)),
+        order::ReplayedBlock::Thought(text) => Some(ContentItem::Thought(text)),
         _ => None,
     });
-    let mut said = said.peekable();
-    if said.peek().is_some() {
-        out.list("content", said, |out, piece| object(out, |part| write_piece(part, &piece)));
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        out.list("content", items, |out, piece| object(out, |part| write_piece(part, &piece)));
     }
     if !message.tool_calls.is_empty() {
         calls(out, message);
@@ -158,13 +158,16 @@ fn calls(out: &mut Object, message: &Message<'_>) {
     });
 }
 
-fn pieces<'m>(message: &'m Message<'_>, documents: &mut Vec<Vec<u8>>) -> Result<Vec<Piece<'m>>, Failure> {
+fn pieces<'m>(
+    message: &'m Message<'_>,
+    documents: &mut Vec<Vec<u8>>,
+) -> Result<Vec<ContentItem<'m>>, Failure> {
     let mut pieces = Vec::with_capacity(message.parts.len());
     for Part { content, .. } in &message.parts {
         match content {
             Content::Text(text) | Content::Refusal(text) if text.is_empty() => {}
-            Content::Text(text) | Content::Refusal(text) => pieces.push(Piece::Text(text)),
-            Content::Image(source) => pieces.push(Piece::Image(image(source)?)),
+            Content::Text(text) | Content::Refusal(text) => pieces.push(ContentItem::Text(text)),
+            Content::Image(source) => pieces.push(ContentItem::Image(image(source)?)),
             Content::File { source, name } => documents.push(document(source, name.as_deref())?),
             Content::Audio { .. } => {
                 return Err(unsupported("Invalid 'messages': this provider takes no audio."));
@@ -186,7 +189,7 @@ fn image<'m>(source: &'m Source<'_>) -> Result<Cow<'m, str>, Failure> {
     }
 }
 
-/// Cohere reads no files; one that is text is a document.
+/// Converts a text file into a document. Cohere reads no other files.
 fn document(source: &Source<'_>, name: Option<&str>) -> Result<Vec<u8>, Failure> {
     let refused = || unsupported("Invalid 'messages': this provider takes files of text only.");
     let Source::Data { media_type, base64 } = source else { return Err(refused()) };

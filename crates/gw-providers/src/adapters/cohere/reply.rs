@@ -1,4 +1,4 @@
-//! Whole answers, and the model list.
+//! Complete answers, and the model list.
 
 use std::borrow::Cow;
 
@@ -6,25 +6,19 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Message, Reply, cite};
+use super::shape::{CohereCall, CohereMessage, CohereReply, add_citations};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
-
-/// Reads a chat answer. Cohere does not tell the model's name in it.
+/// Reads a chat answer. It does not hold the model's name.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
-    let reply: Reply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let text = body_text(body)?;
+    let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let message = reply.message.filter(|message| message.get().starts_with('{'));
     let Some(message) = message.filter(|_| reply.error.is_none()) else {
         if reply.message.is_some() || reply.error.is_some() {
@@ -33,7 +27,8 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         }
         return Err(invalid("the body has no message"));
     };
-    let message: Message<'_> = serde_json::from_str(message.get()).map_err(|fault| invalid_json(&fault))?;
+    let message: CohereMessage<'_> =
+        serde_json::from_str(message.get()).map_err(|fault| invalid_json(&fault))?;
     let mut choice = choice(message);
     if let Some(reason) = &reply.finish_reason {
         let has_calls = !choice.tool_calls.is_empty();
@@ -45,7 +40,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     Ok(ChatReply { model: None, fingerprint: None, choices, usage, members })
 }
 
-fn choice(message: Message<'_>) -> ChatChoice<'_> {
+fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
     let mut order = Order::default();
     if let Some(pieces) = message.content {
@@ -58,7 +53,7 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
             append(&mut content, text);
         });
     }
-    // The plan is what the assistant says beside its calls. What it thinks stands in `content`.
+    // The plan is text beside calls. Reasoning is in `content`.
     if let Some(plan) = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty()) {
         let line = if content.is_empty() { "" } else { "\n" };
         order.add(Block::Plan(line.len() + plan.len()));
@@ -67,30 +62,30 @@ fn choice(message: Message<'_>) -> ChatChoice<'_> {
     }
     let mut annotations = Annotations::default();
     if let Some(citations) = message.citations {
-        cite(citations, &mut annotations);
+        add_citations(citations, &mut annotations);
     }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
         calls.each(|call| tool_calls.extend(tool_call(call)));
     }
     tool_calls.iter().for_each(|_| order.add(Block::Call));
-    let told = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
+    let order_entry = order.entry(USUAL, 0).map(|value| (Cow::Borrowed(DETAILS), Cow::Owned(value)));
     let mut choice = ChatChoice {
-        extras: told.into_iter().collect(),
+        extras: order_entry.into_iter().collect(),
         index: 0,
         content: Some(content),
         reasoning: (!reasoning.is_empty()).then_some(reasoning),
         tool_calls,
         ..ChatChoice::default()
     };
-    annotations.put(&mut choice);
+    annotations.add_to(&mut choice);
     choice
 }
 
-/// Orders that are written again without being told: a text, or a plan and calls.
+/// Orders that need no entry, because messages are written in them anyway: a text, or a plan and calls.
 pub(super) const USUAL: &[&[(char, usize)]] = &[&[('t', 1)], &[('p', 1), ('c', usize::MAX)]];
 
-/// Takes what is said into the order.
+/// Adds a text to the order.
 pub(super) fn record(order: &mut Order, text: Option<&str>, block: fn(usize) -> Block) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
         order.add(block(text.len()));
@@ -105,8 +100,8 @@ fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {
     }
 }
 
-/// A call without a function is none.
-fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
+/// Converts a call. A call without a function is dropped.
+fn tool_call(call: CohereCall<'_>) -> Option<ToolCall<'_>> {
     let function = call.function?;
     Some(ToolCall {
         id: call.id.unwrap_or_default().0,
@@ -116,7 +111,7 @@ fn tool_call(call: Call<'_>) -> Option<ToolCall<'_>> {
     })
 }
 
-/// The names of the models that chat or embed; others (rerank, classify) cannot be called here.
+/// The models that chat or embed. Other models (rerank, classify) cannot be called through the gateway.
 pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;

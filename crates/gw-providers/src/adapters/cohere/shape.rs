@@ -1,4 +1,4 @@
-//! What comes back, as it is read: whole answers and the events of a stream, lenient in everything that may vary.
+//! The JSON of complete answers and stream events, read leniently.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,19 +8,20 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::adapters::annotations::{self, Annotations};
-use crate::adapters::openai::lenient::{Loose, Member, Number, Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientNumber, LenientText, Member, TextOrJson, lenient_members};
 
-/// A thing, or a list of such: in whole answers `content` and `tool_calls` are lists, in a stream one thing at a time.
+/// A value or a list of values. Complete answers have lists in `content` and `tool_calls`, stream events have one
+/// value.
 #[derive(Debug)]
-pub(super) enum Pieces<T> {
-    /// In a stream.
+pub(super) enum OneOrMany<T> {
+    /// A single value, in a stream.
     One(T),
-    /// In a whole answer, and at the begin of a stream.
+    /// A list, in a complete answer and at the beginning of a stream.
     Many(Vec<T>),
 }
 
-impl<T> Pieces<T> {
-    /// Each of them.
+impl<T> OneOrMany<T> {
+    /// Calls `take` with each value.
     pub(super) fn each(self, mut take: impl FnMut(T)) {
         match self {
             Self::One(piece) => take(piece),
@@ -29,19 +30,19 @@ impl<T> Pieces<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Either<T>(PhantomData<T>);
 
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
-            type Value = Pieces<T>;
+            type Value = OneOrMany<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object or a list of them")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Pieces::One)
+                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -49,7 +50,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
                 while let Some(piece) = list.next_element()? {
                     pieces.push(piece);
                 }
-                Ok(Pieces::Many(pieces))
+                Ok(OneOrMany::Many(pieces))
             }
         }
 
@@ -57,7 +58,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pieces<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Member<'de> for Pieces<T> {
+impl<'de, T: Deserialize<'de>> Member<'de> for OneOrMany<T> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
         *place = Some(Self::deserialize(deserializer)?);
         Ok(())
@@ -65,99 +66,102 @@ impl<'de, T: Deserialize<'de>> Member<'de> for Pieces<T> {
 }
 
 lenient_members! {
-    /// A whole answer. `message` is a text in errors.
-    Reply<'de> {
+    /// A complete answer. In errors `message` is a text.
+    CohereReply<'de> {
         message: &'de RawValue = "message",
         error: &'de RawValue = "error",
-        finish_reason: Text<'de> = "finish_reason",
-        usage: Usage<'de> = "usage",
+        finish_reason: LenientText<'de> = "finish_reason",
+        usage: CohereUsage<'de> = "usage",
         logprobs: &'de RawValue = "logprobs",
     }
 }
 
 lenient_members! {
     /// One event of a stream.
-    Event<'de> {
-        kind: Text<'de> = "type",
-        /// Which piece of content or which call it belongs to; there is one choice only.
-        index: Number = "index",
-        delta: Delta<'de> = "delta",
+    CohereEvent<'de> {
+        kind: LenientText<'de> = "type",
+        /// The index of the content item or of the call. There is only one choice.
+        index: LenientNumber = "index",
+        delta: CohereDelta<'de> = "delta",
         logprobs: &'de RawValue = "logprobs",
-        /// Of errors.
+        /// In errors.
         message: &'de RawValue = "message",
-        /// Of errors.
+        /// In errors.
         error: &'de RawValue = "error",
     }
 }
 
 lenient_members! {
-    /// What an event adds.
-    Delta<'de> {
-        message: Message<'de> = "message",
-        finish_reason: Text<'de> = "finish_reason",
-        usage: Usage<'de> = "usage",
+    /// The new part of an event.
+    CohereDelta<'de> {
+        message: CohereMessage<'de> = "message",
+        finish_reason: LenientText<'de> = "finish_reason",
+        usage: CohereUsage<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }
 
 lenient_members! {
-    /// The assistant's message, or what is added to it.
-    Message<'de> {
-        content: Pieces<Content<'de>> = "content",
-        tool_plan: Text<'de> = "tool_plan",
-        tool_calls: Pieces<Call<'de>> = "tool_calls",
+    /// The assistant's message, or a part of it.
+    CohereMessage<'de> {
+        content: OneOrMany<CohereContent<'de>> = "content",
+        tool_plan: LenientText<'de> = "tool_plan",
+        tool_calls: OneOrMany<CohereCall<'de>> = "tool_calls",
         citations: &'de RawValue = "citations",
     }
 }
 
 lenient_members! {
-    /// Where a piece of the text comes from (docs.cohere.com/docs/rag-citations, November 2026). It is counted in characters.
-    Citation<'de> {
-        /// `PLAN` and `THINKING_CONTENT` are about other words than the answer's.
-        kind: Text<'de> = "type",
-        start: Number = "start",
-        end: Number = "end",
-        text: Text<'de> = "text",
-        sources: Vec<Source<'de>> = "sources",
+    /// The source of a part of the text (docs.cohere.com/docs/rag-citations, November 2026). Positions count
+    /// characters.
+    CohereCitation<'de> {
+        /// `PLAN` and `THINKING_CONTENT` do not refer to the answer's text.
+        kind: LenientText<'de> = "type",
+        start: LenientNumber = "start",
+        end: LenientNumber = "end",
+        text: LenientText<'de> = "text",
+        sources: Vec<CohereSource<'de>> = "sources",
     }
 }
 
 lenient_members! {
-    /// A document of the request, or what a tool gave.
-    Source<'de> {
-        id: Loose<'de> = "id",
+    /// A document of the request, or the output of a tool.
+    CohereSource<'de> {
+        id: TextOrJson<'de> = "id",
         document: &'de RawValue = "document",
         tool_output: &'de RawValue = "tool_output",
     }
 }
 
 lenient_members! {
-    /// What is said of a document; its members are the client's.
-    Document<'de> {
-        url: Loose<'de> = "url",
-        title: Loose<'de> = "title",
-        snippet: Loose<'de> = "snippet",
-        text: Loose<'de> = "text",
+    /// The members of a document, which the client chose.
+    CohereDocument<'de> {
+        url: TextOrJson<'de> = "url",
+        title: TextOrJson<'de> = "title",
+        snippet: TextOrJson<'de> = "snippet",
+        text: TextOrJson<'de> = "text",
     }
 }
 
-/// Adds the sources that `citations` tells of. What cannot be read never makes an answer fail.
-pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
-    let Ok(citations) = serde_json::from_str::<Pieces<Citation<'_>>>(citations.get()) else { return };
+/// Adds the sources of `citations`. Unreadable citations never fail an answer.
+pub(super) fn add_citations(citations: &RawValue, annotations: &mut Annotations) {
+    let Ok(citations) = serde_json::from_str::<OneOrMany<CohereCitation<'_>>>(citations.get()) else {
+        return;
+    };
     citations.each(|citation| {
         if citation.kind.is_some_and(|kind| matches!(&*kind.0, "PLAN" | "THINKING_CONTENT")) {
             return;
         }
-        let place = |number: Option<Number>| number.and_then(|number| number.0).map_or(0, u64::from);
+        let place = |number: Option<LenientNumber>| number.and_then(|number| number.0).map_or(0, u64::from);
         let (start, end) = (place(citation.start), place(citation.end));
         for source in citation.sources.unwrap_or_default() {
-            let said = source.document.or(source.tool_output);
-            let said: Document<'_> =
-                said.and_then(|said| serde_json::from_str(said.get()).ok()).unwrap_or_default();
-            let source = annotations::Source {
-                url: said.url.map(|url| url.0).unwrap_or_default(),
-                title: said.title.map(|title| title.0).unwrap_or_default(),
-                quoted: said.snippet.or(said.text).map(|text| text.0),
+            let document = source.document.or(source.tool_output);
+            let document: CohereDocument<'_> =
+                document.and_then(|document| serde_json::from_str(document.get()).ok()).unwrap_or_default();
+            let source = annotations::CitedSource {
+                url: document.url.map(|url| url.0).unwrap_or_default(),
+                title: document.title.map(|title| title.0).unwrap_or_default(),
+                quoted: document.snippet.or(document.text).map(|text| text.0),
                 id: source.id.map(|id| id.0),
             };
             annotations.add(&source, start, end);
@@ -166,41 +170,41 @@ pub(super) fn cite(citations: &RawValue, annotations: &mut Annotations) {
 }
 
 lenient_members! {
-    /// A piece of content: text or thinking.
-    Content<'de> {
-        text: Text<'de> = "text",
-        thinking: Text<'de> = "thinking",
+    /// An item of content: text or reasoning.
+    CohereContent<'de> {
+        text: LenientText<'de> = "text",
+        thinking: LenientText<'de> = "thinking",
     }
 }
 
 lenient_members! {
     /// A call.
-    Call<'de> {
-        id: Loose<'de> = "id",
-        function: Function<'de> = "function",
+    CohereCall<'de> {
+        id: TextOrJson<'de> = "id",
+        function: CohereFunction<'de> = "function",
     }
 }
 
 lenient_members! {
-    /// What is called, and with what.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
+    /// The name and the arguments of a call.
+    CohereFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
     }
 }
 
 lenient_members! {
-    /// `tokens` are those that the model saw and wrote. `billed_units` leave out what Cohere puts into the prompt itself.
-    Usage<'de> {
-        tokens: Tokens<'de> = "tokens",
-        billed_units: Tokens<'de> = "billed_units",
+    /// `tokens` counts all tokens of the model. `billed_units` leaves out the tokens that Cohere adds to the prompt.
+    CohereUsage<'de> {
+        tokens: CohereTokens<'de> = "tokens",
+        billed_units: CohereTokens<'de> = "billed_units",
         cached_tokens: &'de RawValue = "cached_tokens",
     }
 }
 
 lenient_members! {
-    /// Counts, which Cohere writes as numbers with a fraction at times.
-    Tokens<'de> {
+    /// Token counts, which Cohere sometimes writes with a fraction.
+    CohereTokens<'de> {
         input_tokens: &'de RawValue = "input_tokens",
         output_tokens: &'de RawValue = "output_tokens",
     }

@@ -1,171 +1,91 @@
-//! The stream: `message-start`, pieces of content, of the plan and of calls, `message-end` (docs.cohere.com/docs/streaming,
-//! `/docs/tool-use-streaming`). `index` says which piece of content or which call an event belongs to: there is one choice.
+//! The stream: `message-start`, pieces of content, of the plan and of calls, `message-end`
+//! (docs.cohere.com/docs/streaming, `/docs/tool-use-streaming`). `index` names the content item or the call of an
+//! event. There is only one choice.
 //!
-//! Cohere sends server-sent events to those who accept them, which we do, and the bare events one per line to others. Both
-//! are read, so that a proxy that loses our `accept` does no harm.
+//! Cohere sends server-sent events to clients that accept them, which the gateway does. Other clients get one JSON
+//! document per line. Both are read, so a proxy may drop the `accept` header.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::sse::SseDecoder;
 use gw_wire::stream::MAX_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::reply::{USUAL, record};
-use super::shape::{self, Call, Delta, Pieces};
+use super::shape::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
-use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::annotations::Annotations;
-use crate::adapters::failure::{broken, invalid, invalid_json, reported};
-use crate::adapters::ndjson::Lines;
+use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream.
-#[derive(Debug, Default)]
-pub(super) struct Stream {
-    body: Body,
-    state: State,
-}
-
-/// What the body turned out to be.
-#[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
-    #[default]
-    Unknown,
-    Events(SseDecoder),
-    Lines(Lines),
-}
+pub(super) type CohereStream = SseAdapter<CohereStreamState>;
 
 #[derive(Debug, Default)]
-struct State {
-    /// Calls that began. A call's place among them is our handle.
+pub(super) struct CohereStreamState {
+    progress: StreamProgress,
+    /// The calls so far. The number of a call is its handle.
     calls: u32,
-    /// The last call of each of Cohere's numbers.
+    /// The last call with each of Cohere's indexes.
     by_index: HashMap<u32, u32>,
-    /// The text came last: a plan begins a new line.
-    said: bool,
+    /// The last content was text, so a plan begins a new line.
+    is_text_last: bool,
     annotations: Annotations,
     order: Order,
-    /// Something that means something came.
-    begun: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
 }
 
-impl StreamDecoder for Stream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
-            return;
-        }
-        if matches!(self.body, Body::Unknown) {
-            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => return,
-                Some(b'{') => Body::Lines(Lines::default()),
-                Some(_) => Body::Events(SseDecoder::default()),
-            };
-        }
-        let Self { body, state } = self;
-        let fault = match body {
-            Body::Unknown => None,
-            Body::Events(sse) => {
-                let fed = sse.feed(chunk, &mut |event| state.event(event.name, event.data, false, sink));
-                fed.err().map(invalid)
-            }
-            Body::Lines(lines) => {
-                let fed = lines.feed(chunk, &mut |line| state.event(b"", line, false, sink));
-                fed.err().map(invalid)
-            }
-        };
-        if let Some(failure) = fault {
-            state.fail(failure, sink);
-        }
+impl StreamState for CohereStreamState {
+    fn framing(first: u8) -> Framing {
+        if first == b'{' { Framing::Lines } else { Framing::Events }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
-        let Self { body, state } = self;
-        match body {
-            Body::Unknown => {}
-            Body::Events(sse) => sse.eof(&mut |event| state.event(event.name, event.data, true, sink)),
-            Body::Lines(lines) => lines.eof(&mut |line| state.event(b"", line, true, sink)),
-        }
-        if !state.begun {
-            state.fail(invalid("the body is not an event stream"), sink);
-        }
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
     }
 
-    fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            Body::Events(sse) => sse.held_bytes(),
-            Body::Lines(lines) => lines.held_bytes(),
-            Body::Unknown => 0,
-        };
-        let State { by_index, annotations, order, .. } = &self.state;
-        let calls = by_index.capacity() * size_of::<(u32, u32)>();
-        body.saturating_add(calls + annotations.held_bytes() + order.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        let pending = match &self.body {
-            Body::Events(sse) => sse.pending_bytes(),
-            Body::Lines(lines) => lines.pending_bytes(),
-            Body::Unknown => 0,
-        };
-        work_by_lines(pending, chunk)
-    }
-}
-
-impl State {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
-            sink(Event::Error(failure));
-        }
-    }
-
-    /// `last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, name: &[u8], data: &[u8], last: bool, sink: Sink<'_>) {
-        let data = data.trim_ascii();
-        if self.over || data.is_empty() {
-            return;
-        }
-        self.begun = true;
-        // Cohere has no such mark; servers that speak its dialect have.
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
+        let UpstreamEvent { name, data, is_last, .. } = event;
+        // Cohere does not send this mark, but servers with its dialect do.
         if data == b"[DONE]" {
-            self.over = true;
-            return sink(Event::End);
+            return self.progress.end(sink);
         }
         let Ok(text) = std::str::from_utf8(data) else {
             return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
-        match serde_json::from_str::<shape::Event<'_>>(text) {
+        let failure = match serde_json::from_str::<shape::CohereEvent<'_>>(text) {
             Ok(event) if name == b"error" || is_error(&event) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
-                self.fail(reported(&error, FailureKind::StreamBroken), sink);
+                reported(&error, FailureKind::StreamBroken)
             }
-            Ok(event) => self.read(event, sink),
+            Ok(event) => return self.read(event, sink),
             Err(_) if name == b"error" => {
-                self.fail(reported(&Value::String(text.to_owned()), FailureKind::StreamBroken), sink);
+                reported(&Value::String(text.to_owned()), FailureKind::StreamBroken)
             }
-            Err(_) if last => {
-                self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
-            }
-            Err(fault) => {
-                let mut failure = invalid_json(&fault);
-                "The upstream provider sent an event that is not JSON of the expected kind."
-                    .clone_into(&mut failure.message);
-                self.fail(failure, sink);
-            }
-        }
+            Err(_) if is_last => cut_event(),
+            Err(fault) => invalid_event(&fault),
+        };
+        self.fail(failure, sink);
     }
 
-    fn read(&mut self, event: shape::Event<'_>, sink: Sink<'_>) {
+    fn held_bytes(&self) -> usize {
+        let calls = self.by_index.capacity() * size_of::<(u32, u32)>();
+        calls + self.annotations.held_bytes() + self.order.held_bytes()
+    }
+}
+
+impl CohereStreamState {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
+        self.progress.fail(failure, sink);
+    }
+
+    fn read(&mut self, event: shape::CohereEvent<'_>, sink: EventSink<'_>) {
         let kind = event.kind.map(|kind| kind.0).unwrap_or_default();
         let delta = event.delta.unwrap_or_default();
         match &*kind {
@@ -185,20 +105,20 @@ impl State {
             }
             "citation-start" => {
                 if let Some(citations) = delta.message.and_then(|message| message.citations) {
-                    shape::cite(citations, &mut self.annotations);
+                    shape::add_citations(citations, &mut self.annotations);
                 }
             }
             "message-end" => self.end(&delta, sink),
-            // `content-end`, `tool-call-end`, `citation-end`, `debug`, and what is yet to come.
+            // `content-end`, `tool-call-end`, `citation-end`, `debug`, and future events.
             _ => {}
         }
     }
 
-    /// What is said or thought. The plan is what the assistant says beside its calls, on a line of its own.
-    fn say(&mut self, delta: Delta<'_>, probabilities: Option<&RawValue>, sink: Sink<'_>) {
+    /// Reports text and reasoning. The plan is text on a line of its own.
+    fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: EventSink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
-            if std::mem::replace(&mut self.said, false) {
+            if std::mem::replace(&mut self.is_text_last, false) {
                 self.order.add(Block::Plan("\n".len()));
                 sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
             }
@@ -215,13 +135,19 @@ impl State {
             }
             let text = piece.text.map(|text| text.0);
             if let Some(text) = text.filter(|text| !text.is_empty() || logprobs.is_some()) {
-                self.said |= !text.is_empty();
+                self.is_text_last |= !text.is_empty();
                 sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
             }
         });
     }
 
-    fn calls(&mut self, calls: Pieces<Call<'_>>, index: Option<u32>, begins: bool, sink: Sink<'_>) {
+    fn calls(
+        &mut self,
+        calls: OneOrMany<CohereCall<'_>>,
+        index: Option<u32>,
+        begins: bool,
+        sink: EventSink<'_>,
+    ) {
         calls.each(|call| {
             let function = call.function.unwrap_or_default();
             if begins {
@@ -239,42 +165,41 @@ impl State {
             let Some(fragment) = function.arguments.map(|text| text.0).filter(|text| !text.is_empty()) else {
                 return;
             };
-            // Without a number, or with one that nobody knows, it belongs to the call that began last.
+            // Without a known index the arguments belong to the last call.
             let known = index.and_then(|index| self.by_index.get(&index).copied());
             match known.or_else(|| self.calls.checked_sub(1)) {
                 Some(handle) => {
                     sink(Event::ToolArgs { choice: 0, call: handle, fragment });
                 }
-                None => self.fail(invalid("arguments of a call that did not begin"), sink),
+                None => self.fail(invalid("arguments of an unknown tool call"), sink),
             }
         });
     }
 
-    fn end(&mut self, delta: &Delta<'_>, sink: Sink<'_>) {
+    fn end(&mut self, delta: &CohereDelta<'_>, sink: EventSink<'_>) {
         if let Some(used) = delta.usage.as_ref().and_then(usage::read) {
             sink(Event::Usage(used));
         }
         let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
         let has_calls = self.calls > 0;
-        // An error is one whatever the reason says.
+        // A message with an error has failed, whatever its reason.
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {
-                self.over = true;
                 if let Some(value) = self.order.entry(USUAL, 0) {
                     sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
-                self.annotations.tell(0, sink);
+                self.annotations.report(0, sink);
                 sink(Event::Finish { choice: 0, reason });
-                sink(Event::End);
+                self.progress.end(sink);
             }
             Err(failure) => self.fail(failure, sink),
         }
     }
 }
 
-/// Words of an error where an event should be.
-fn is_error(event: &shape::Event<'_>) -> bool {
+/// Whether an event is an error.
+fn is_error(event: &shape::CohereEvent<'_>) -> bool {
     let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
     (kind.is_empty() || kind == "error" || kind == "stream-error")
         && (event.message.is_some() || event.error.is_some())

@@ -1,4 +1,4 @@
-//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+//! Cohere's dialect against its fixtures, and its errors.
 
 mod answers;
 mod requests;

@@ -1,13 +1,13 @@
-//! Cohere's counts.
+//! Cohere's token counts.
 
 use gw_wire::usage::Usage;
 
 use super::shape;
 use crate::adapters::counts::count;
 
-/// What a call used. The tokens count, not the billed units: those leave out what Cohere itself puts into the prompt, and
-/// are only taken where nothing else is told, as an estimate.
-pub(super) fn read(usage: &shape::Usage<'_>) -> Option<Usage> {
+/// Reads the usage from `tokens`. `billed_units` leaves out the tokens that Cohere adds to the prompt, so it is an
+/// estimate that serves only without `tokens`.
+pub(super) fn read(usage: &shape::CohereUsage<'_>) -> Option<Usage> {
     let mut estimated = false;
     let counts = match (&usage.tokens, &usage.billed_units) {
         (Some(tokens), _) if tokens.input_tokens.is_some() || tokens.output_tokens.is_some() => tokens,

@@ -1,4 +1,4 @@
-//! One row per way in which an upstream says no.
+//! One row per kind of upstream error.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ fn only_faults_of_the_request_are_quoted_and_redacted() {
         assert!(!failure.message.contains("Bad key") && failure.code.is_none(), "{failure:?}");
         assert!(!format!("{failure:?}").contains("sk-live"), "{failure:?}");
         assert_eq!(failure.status, Some(status));
-        // The log gets the names; the words may quote the prompt.
+        // The log gets the code and the type only, because the message may quote the prompt.
         assert_eq!(failure.detail.as_deref(), Some("17 t"));
     }
     let odd = r#"{"error":{"message":"x","code":"a b\n<script>"}}"#;

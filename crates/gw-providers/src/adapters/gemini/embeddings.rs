@@ -1,4 +1,4 @@
-//! Embeddings of AI Studio: `batchEmbedContents`, <https://ai.google.dev/api/embeddings>.
+//! Embeddings on AI Studio: `batchEmbedContents`, <https://ai.google.dev/api/embeddings>.
 
 use std::borrow::Cow;
 
@@ -9,86 +9,86 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::errors;
-use super::usage::Counts;
+use super::usage::UsageMetadata;
 use crate::adapters::failure::{invalid, invalid_json};
 
 #[derive(Serialize)]
-struct Batch<'a> {
-    requests: Vec<One<'a>>,
+struct BatchEmbedRequest<'a> {
+    requests: Vec<EmbedRequest<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct One<'a> {
+struct EmbedRequest<'a> {
     model: &'a str,
-    content: Content<'a>,
+    content: EmbeddingContent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u32>,
 }
 
-/// A text.
+/// `Content` with one text.
 #[derive(Serialize)]
-pub(in crate::adapters) struct Content<'a> {
-    parts: [Part<'a>; 1],
+pub(in crate::adapters) struct EmbeddingContent<'a> {
+    parts: [EmbeddingPart<'a>; 1],
 }
 
 #[derive(Serialize)]
-struct Part<'a> {
+struct EmbeddingPart<'a> {
     text: &'a str,
 }
 
-impl<'a> Content<'a> {
+impl<'a> EmbeddingContent<'a> {
     pub(in crate::adapters) fn of(text: &'a str) -> Self {
-        Self { parts: [Part { text }] }
+        Self { parts: [EmbeddingPart { text }] }
     }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Answer<'a> {
+struct GeminiEmbeddings<'a> {
     #[serde(borrow)]
-    embeddings: Option<Vec<Embedding<'a>>>,
-    /// Of `embedContent`, which takes one text.
+    embeddings: Option<Vec<GeminiEmbedding<'a>>>,
+    /// The member of `embedContent`, which takes one text.
     #[serde(borrow)]
-    embedding: Option<Embedding<'a>>,
-    usage_metadata: Option<Counts>,
+    embedding: Option<GeminiEmbedding<'a>>,
+    usage_metadata: Option<UsageMetadata>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Embedding<'a> {
+struct GeminiEmbedding<'a> {
     #[serde(borrow)]
     values: Option<&'a RawValue>,
 }
 
-/// The body that embeds these texts. `resource` is `models/…`.
-pub(super) fn body(
+/// Returns the body that embeds these texts. `resource` is `models/…`.
+pub(super) fn encode(
     texts: &[Cow<'_, str>],
     resource: &str,
     dimensions: Option<u32>,
 ) -> Result<Vec<u8>, Failure> {
-    let requests = texts.iter().map(|text| One {
+    let requests = texts.iter().map(|text| EmbedRequest {
         model: resource,
-        content: Content::of(text),
+        content: EmbeddingContent::of(text),
         output_dimensionality: dimensions,
     });
-    written(&Batch { requests: requests.collect() })
+    to_json(&BatchEmbedRequest { requests: requests.collect() })
 }
 
-/// A body as JSON.
-pub(in crate::adapters) fn written(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
+/// Serialises a body as JSON.
+pub(in crate::adapters) fn to_json(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(body).map_err(|fault| {
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
             .with_detail(fault)
     })
 }
 
-/// Reads the vectors, in the order of the texts.
+/// Decodes the vectors, in the order of the texts.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer: GeminiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
         return Err(errors::reported(&error, FailureKind::Server));
@@ -99,11 +99,11 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Fa
         read_parsed_vector(values).map_err(invalid)
     });
     let vectors: Vec<Vector<'_>> = vectors.collect::<Result<_, _>>()?;
-    checked(vectors, answer.usage_metadata.and_then(|counts| counts.usage()))
+    check_lengths(vectors, answer.usage_metadata.and_then(|counts| counts.usage()))
 }
 
-/// Vectors of one length.
-pub(in crate::adapters) fn checked(
+/// Checks that all vectors have one length.
+pub(in crate::adapters) fn check_lengths(
     vectors: Vec<Vector<'_>>,
     usage: Option<gw_wire::usage::Usage>,
 ) -> Result<EmbeddingsReply<'_>, Failure> {

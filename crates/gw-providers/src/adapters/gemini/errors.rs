@@ -1,4 +1,4 @@
-//! What Google's errors say beyond the status: `google.rpc.Status` with its details,
+//! Classification of Google's errors by `google.rpc.Status` and its details:
 //! <https://ai.google.dev/gemini-api/docs/troubleshooting>, <https://cloud.google.com/apis/design/errors>.
 
 use std::time::Duration;
@@ -9,31 +9,31 @@ use serde_json::Value;
 
 use crate::adapters::failure as generic;
 
-/// An error body larger than this is not read.
-const LARGEST_BODY: usize = 256 << 10;
+/// The largest error body that is parsed.
+const MAX_ERROR_BODY_BYTES: usize = 256 << 10;
 
-/// `retry_after` is believed between these.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The bounds of a believable `retry_after`.
+const MIN_RETRY_AFTER: Duration = Duration::from_secs(1);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// A non-2xx answer.
+/// Classifies a non-2xx response.
 pub(in crate::adapters) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
     let failure = generic::classify(status, headers, body);
-    if body.len() > LARGEST_BODY {
+    if body.len() > MAX_ERROR_BODY_BYTES {
         return failure;
     }
     let value = serde_json::from_slice(body).unwrap_or(Value::Null);
     refine(failure, status, &value)
 }
 
-/// An error object inside a 200, or in a stream.
+/// Classifies an error object inside a 200 or a stream.
 pub(super) fn reported(value: &Value, otherwise: FailureKind) -> Failure {
     let failure = generic::reported(value, otherwise);
     let status = failure.status.or_else(|| error_of(value).get("code")?.as_u64()?.try_into().ok());
     refine(failure, status.unwrap_or(0), value)
 }
 
-/// The first entry of a list that is an error.
+/// Returns the first entry of a list that is an error.
 pub(super) fn in_list(value: &Value) -> Option<&Value> {
     value.as_array()?.iter().find(|entry| entry.get("error").is_some_and(|error| !error.is_null()))
 }
@@ -55,18 +55,18 @@ fn refine(mut failure: Failure, status: u16, value: &Value) -> Failure {
         |wanted: &str| details.iter().any(|detail| detail.get("reason").is_some_and(|it| it == wanted));
     let kind = match (status, class) {
         (400, _) if has_reason("API_KEY_INVALID") || message.contains("api key expired") => FailureKind::Auth,
-        // The operator's account or place is at fault, not the request.
+        // The operator's account or location causes these errors, not the request.
         (400, "FAILED_PRECONDITION") if message.contains("billing") => FailureKind::Billing,
         (400, "FAILED_PRECONDITION") if message.contains("location is not supported") => FailureKind::Auth,
         (403, _) if has_reason("BILLING_DISABLED") => FailureKind::Billing,
-        // The call was given up on their side.
+        // Google cancelled the call.
         (499, _) => FailureKind::Server,
         _ => return failure,
     };
     if kind == failure.kind {
         return failure;
     }
-    let mut refined = Failure::new(kind, own_words(kind));
+    let mut refined = Failure::new(kind, message_of(kind));
     refined.status = failure.status;
     refined.retry_after = failure.retry_after;
     refined.reason = failure.reason;
@@ -74,7 +74,7 @@ fn refine(mut failure: Failure, status: u16, value: &Value) -> Failure {
     refined
 }
 
-fn own_words(kind: FailureKind) -> &'static str {
+fn message_of(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Auth => "The upstream provider refused the gateway's credentials.",
         FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",
@@ -82,12 +82,12 @@ fn own_words(kind: FailureKind) -> &'static str {
     }
 }
 
-/// `google.rpc.RetryInfo`: a duration such as `34s` or `34.074824224s`.
+/// Reads the delay of a `google.rpc.RetryInfo`, such as `34s` or `34.074824224s`.
 fn retry_delay(detail: &Value) -> Option<Duration> {
     let seconds: f64 = detail.get("retryDelay")?.as_str()?.strip_suffix('s')?.parse().ok()?;
     let is_delay = seconds.is_finite() && seconds >= 0.0;
     is_delay.then(|| {
-        let bounded = seconds.clamp(SHORTEST_WAIT.as_secs_f64(), LONGEST_WAIT.as_secs_f64());
+        let bounded = seconds.clamp(MIN_RETRY_AFTER.as_secs_f64(), MAX_RETRY_AFTER.as_secs_f64());
         Duration::from_secs_f64(bounded)
     })
 }

@@ -1,19 +1,19 @@
-//! Images, documents and sounds: bytes as `inlineData`, addresses as `fileData`.
+//! Images, documents and audio: bytes as `inlineData`, URLs as `fileData`.
 //!
-//! Documented at <https://ai.google.dev/gemini-api/docs/file-input-methods>: https addresses are fetched by the provider,
-//! files of its own Files API are named by their `uri`.
+//! <https://ai.google.dev/gemini-api/docs/file-input-methods>: the provider fetches https URLs, and files of its own
+//! Files API are named by their `uri`.
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::Source;
 use gw_wire::failure::Failure;
 
-use super::Flavour;
-use super::shape::{Blob, FileData, Part};
+use super::flavour::Flavour;
+use super::wire::{FileData, GeminiBlob, GeminiPart};
 use crate::adapters::native::unsupported;
 
-/// What file names and addresses end with, and what that means.
-const TYPES: [(&str, &str); 29] = [
+/// Media types by the extension of a file name or URL.
+const EXTENSION_TYPES: [(&str, &str); 29] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -45,8 +45,8 @@ const TYPES: [(&str, &str); 29] = [
     ("mpg", "video/mpeg"),
 ];
 
-/// How base64 begins when the bytes begin with a format's mark.
-const MARKS: [(&str, &str); 6] = [
+/// Media types by the beginning of the bytes, in base64.
+const BASE64_PREFIXES: [(&str, &str); 6] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
     ("R0lGOD", "image/gif"),
@@ -55,44 +55,48 @@ const MARKS: [(&str, &str); 6] = [
     ("SUQz", "audio/mp3"),
 ];
 
-/// An image.
-pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<Part<'a>, Failure> {
+/// Translates an image.
+pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<GeminiPart<'a>, Failure> {
     part(source, None, Some("image/jpeg"), flavour)
 }
 
-/// Formats of pictures that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>, November 2026.
-const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+/// The image formats that a conversation may hold: <https://ai.google.dev/gemini-api/docs/image-understanding>,
+/// November 2026.
+const IMAGE_TYPES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
-/// Whether a picture of an earlier answer can be given back: it has to be here, in a format that the provider reads.
-pub(in crate::adapters) fn is_given_back(source: &Source<'_>) -> bool {
-    matches!(source, Source::Data { media_type, base64 } if PICTURES.contains(&&**media_type) && !base64.is_empty())
+/// Whether an image of an earlier answer can be sent back: it must come as bytes, in a format that the provider reads.
+pub(in crate::adapters) fn can_be_sent_back(source: &Source<'_>) -> bool {
+    matches!(source, Source::Data { media_type, base64 } if IMAGE_TYPES.contains(&&**media_type) && !base64.is_empty())
 }
 
-/// A document, or whatever a file is.
+/// Translates a file of any kind.
 pub(super) fn file<'a>(
     source: &'a Source<'_>,
     name: Option<&str>,
     flavour: Flavour,
-) -> Result<Part<'a>, Failure> {
+) -> Result<GeminiPart<'a>, Failure> {
     part(source, name, None, flavour)
 }
 
-/// A sound.
-pub(super) fn audio<'a>(data: &'a str, format: &str) -> Part<'a> {
+/// Translates an audio clip.
+pub(super) fn audio<'a>(data: &'a str, format: &str) -> GeminiPart<'a> {
     blob(Cow::Owned(format!("audio/{format}")), data)
 }
 
-fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> Part<'a> {
-    Part { inline_data: Some(Blob { mime_type, data: Cow::Borrowed(data) }), ..Part::default() }
+fn blob<'a>(mime_type: Cow<'a, str>, data: &'a str) -> GeminiPart<'a> {
+    GeminiPart {
+        inline_data: Some(GeminiBlob { mime_type, data: Cow::Borrowed(data) }),
+        ..GeminiPart::default()
+    }
 }
 
-/// `guess` is what an address without a telling end most likely is.
+/// Translates a source. `guess` is the media type of a URL whose extension is unknown.
 fn part<'a>(
     source: &'a Source<'_>,
     name: Option<&str>,
     guess: Option<&'static str>,
     flavour: Flavour,
-) -> Result<Part<'a>, Failure> {
+) -> Result<GeminiPart<'a>, Failure> {
     let named = name.and_then(by_ending);
     match source {
         Source::Data { media_type, base64 } => {
@@ -103,7 +107,7 @@ fn part<'a>(
                     "Invalid 'messages': the data URL of an image or a file does not name its media type.";
                 return Err(unsupported(message));
             };
-            // What many clients write, and no registry knows.
+            // Many clients write this unregistered name.
             let known = if known == "image/jpg" { "image/jpeg" } else { known };
             Ok(blob(Cow::Borrowed(known), base64))
         }
@@ -126,15 +130,18 @@ fn part<'a>(
     }
 }
 
-fn fetched<'a>(mime_type: Option<&'static str>, file_uri: Cow<'a, str>) -> Part<'a> {
-    Part { file_data: Some(FileData { mime_type, file_uri }), ..Part::default() }
+fn fetched<'a>(mime_type: Option<&'static str>, file_uri: Cow<'a, str>) -> GeminiPart<'a> {
+    GeminiPart { file_data: Some(FileData { mime_type, file_uri }), ..GeminiPart::default() }
 }
 
 fn by_ending(name: &str) -> Option<&'static str> {
     let (_, ending) = name.rsplit_once('.')?;
-    TYPES.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|(_, media_type)| *media_type)
+    EXTENSION_TYPES
+        .iter()
+        .find(|(known, _)| ending.eq_ignore_ascii_case(known))
+        .map(|(_, media_type)| *media_type)
 }
 
 fn by_mark(base64: &str) -> Option<&'static str> {
-    MARKS.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
+    BASE64_PREFIXES.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
 }

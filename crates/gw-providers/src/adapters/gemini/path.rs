@@ -1,8 +1,8 @@
-//! Names of models as segments of a path.
+//! Model names as segments of a path.
 
 use std::fmt::Write as _;
 
-/// A path's segments, each percent-encoded; the slashes between them stay.
+/// Percent-encodes each segment of a path; the slashes between segments stay.
 pub(in crate::adapters) fn encoded_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {

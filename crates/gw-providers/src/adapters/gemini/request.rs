@@ -6,54 +6,55 @@ use bytes::Bytes;
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::{Failure, FailureKind};
 
-use super::Flavour;
 use super::contents::contents;
-use super::schema::{self, Budget, Kind};
-use super::shape::{
-    Content, FunctionCallingConfig, FunctionDeclaration, GenerationConfig, Part, Request, ThinkingConfig,
-    ToolConfig, Tools,
+use super::flavour::Flavour;
+use super::schema::{self, ReferenceBudget, SchemaFormat};
+use super::thinking::{self, GeminiThinking};
+use super::wire::{
+    FunctionCallingConfig, FunctionDeclaration, GeminiContent, GeminiPart, GeminiRequest, GeminiTool,
+    GeminiToolConfig, GenerationConfig, ThinkingConfig,
 };
-use super::thinking::{self, Thinking};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
-use crate::model_rules::{Logprobs, ModelRules, SchemaDialect, System};
+use crate::model_rules::{LogprobsRule, ModelRules, SchemaDialect, System};
 use crate::settings::Api;
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// The largest number that the API's 32-bit integers hold.
-const MOST_TOKENS: u64 = i32::MAX as u64;
+/// The largest value of the API's 32-bit integers.
+const MAX_OUTPUT_TOKENS: u64 = i32::MAX as u64;
 
-const IN_WORDS: &str = "Answer with a single JSON object and nothing else: no other text and no code fence.";
+const JSON_INSTRUCTION: &str =
+    "Answer with a single JSON object and nothing else: no other text and no code fence.";
 
-/// A body and what goes with it.
+/// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]
-pub(in crate::adapters) struct Body {
+pub(in crate::adapters) struct GeminiBody {
     pub(in crate::adapters) bytes: Bytes,
     pub(in crate::adapters) reading: Reading,
     pub(in crate::adapters) warnings: Warnings,
 }
 
-/// Writes the body.
-pub(in crate::adapters) fn body(
+/// Encodes the body.
+pub(in crate::adapters) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     flavour: Flavour,
-) -> Result<Body, Failure> {
+) -> Result<GeminiBody, Failure> {
     let rules = target.rules(Api::Gemini);
     let mut warnings = dropped(conversation, &["logit_bias"]);
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
     let (system_instruction, contents) = contents(conversation, rules, flavour)?;
-    let mut request = Request { system_instruction, contents, ..Request::default() };
-    let mut budget = Budget::default();
+    let mut request = GeminiRequest { system_instruction, contents, ..GeminiRequest::default() };
+    let mut budget = ReferenceBudget::default();
     tools(conversation, rules, &mut budget, &mut request, &mut warnings)?;
     request.generation_config = config(conversation, rules, target, &mut warnings);
-    if let Some(most) = conversation.logprobs {
-        if tells_logprobs(rules, flavour) {
+    if let Some(top) = conversation.logprobs {
+        if has_logprobs(rules, flavour) {
             request.generation_config.response_logprobs = Some(true);
-            request.generation_config.logprobs = (most > 0).then_some(most);
+            request.generation_config.logprobs = (top > 0).then_some(top);
         } else {
             warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
         }
@@ -63,14 +64,14 @@ pub(in crate::adapters) fn body(
         Failure::new(FailureKind::BadRequest, "The request cannot be written for this provider.")
             .with_detail(fault)
     })?;
-    Ok(Body { bytes: bytes.into(), reading, warnings })
+    Ok(GeminiBody { bytes: bytes.into(), reading, warnings })
 }
 
 fn tools<'a>(
     conversation: &'a Conversation<'a>,
     rules: ModelRules,
-    budget: &mut Budget,
-    request: &mut Request<'a>,
+    budget: &mut ReferenceBudget,
+    request: &mut GeminiRequest<'a>,
     warnings: &mut Warnings,
 ) -> Result<(), Failure> {
     if conversation.tools.is_empty() {
@@ -83,11 +84,11 @@ fn tools<'a>(
     if is_simplified {
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
     }
-    request.tools.push(Tools { function_declarations });
+    request.tools.push(GeminiTool { function_declarations });
     let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
-        // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read 2026-11-22).
-        // VALIDATED leaves the choice between words and a call to the model. Vertex AI has it in v1beta1 only.
+        // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read
+        // 2026-11-22). With VALIDATED the model chooses between text and a call. Vertex AI has it in v1beta1 only.
         ToolChoice::Auto if conversation.allowed_tools.is_some() => ("VALIDATED", allowed()),
         ToolChoice::Required if conversation.allowed_tools.is_some() => ("ANY", allowed()),
         ToolChoice::Unset => return Ok(()),
@@ -97,23 +98,24 @@ fn tools<'a>(
         ToolChoice::Named(name) => ("ANY", vec![Cow::Borrowed(&**name)]),
     };
     let function_calling_config = FunctionCallingConfig { mode, allowed_function_names };
-    request.tool_config = Some(ToolConfig { function_calling_config });
+    request.tool_config = Some(GeminiToolConfig { function_calling_config });
     Ok(())
 }
 
-/// "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or contain underscores, dots, colons and dashes, with a
-/// maximum length of 64" (`FunctionDeclaration` of Vertex AI's v1, read 2026-11-22; google-genai 3.4.0 says 128).
+/// Whether Google takes the name of a function. "Must start with a letter or an underscore. Must be a-z, A-Z, 0-9, or
+/// contain underscores, dots, colons and dashes, with a maximum length of 64" (`FunctionDeclaration` of Vertex AI's v1,
+/// read 2026-11-22; google-genai 3.4.0 says 128).
 pub(in crate::adapters) fn is_tool_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     begins && name.len() <= 64 && name.bytes().all(fits)
 }
 
-/// A schema without properties is left out: it says nothing, and older models refuse it.
+/// Translates a tool. A schema without properties is left out, because older models refuse it.
 fn declaration<'a>(
     tool: &'a Tool<'_>,
     rules: ModelRules,
-    budget: &mut Budget,
+    budget: &mut ReferenceBudget,
     is_simplified: &mut bool,
 ) -> Result<FunctionDeclaration<'a>, Failure> {
     let mut declaration = FunctionDeclaration {
@@ -124,29 +126,30 @@ fn declaration<'a>(
     };
     let kind = kind(rules);
     let Some(parameters) = tool.parameters else { return Ok(declaration) };
-    let written = schema::write_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
-    let Some(written) = written else { return Ok(declaration) };
-    *is_simplified |= written.is_simplified;
+    let translated =
+        schema::translate_parameters(parameters, kind, budget).map_err(|_| too_large("tools"))?;
+    let Some(translated) = translated else { return Ok(declaration) };
+    *is_simplified |= translated.is_simplified;
     match kind {
-        Kind::Json => declaration.parameters_json_schema = Some(written.schema),
-        Kind::OpenApi => declaration.parameters = Some(written.schema),
+        SchemaFormat::Json => declaration.parameters_json_schema = Some(translated.schema),
+        SchemaFormat::OpenApi => declaration.parameters = Some(translated.schema),
     }
     Ok(declaration)
 }
 
-/// What a schema is written in.
-fn kind(rules: ModelRules) -> Kind {
+/// Returns the format that the model takes schemas in.
+fn kind(rules: ModelRules) -> SchemaFormat {
     match rules.schema_dialect {
-        SchemaDialect::JsonSchema | SchemaDialect::Bare => Kind::Json,
-        SchemaDialect::OpenApi => Kind::OpenApi,
+        SchemaDialect::JsonSchema | SchemaDialect::Bare => SchemaFormat::Json,
+        SchemaDialect::OpenApi => SchemaFormat::OpenApi,
     }
 }
 
-fn tells_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
+fn has_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
     match rules.logprobs {
-        Logprobs::Told => true,
-        Logprobs::OnVertex => flavour == Flavour::Vertex,
-        Logprobs::Refused => false,
+        LogprobsRule::Told => true,
+        LogprobsRule::OnVertex => flavour == Flavour::Vertex,
+        LogprobsRule::Refused => false,
     }
 }
 
@@ -162,14 +165,14 @@ fn config<'a>(
     target: &Target<'_>,
     warnings: &mut Warnings,
 ) -> GenerationConfig<'a> {
-    let asked = target.max_tokens(conversation.max_tokens);
-    if asked > Some(MOST_TOKENS) {
+    let requested = target.max_tokens(conversation.max_tokens);
+    if requested > Some(MAX_OUTPUT_TOKENS) {
         warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
     }
-    let mut penalty = |name: &'static str, asked: Option<f64>| {
-        let asked = asked.filter(|asked| *asked != 0.0)?;
+    let mut penalty = |name: &'static str, requested: Option<f64>| {
+        let requested = requested.filter(|requested| *requested != 0.0)?;
         if rules.takes_penalties() {
-            return Some(asked);
+            return Some(requested);
         }
         warnings.push(Cow::Owned(format!("parameter_dropped:{name}")));
         None
@@ -179,7 +182,7 @@ fn config<'a>(
     let stops = conversation.stop.iter().filter(|stop| !stop.is_empty());
     GenerationConfig {
         candidate_count: (conversation.n > 1).then_some(conversation.n),
-        max_output_tokens: asked.map(|asked| asked.min(MOST_TOKENS)),
+        max_output_tokens: requested.map(|requested| requested.min(MAX_OUTPUT_TOKENS)),
         temperature: conversation.temperature,
         top_p: conversation.top_p,
         stop_sequences: stops.map(|stop| Cow::Borrowed(&**stop)).collect(),
@@ -191,9 +194,9 @@ fn config<'a>(
     }
 }
 
-/// The API's seed has 32 bits. One that fits is sent as it is; of another, both halves count (exclusive or), so that
-/// seeds that differ anywhere stay different as a rule.
-#[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+/// Shortens a seed to the API's 32 bits. A seed that fits stays as it is; the halves of a longer one are combined by
+/// exclusive or, so that different seeds usually stay different.
+#[expect(clippy::cast_possible_truncation, reason = "only the lower half is wanted")]
 pub(super) fn fold(seed: i64) -> i32 {
     i32::try_from(seed).unwrap_or((seed ^ (seed >> 32)) as i32)
 }
@@ -205,7 +208,7 @@ fn thinking_config(
 ) -> Option<ThinkingConfig> {
     let effort = conversation.reasoning_effort.as_deref()?;
     let Some((thinking, is_exact)) = thinking::thinking(&rules, effort) else {
-        // A model that does not think does what `none` asks for.
+        // A model that never thinks satisfies `none`.
         if effort != "none" {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
@@ -215,31 +218,32 @@ fn thinking_config(
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
     let (thinking_level, thinking_budget) = match thinking {
-        Thinking::Level(level) => (Some(level), None),
-        Thinking::Budget(budget) => (None, Some(budget)),
+        GeminiThinking::Level(level) => (Some(level), None),
+        GeminiThinking::Budget(budget) => (None, Some(budget)),
     };
     Some(ThinkingConfig { thinking_level, thinking_budget, include_thoughts: effort != "none" })
 }
 
-/// Says something for the system: behind its instruction, or in front of the user's words where there is none.
-fn say<'a>(words: Part<'a>, rules: ModelRules, request: &mut Request<'a>) {
+/// Adds a system instruction: behind the others, or before the user's text for models without a system instruction.
+fn add_instruction<'a>(instruction: GeminiPart<'a>, rules: ModelRules, request: &mut GeminiRequest<'a>) {
     let first = request.contents.first_mut().filter(|_| rules.system == System::InUserTurn);
     match first {
-        Some(first) => first.parts.insert(0, words),
+        Some(first) => first.parts.insert(0, instruction),
         None => {
-            let system = request.system_instruction.get_or_insert(Content { role: None, parts: Vec::new() });
-            system.parts.push(words);
+            let system =
+                request.system_instruction.get_or_insert(GeminiContent { role: None, parts: Vec::new() });
+            system.parts.push(instruction);
         }
     }
 }
 
-/// `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime type:
-/// 'application/json' is unsupported"): there both are asked for in words.
+/// Encodes `response_format`. Models before Gemini 3 refuse it beside tools ("Function calling with a response mime
+/// type: 'application/json' is unsupported"), so the system instruction asks for the format instead.
 fn format<'a>(
     conversation: &'a Conversation<'a>,
     rules: ModelRules,
-    budget: &mut Budget,
-    request: &mut Request<'a>,
+    budget: &mut ReferenceBudget,
+    request: &mut GeminiRequest<'a>,
     warnings: &mut Warnings,
 ) -> Result<Reading, Failure> {
     let mut reading = Reading::default();
@@ -250,17 +254,18 @@ fn format<'a>(
     };
     if !request.tools.is_empty() && rules.schema_without_tools {
         if conversation.tool_choice == ToolChoice::Never {
-            // Nothing may be called, so the tools need not be there.
+            // No tool may be called, so the tools can be left out.
             request.tools.clear();
             request.tool_config = None;
         } else {
-            let schema =
-                wanted.map(|schema| format!("{IN_WORDS} It must match this JSON Schema: {}", schema.text()));
+            let schema = wanted.map(|schema| {
+                format!("{JSON_INSTRUCTION} It must match this JSON Schema: {}", schema.text())
+            });
             if schema.is_some() {
                 warnings.push(Cow::Borrowed("parameter_weakened:response_format"));
             }
-            let words = schema.map_or_else(|| Part::text(IN_WORDS), Part::text);
-            say(words, rules, request);
+            let instruction = schema.map_or_else(|| GeminiPart::text(JSON_INSTRUCTION), GeminiPart::text);
+            add_instruction(instruction, rules, request);
             reading.fenced = true;
             return Ok(reading);
         }
@@ -269,13 +274,13 @@ fn format<'a>(
     config.response_mime_type = Some("application/json");
     if let Some(wanted) = wanted {
         let kind = kind(rules);
-        let written = schema::write(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
-        if written.is_simplified {
+        let translated = schema::translate(wanted, kind, budget).map_err(|_| too_large("response_format"))?;
+        if translated.is_simplified {
             warnings.push(Cow::Borrowed("parameter_simplified:response_format"));
         }
         match kind {
-            Kind::Json => config.response_json_schema = Some(written.schema),
-            Kind::OpenApi => config.response_schema = Some(written.schema),
+            SchemaFormat::Json => config.response_json_schema = Some(translated.schema),
+            SchemaFormat::OpenApi => config.response_schema = Some(translated.schema),
         }
     }
     Ok(reading)

@@ -1,136 +1,144 @@
-//! JSON Schema in the words that Google's models take, read and written in the client's order (the order of properties
-//! is the order in which they are generated).
+//! Translates JSON Schema into the formats that Google's models take, in the client's order: models generate properties
+//! in the order of the schema.
 //!
-//! Models from 2.5 take JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) and ignore keywords they do not know;
-//! older ones take a subset of OpenAPI 3.0's and refuse everything else:
+//! Models from 2.5 take JSON Schema (`parametersJsonSchema`, `responseJsonSchema`) and ignore unknown keywords. Older
+//! models take a subset of OpenAPI 3.0 and refuse everything else:
 //! <https://ai.google.dev/gemini-api/docs/structured-output>, <https://ai.google.dev/api/caching#Schema>.
 //!
-//! For both, references are put in place (a recursive one twice, then it ends in any value), `allOf` is merged and `const`
-//! becomes `enum`.
+//! For both formats, references are replaced by their targets (a recursive one twice, then by a schema that allows any
+//! value), `allOf` is merged, and `const` becomes `enum`.
 
-mod flat;
-mod write;
+mod flat_schema;
+mod writer;
 
 use gw_wire::json::{self, Tree, View};
 use serde_json::value::RawValue;
 
-use self::flat::{Flat, Source};
-use self::write::Writer;
+use self::flat_schema::{FlatSchema, SchemaReader};
+use self::writer::SchemaWriter;
 
-/// Which words are taken.
+/// The format of a written schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SchemaFormat {
     /// JSON Schema.
     Json,
-    /// The subset of OpenAPI's.
+    /// Google's subset of OpenAPI 3.0.
     OpenApi,
 }
 
-/// A schema as it is sent.
+/// A translated schema.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct TranslatedSchema {
     pub(super) schema: Box<RawValue>,
-    /// It allows more than the client's.
+    /// The translated schema allows more values than the client's.
     pub(super) is_simplified: bool,
 }
 
-/// What the references in the schemas of one request may still cost, in units of what it takes to copy a byte.
+/// The work that the schemas of one request may still cause, in units of copying one byte.
 ///
-/// A schema as it was sent is read once, so that its cost is bounded by its text. Only a reference has something read
-/// again: following it costs its own length and all that it leads to. All schemas of a request share one budget.
+/// Reading a schema once is bounded by its size. Only references cause values to be read again: a reference costs its
+/// own length and the size of its target. All schemas of a request share one budget.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct ReferenceBudget {
     left: usize,
 }
 
-/// What a request has for its references, however small it is: about a millisecond's work at the most, because a small
-/// request is translated between two others.
-const FIXED: usize = 512 << 10;
+/// The budget of every request, about a millisecond of work at most, because requests of other clients wait meanwhile.
+const BASE_BUDGET: usize = 512 << 10;
 
-/// What each byte of a schema adds.
-const PER_BYTE: usize = 16;
+/// The budget that each byte of a schema adds.
+const BUDGET_PER_BYTE: usize = 16;
 
-/// No more bytes of one schema count: a result must not be larger, either.
-const MOST_COUNTED: usize = write::MOST_BYTES;
+/// The most bytes of one schema that add to the budget. A result must not be larger, either.
+const MAX_COUNTED_BYTES: usize = writer::MAX_SCHEMA_BYTES;
 
-/// What it costs to follow a reference, beside what depends on its length and on where it leads.
-const FOLLOWED: usize = 128;
+/// The fixed cost of following a reference.
+const REFERENCE_COST: usize = 128;
 
-/// What it costs to read a value, beside its bytes.
-const PER_VALUE: usize = 48;
+/// The fixed cost of reading a value.
+const VALUE_COST: usize = 48;
 
-impl Default for Budget {
+impl Default for ReferenceBudget {
     fn default() -> Self {
-        Self { left: FIXED }
+        Self { left: BASE_BUDGET }
     }
 }
 
-impl Budget {
+impl ReferenceBudget {
     fn is_exhausted(&self) -> bool {
         self.left == 0
     }
 
     fn grow(&mut self, text: &str) {
-        self.left = self.left.saturating_add(text.len().min(MOST_COUNTED).saturating_mul(PER_BYTE));
+        self.left =
+            self.left.saturating_add(text.len().min(MAX_COUNTED_BYTES).saturating_mul(BUDGET_PER_BYTE));
     }
 
     fn charge(&mut self, cost: usize) {
         self.left = self.left.saturating_sub(cost);
     }
 
-    /// Charges a reference of so many bytes. It is hashed three times and copied once.
+    /// Charges a reference of this length. It is hashed three times and copied once.
     fn charge_reference(&mut self, bytes: usize) {
-        self.charge(FOLLOWED.saturating_add(bytes.saturating_mul(4)));
+        self.charge(REFERENCE_COST.saturating_add(bytes.saturating_mul(4)));
     }
 
-    /// Charges values of so many bytes together.
+    /// Charges a number of values with this length in total.
     fn charge_values(&mut self, values: usize, bytes: usize) {
-        self.charge(values.saturating_mul(PER_VALUE).saturating_add(bytes));
+        self.charge(values.saturating_mul(VALUE_COST).saturating_add(bytes));
     }
 }
 
-/// A schema outgrows all bounds once its references are resolved.
+/// A schema is too large once its references are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) struct SchemaTooLarge;
 
-/// Writes a schema.
-pub(super) fn write(schema: View<'_>, kind: Kind, budget: &mut Budget) -> Result<Written, TooLarge> {
+/// Translates a schema.
+pub(super) fn translate(
+    schema: View<'_>,
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Result<TranslatedSchema, SchemaTooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
-    written(&tree, kind, budget).ok_or(TooLarge)
+    translate_tree(&tree, kind, budget).ok_or(SchemaTooLarge)
 }
 
-/// Writes the parameters of a function; None when they have no property.
-pub(super) fn write_parameters(
+/// Translates the parameters of a function; None if they have no properties.
+pub(super) fn translate_parameters(
     schema: View<'_>,
-    kind: Kind,
-    budget: &mut Budget,
-) -> Result<Option<Written>, TooLarge> {
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Result<Option<TranslatedSchema>, SchemaTooLarge> {
     let tree = Tree::new(schema);
     budget.grow(schema.text());
     if !has_properties(&tree, kind, budget) && !budget.is_exhausted() {
         return Ok(None);
     }
-    written(&tree, kind, budget).ok_or(TooLarge).map(Some)
+    translate_tree(&tree, kind, budget).ok_or(SchemaTooLarge).map(Some)
 }
 
-fn written(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> Option<Written> {
-    let mut writer = Writer::new(tree, kind, budget);
+fn translate_tree(
+    tree: &Tree<'_>,
+    kind: SchemaFormat,
+    budget: &mut ReferenceBudget,
+) -> Option<TranslatedSchema> {
+    let mut writer = SchemaWriter::new(tree, kind, budget);
     writer.schema(tree.root(), 0)?;
     let (text, is_simplified) = writer.finish()?;
     let schema = serde_json::from_slice(&text).ok()?;
-    Some(Written { schema, is_simplified })
+    Some(TranslatedSchema { schema, is_simplified })
 }
 
-/// Whether an object of this schema has any property.
-fn has_properties(tree: &Tree<'_>, kind: Kind, budget: &mut Budget) -> bool {
-    let flat = Flat::of(tree.root(), &mut Source::new(tree, budget));
+/// Whether objects of this schema have properties.
+fn has_properties(tree: &Tree<'_>, kind: SchemaFormat, budget: &mut ReferenceBudget) -> bool {
+    let flat = FlatSchema::of(tree.root(), &mut SchemaReader::new(tree, budget));
     let is_map =
         || flat.members.get("additionalProperties").is_some_and(|value| value.kind() == json::Kind::Object);
     !flat.properties.is_empty()
         || flat.members.has("anyOf")
         || flat.members.has("oneOf")
-        || kind == Kind::Json && is_map()
+        || kind == SchemaFormat::Json && is_map()
 }
 
 #[cfg(test)]

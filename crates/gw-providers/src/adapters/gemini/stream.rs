@@ -1,7 +1,8 @@
-//! The stream of `streamGenerateContent`: each event is a whole `GenerateContentResponse`, without an end marker.
+//! The stream of `streamGenerateContent`. Each event is a `GenerateContentResponse`; there is no end marker.
 //!
-//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>. A finish reason may come in a later
-//! event than the call it belongs to, or in every event: only the last counts, so it is told when the body ends.
+//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>. A finish reason may come in every
+//! event, or in a later event than the call that it belongs to. Only the last one counts, so the decoder emits it when
+//! the body ends.
 
 use std::borrow::Cow;
 
@@ -12,82 +13,86 @@ use gw_wire::sse::SseDecoder;
 use memchr::memchr;
 use serde_json::Value;
 
-use super::answer::{Answer, Candidate, Part, call_id, finish, made_id, no_candidate};
-use super::contents::USUAL;
-use super::grounding::Sources;
-use super::reply::Signature;
-use super::split::Splitter;
-use super::{errors, logprobs, reply};
+use super::candidate::{
+    Candidate, CandidatePart, GeminiResponse, call_id, finish_reason, make_call_id, no_candidate,
+};
+use super::contents::USUAL_ORDER;
+use super::grounding::GroundingCitations;
+use super::object_splitter::ObjectSplitter;
+use super::response::Signature;
+use super::{errors, logprobs, response};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order};
 
 type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
-/// The most choices that a stream may open; more than any request can ask for.
-const MOST_CHOICES: u32 = 128;
+/// The most choices of a stream, more than any request can ask for.
+const MAX_CHOICES: u32 = 128;
 
 /// Decodes one stream.
 #[derive(Debug, Default)]
-pub(in crate::adapters) struct Stream {
-    body: Body,
-    state: State,
+pub(in crate::adapters) struct GeminiStream {
+    body: GeminiStreamBody,
+    state: GeminiStreamState,
 }
 
-/// What the body turned out to be.
+/// The format of the body.
 #[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
+enum GeminiStreamBody {
+    /// Only white space has arrived.
     #[default]
     Unknown,
     Events(SseDecoder),
-    /// A list of objects, or a lone one.
-    Objects(Splitter),
+    /// An array of objects, or a single object.
+    Objects(ObjectSplitter),
 }
 
 #[derive(Debug, Default)]
-struct State {
-    choices: Vec<Choice>,
-    /// The answer's own id.
+struct GeminiStreamState {
+    choices: Vec<StreamChoice>,
+    /// The response's id.
     response: String,
     is_model_known: bool,
     is_blocked: bool,
-    /// Something that means something came.
+    /// An event or an error has arrived.
     has_begun: bool,
-    /// An error was given; what follows is not looked at.
+    /// The end or an error was emitted; the rest of the stream is ignored.
     is_over: bool,
 }
 
-/// What is remembered of a choice.
+/// The state of one choice.
 #[derive(Debug, Default)]
-struct Choice {
+struct StreamChoice {
     index: u32,
     calls: u32,
     signatures: u32,
     images: usize,
-    sources: Sources,
+    sources: GroundingCitations,
     order: Order,
-    /// The last reason that came.
+    /// The last finish reason.
     reason: Option<String>,
 }
 
-impl StreamDecoder for Stream {
+impl StreamDecoder for GeminiStream {
     fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
         let Self { body, state } = self;
         if state.is_over {
             return;
         }
-        if matches!(body, Body::Unknown) {
+        if matches!(body, GeminiStreamBody::Unknown) {
             *body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Objects(Splitter::default()),
-                Some(_) => Body::Events(SseDecoder::default()),
+                None => GeminiStreamBody::Unknown,
+                Some(b'{' | b'[') => GeminiStreamBody::Objects(ObjectSplitter::default()),
+                Some(_) => GeminiStreamBody::Events(SseDecoder::default()),
             };
         }
         let is_too_large = match body {
-            Body::Unknown => false,
-            Body::Events(sse) => sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err(),
-            Body::Objects(splitter) => {
+            GeminiStreamBody::Unknown => false,
+            GeminiStreamBody::Events(sse) => {
+                sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err()
+            }
+            GeminiStreamBody::Objects(splitter) => {
                 splitter.feed(chunk, &mut |object| state.event(object, false, sink)).is_err()
             }
         };
@@ -99,10 +104,10 @@ impl StreamDecoder for Stream {
     fn eof(&mut self, sink: Sink<'_>) {
         let Self { body, state } = self;
         match body {
-            Body::Unknown => {}
-            Body::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
-            Body::Objects(splitter) if splitter.is_inside() => state.cut(sink),
-            Body::Objects(_) => {}
+            GeminiStreamBody::Unknown => {}
+            GeminiStreamBody::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
+            GeminiStreamBody::Objects(splitter) if splitter.is_inside() => state.fail_cut_off(sink),
+            GeminiStreamBody::Objects(_) => {}
         }
         if !state.has_begun {
             state.fail(invalid("the body is not an event stream"), sink);
@@ -112,29 +117,29 @@ impl StreamDecoder for Stream {
 
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Events(sse) => sse.held_bytes(),
-            Body::Objects(splitter) => splitter.held_bytes(),
-            Body::Unknown => 0,
+            GeminiStreamBody::Events(sse) => sse.held_bytes(),
+            GeminiStreamBody::Objects(splitter) => splitter.held_bytes(),
+            GeminiStreamBody::Unknown => 0,
         };
         body.saturating_add(self.state.held_bytes())
     }
 
     fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
         match (&self.body, chunk) {
-            (Body::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
-            // The objects of a list stand on one line at times.
-            (Body::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
+            (GeminiStreamBody::Events(sse), _) => work_by_lines(sse.pending_bytes(), chunk),
+            // An array's objects may all be on one line.
+            (GeminiStreamBody::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
                 splitter.pending_bytes().saturating_add(chunk.len())
             }
-            (Body::Unknown, Some(chunk)) => chunk.len(),
-            (Body::Objects(_) | Body::Unknown, _) => 0,
+            (GeminiStreamBody::Unknown, Some(chunk)) => chunk.len(),
+            (GeminiStreamBody::Objects(_) | GeminiStreamBody::Unknown, _) => 0,
         }
     }
 }
 
-impl State {
+impl GeminiStreamState {
     fn held_bytes(&self) -> usize {
-        let choices = self.choices.iter().map(Choice::held_bytes);
+        let choices = self.choices.iter().map(StreamChoice::held_bytes);
         self.response.capacity().saturating_add(choices.sum())
     }
 
@@ -145,11 +150,11 @@ impl State {
         }
     }
 
-    fn cut(&mut self, sink: Sink<'_>) {
+    fn fail_cut_off(&mut self, sink: Sink<'_>) {
         self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
     }
 
-    /// `is_last`: the stream ended in this event, which may be cut off.
+    /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
     fn event(&mut self, data: &[u8], is_last: bool, sink: Sink<'_>) {
         let data = data.trim_ascii();
         if self.is_over || data.is_empty() || data == b"[DONE]" {
@@ -158,32 +163,32 @@ impl State {
         self.has_begun = true;
         let Ok(text) = std::str::from_utf8(data) else {
             return match is_last {
-                true => self.cut(sink),
+                true => self.fail_cut_off(sink),
                 false => self.fail(invalid("an event of the stream is not UTF-8"), sink),
             };
         };
-        match serde_json::from_str::<Answer<'_>>(text) {
-            Ok(answer) if answer.error.is_none() => self.answer(answer, sink),
+        match serde_json::from_str::<GeminiResponse<'_>>(text) {
+            Ok(answer) if answer.error.is_none() => self.response(answer, sink),
             Ok(_) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
                 self.fail(errors::reported(&error, FailureKind::StreamBroken), sink);
             }
-            Err(fault) => self.odd_event(text, is_last, &fault, sink),
+            Err(fault) => self.unreadable_event(text, is_last, &fault, sink),
         }
     }
 
-    /// A list with an error in it, or no answer at all.
+    /// Handles an event that is an array with an error in it, or no response at all.
     #[cold]
-    fn odd_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
+    fn unreadable_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         match errors::in_list(&value) {
             Some(error) => self.fail(errors::reported(error, FailureKind::StreamBroken), sink),
-            None if is_last && fault.is_eof() => self.cut(sink),
+            None if is_last && fault.is_eof() => self.fail_cut_off(sink),
             None => self.fail(invalid_json(fault), sink),
         }
     }
 
-    fn answer(&mut self, mut answer: Answer<'_>, sink: Sink<'_>) {
+    fn response(&mut self, mut answer: GeminiResponse<'_>, sink: Sink<'_>) {
         self.is_blocked |= answer.is_blocked();
         if let Some(response) = answer.response_id.take().filter(|_| self.response.is_empty()) {
             self.response = response.0.into_owned();
@@ -195,11 +200,11 @@ impl State {
         }
         for (position, candidate) in answer.candidates.unwrap_or_default().into_iter().enumerate() {
             let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-            if index >= MOST_CHOICES {
+            if index >= MAX_CHOICES {
                 return self.fail(invalid("a choice's index is out of range"), sink);
             }
             let at = self.choices.iter().position(|choice| choice.index == index).unwrap_or_else(|| {
-                self.choices.push(Choice { index, ..Choice::default() });
+                self.choices.push(StreamChoice { index, ..StreamChoice::default() });
                 self.choices.len() - 1
             });
             if let Some(choice) = self.choices.get_mut(at) {
@@ -221,18 +226,18 @@ impl State {
         self.is_over = true;
         if self.choices.is_empty() {
             sink(Event::Finish { choice: 0, reason: Finish::ContentFilter });
-            // No other choice will come, however many were asked for.
+            // No further choice follows, whatever number the client asked for.
             sink(Event::End);
             return;
         }
         self.choices.sort_by_key(|choice| choice.index);
         for choice in &self.choices {
-            if let Some(value) = choice.order.entry(&[USUAL], choice.signatures as usize) {
-                sink(Event::Extra { choice: choice.index, name: reply::DETAILS, value: &value });
+            if let Some(value) = choice.order.entry(&[USUAL_ORDER], choice.signatures as usize) {
+                sink(Event::Extra { choice: choice.index, name: response::DETAILS, value: &value });
             }
-            choice.sources.tell(choice.index, sink);
+            choice.sources.emit(choice.index, sink);
             if let Some(reason) = &choice.reason {
-                match finish(reason, choice.calls > 0) {
+                match finish_reason(reason, choice.calls > 0) {
                     Ok(reason) => sink(Event::Finish { choice: choice.index, reason }),
                     Err(failure) => return sink(Event::Error(failure)),
                 }
@@ -243,7 +248,7 @@ impl State {
     }
 }
 
-impl Choice {
+impl StreamChoice {
     fn held_bytes(&self) -> usize {
         let reason = self.reason.as_ref().map_or(0, String::capacity);
         size_of::<Self>() + reason + self.sources.held_bytes() + self.order.held_bytes()
@@ -252,7 +257,7 @@ impl Choice {
     fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: Sink<'_>) {
         let mut logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai);
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
-            // They belong to the event's text, so they go with the first of it.
+            // The log probabilities belong to the event's text, so they go with its first piece.
             let is_text = part.function_call.is_none() && part.thought != Some(true) && part.text.is_some();
             let own = if is_text { logprobs.take() } else { None };
             self.part(part, own.as_deref(), response, sink);
@@ -273,7 +278,7 @@ impl Choice {
 
     fn part(
         &mut self,
-        mut part: Part<'_>,
+        mut part: CandidatePart<'_>,
         logprobs: Option<&serde_json::value::RawValue>,
         response: &str,
         sink: Sink<'_>,
@@ -281,9 +286,9 @@ impl Choice {
         let choice = self.index;
         if let Some(mut call) = part.function_call {
             let handle = self.calls;
-            let id = call_id(&mut call, part.thought_signature, || made_id(response, choice, handle));
+            let id = call_id(&mut call, part.thought_signature, || make_call_id(response, choice, handle));
             let arguments = call.arguments();
-            // A call of nothing is none.
+            // A call without a name is ignored.
             let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) else { return };
             self.calls = self.calls.saturating_add(1);
             self.order.add(Block::Call);
@@ -298,16 +303,16 @@ impl Choice {
         let is_thought = part.thought == Some(true);
         let signature = part.thought_signature.filter(|signature| !signature.0.is_empty());
         if signature.is_some() {
-            // What is signed is a part of its own.
+            // A signed text is a part of its own.
             self.order.close();
         }
-        reply::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
+        response::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
         if is_thought {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
             }
         } else if !text.is_empty() || logprobs.is_some() {
-            self.sources.say(&text);
+            self.sources.add_text(&text);
             sink(Event::Text { choice, text, logprobs });
         }
         let place = image.is_some().then_some(self.images);
@@ -316,10 +321,10 @@ impl Choice {
             sink(Event::Image { choice, image });
         }
         if let Some(signature) = Signature::of(signature, place)
-            && let Some(details) = reply::details(&[signature], self.signatures)
+            && let Some(details) = response::details(&[signature], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);
-            sink(Event::Extra { choice, name: reply::DETAILS, value: &details });
+            sink(Event::Extra { choice, name: response::DETAILS, value: &details });
         }
     }
 }

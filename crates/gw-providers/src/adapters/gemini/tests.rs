@@ -1,7 +1,7 @@
-//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+//! Tests of the adapter against fixtures of requests and responses, known pitfalls and the table of errors.
 
-mod answers;
 mod requests;
+mod responses;
 mod streams;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use gw_wire::request::chat::parse_chat;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, RequestLimits};
 
 use super::adapter;
-use crate::adapter::{Encoded, Share, Target};
+use crate::adapter::{ChoiceRange, Encoded, Target};
 
 fn chat(json: &str) -> ChatRequest {
     parse_chat(Bytes::copy_from_slice(json.as_bytes()), &RequestLimits::default()).unwrap()
@@ -27,14 +27,14 @@ fn target(upstream_model: &str) -> Target<'_> {
     }
 }
 
-/// The upstream model of a fixture: what follows the provider.
+/// The upstream model of a fixture: the part of its name behind the provider.
 fn upstream_model(model: &str) -> &str {
     model.split_once('/').map_or(model, |(_, rest)| rest)
 }
 
 fn encode(json: &str) -> Result<Encoded, gw_wire::failure::Failure> {
     let request = chat(json);
-    let share = Share { n: request.n, prompts: 0..1 };
+    let share = ChoiceRange { n: request.n, prompts: 0..1 };
     adapter().chat(&request, &share, &target(upstream_model(&request.model)))
 }
 

@@ -1,39 +1,39 @@
-//! `thinkingConfig`: an effort as the level or the budget that the model's row gives it.
+//! `thinkingConfig`: the thinking level or budget for an effort, from the model's rules.
 //!
-//! How `reasoning_effort` maps to them: <https://ai.google.dev/gemini-api/docs/openai>.
+//! The mapping of `reasoning_effort`: <https://ai.google.dev/gemini-api/docs/openai>.
 
 use crate::model_rules::{Effort, Off, Row};
 
-/// What `thinkingConfig` a model takes.
+/// The level or the budget of a `thinkingConfig`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Thinking {
+pub(super) enum GeminiThinking {
     /// `thinkingLevel`.
     Level(&'static str),
     /// `thinkingBudget`, in tokens.
     Budget(u64),
 }
 
-/// How a model is told a `reasoning_effort`, and whether that is the effort that was asked for. None: it cannot be told,
-/// because it does not think or nobody knows the word.
-pub(super) fn thinking(rules: &Row, word: &str) -> Option<(Thinking, bool)> {
+/// Translates a `reasoning_effort`, and tells whether the result is exactly the requested effort. None if the model
+/// does not think or the word is unknown.
+pub(super) fn thinking(rules: &Row, word: &str) -> Option<(GeminiThinking, bool)> {
     let effort = Effort::read(word)?;
     if let Some(level) = rules.effort(effort) {
-        return Some((Thinking::Level(level.as_level()), level == effort));
+        return Some((GeminiThinking::Level(level.as_level()), level == effort));
     }
     let (sent, budget) = rules.budgets.range(..=effort).last()?;
     let is_off = effort != Effort::None || rules.thinking_off == Off::Disabled;
-    Some((Thinking::Budget(*budget), *sent == effort && is_off))
+    Some((GeminiThinking::Budget(*budget), *sent == effort && is_off))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Thinking, thinking};
+    use super::{GeminiThinking, thinking};
     use crate::model_rules::{ModelRules, Table};
     use crate::settings::Api;
 
     #[test]
     fn efforts_become_levels_or_budgets_and_say_when_they_are_another() {
-        use Thinking::{Budget, Level};
+        use GeminiThinking::{Budget, Level};
         for (name, effort, expected) in [
             ("gemini-3-pro-preview", "none", Some((Level("LOW"), false))),
             ("gemini-3-pro-preview", "minimal", Some((Level("LOW"), false))),
@@ -73,7 +73,7 @@ mod tests {
             ("xhigh", "XHIGH", true),
             ("max", "XHIGH", false),
         ] {
-            let expected = Some((Thinking::Level(level), is_exact));
+            let expected = Some((GeminiThinking::Level(level), is_exact));
             assert_eq!(thinking(&table.rows[0], effort), expected, "{effort}");
         }
     }

@@ -1,61 +1,63 @@
-//! `usageMetadata`: <https://ai.google.dev/api/generate-content#UsageMetadata>. Cumulative in a stream.
+//! `usageMetadata`: <https://ai.google.dev/api/generate-content#UsageMetadata>. Its counts are cumulative in a stream.
 
 use std::fmt;
 
 use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The counts as they came.
+/// The reported counts.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Counts {
-    prompt_token_count: Option<Count>,
-    tool_use_prompt_token_count: Option<Count>,
-    candidates_token_count: Option<Count>,
-    thoughts_token_count: Option<Count>,
-    cached_content_token_count: Option<Count>,
-    total_token_count: Option<Count>,
+pub(super) struct UsageMetadata {
+    prompt_token_count: Option<TokenCount>,
+    tool_use_prompt_token_count: Option<TokenCount>,
+    candidates_token_count: Option<TokenCount>,
+    thoughts_token_count: Option<TokenCount>,
+    cached_content_token_count: Option<TokenCount>,
+    total_token_count: Option<TokenCount>,
 }
 
-/// A count, and whether it was none to be believed.
+/// A count, and whether it was unbelievable and had to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Count {
+struct TokenCount {
     value: u64,
     is_odd: bool,
 }
 
-impl Counts {
-    /// What they add up to; None when there are none (Vertex sends such in the middle of streams).
+impl UsageMetadata {
+    /// Returns the usage; None without counts, which Vertex AI sends in the middle of streams.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut is_odd = false;
-        let mut read = |count: Option<Count>| {
+        let mut read = |count: Option<TokenCount>| {
             is_odd |= count.is_some_and(|count| count.is_odd);
             count.map(|count| count.value)
         };
-        let asked = read(self.prompt_token_count);
+        let prompt_tokens = read(self.prompt_token_count);
         let tools = read(self.tool_use_prompt_token_count).unwrap_or(0);
-        let answered = read(self.candidates_token_count);
+        let answer_tokens = read(self.candidates_token_count);
         let thoughts = read(self.thoughts_token_count);
         let cached = read(self.cached_content_token_count);
         let total = read(self.total_token_count);
-        if asked.is_none() && answered.is_none() && total.is_none() {
+        if prompt_tokens.is_none() && answer_tokens.is_none() && total.is_none() {
             return None;
         }
-        let prompt = match (asked, total) {
-            (Some(asked), _) => asked + tools,
-            (None, Some(total)) => total.saturating_sub(answered.unwrap_or(0) + thoughts.unwrap_or(0)),
+        let prompt = match (prompt_tokens, total) {
+            (Some(prompt_tokens), _) => prompt_tokens + tools,
+            (None, Some(total)) => total.saturating_sub(answer_tokens.unwrap_or(0) + thoughts.unwrap_or(0)),
             (None, None) => {
                 is_odd = true;
                 0
             }
         };
         let thought = thoughts.unwrap_or(0);
-        let completion = match answered {
-            // Some models count the thoughts among the candidates' tokens; the total tells.
-            Some(answered) if thought > 0 && thought <= answered && total == Some(prompt + answered) => {
-                answered
+        let completion = match answer_tokens {
+            // Some models include the thoughts in the candidates' tokens; the total shows whether they do.
+            Some(answer_tokens)
+                if thought > 0 && thought <= answer_tokens && total == Some(prompt + answer_tokens) =>
+            {
+                answer_tokens
             }
-            Some(answered) => answered + thought,
+            Some(answer_tokens) => answer_tokens + thought,
             None if thought > 0 => thought,
             None => total.map_or(0, |total| total.saturating_sub(prompt)),
         };
@@ -72,7 +74,7 @@ impl Counts {
     }
 }
 
-impl Count {
+impl TokenCount {
     const NONE: Self = Self { value: 0, is_odd: true };
 
     fn of(value: u64) -> Self {
@@ -83,46 +85,46 @@ impl Count {
 struct CountVisitor;
 
 impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
+    type Value = TokenCount;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a count")
     }
 
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Count, E> {
-        Ok(Count::of(value))
+    fn visit_u64<E: Error>(self, value: u64) -> Result<TokenCount, E> {
+        Ok(TokenCount::of(value))
     }
 
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Count, E> {
-        Ok(u64::try_from(value).map_or(Count::NONE, Count::of))
+    fn visit_i64<E: Error>(self, value: i64) -> Result<TokenCount, E> {
+        Ok(u64::try_from(value).map_or(TokenCount::NONE, TokenCount::of))
     }
 
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Count, E> {
-        // A cast saturates; what is no whole count is not believed.
-        Ok(Count { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
+    fn visit_f64<E: Error>(self, value: f64) -> Result<TokenCount, E> {
+        // The cast saturates. A number with a fraction is not a believable count.
+        Ok(TokenCount { value: (value.clamp(0.0, MAX_BELIEVABLE as f64)) as u64, is_odd: true })
     }
 
     /// Google writes 64-bit integers as strings.
-    fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
-        Ok(text.parse().map_or(Count::NONE, Count::of))
+    fn visit_str<E: Error>(self, text: &str) -> Result<TokenCount, E> {
+        Ok(text.parse().map_or(TokenCount::NONE, TokenCount::of))
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Count, E> {
-        Ok(Count::NONE)
+    fn visit_bool<E: Error>(self, _: bool) -> Result<TokenCount, E> {
+        Ok(TokenCount::NONE)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Count, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenCount, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Count::NONE)
+        Ok(TokenCount::NONE)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Count, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TokenCount, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Count::NONE)
+        Ok(TokenCount::NONE)
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for TokenCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(CountVisitor)
     }
@@ -130,13 +132,13 @@ impl<'de> Deserialize<'de> for Count {
 
 #[cfg(test)]
 mod tests {
-    use super::Counts;
+    use super::UsageMetadata;
 
-    /// Prompt, completion, cached, reasoning, and whether it is an estimate.
+    /// Prompt, completion, cached, reasoning, and whether the usage is an estimate.
     type Read = (u64, u64, Option<u64>, Option<u64>, bool);
 
     fn read(json: &str) -> Option<Read> {
-        let usage = serde_json::from_str::<Counts>(json).unwrap().usage()?;
+        let usage = serde_json::from_str::<UsageMetadata>(json).unwrap().usage()?;
         Some((usage.prompt, usage.completion, usage.cached, usage.reasoning, usage.estimated))
     }
 
@@ -145,10 +147,10 @@ mod tests {
         let full = r#"{"promptTokenCount":10,"toolUsePromptTokenCount":5,"candidatesTokenCount":7,
             "thoughtsTokenCount":3,"cachedContentTokenCount":4,"totalTokenCount":25}"#;
         assert_eq!(read(full), Some((15, 10, Some(4), Some(3), false)));
-        // Only thoughts: the answer was cut before it began.
+        // Only thoughts: the answer was cut off before its first word.
         let thoughts = r#"{"promptTokenCount":10,"thoughtsTokenCount":30,"totalTokenCount":40}"#;
         assert_eq!(read(thoughts), Some((10, 30, None, Some(30), false)));
-        // Thoughts counted among the candidates' tokens.
+        // Thoughts included in the candidates' tokens.
         let among =
             r#"{"promptTokenCount":10,"candidatesTokenCount":7,"thoughtsTokenCount":3,"totalTokenCount":17}"#;
         assert_eq!(read(among), Some((10, 7, None, Some(3), false)));

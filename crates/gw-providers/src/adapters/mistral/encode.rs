@@ -1,23 +1,22 @@
-//! The body of a chat and of a fill-in-the-middle completion, member by member.
+//! The body of a chat and of a fill-in-the-middle completion.
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
+use gw_wire::conversation::{Conversation, Format, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View};
+use gw_wire::json::Kind;
 
 use super::messages;
 use crate::adapter::{Encoded, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes; Mistral wants to be told.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
-/// Mistral's own members of a chat, for clients that know them, and those that it shares with OpenAI as they are.
-const AS_THEY_ARE: [&str; 8] = [
+/// Members of a chat that are copied from the client's request: Mistral's own, and those that it shares with OpenAI.
+const COPIED_MEMBERS: [&str; 8] = [
     "stop",
     "presence_penalty",
     "frequency_penalty",
@@ -27,14 +26,14 @@ const AS_THEY_ARE: [&str; 8] = [
     "safe_prompt",
     "guardrails",
 ];
-/// The same of a fill-in-the-middle completion.
-const AS_THEY_ARE_FIM: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
+/// Members of a fill-in-the-middle completion that are copied from the client's request.
+const COPIED_FIM_MEMBERS: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "min_tokens"];
 
-/// A conversation, or the one prompt of a text completion, as Mistral wants it.
+/// Encodes a conversation, or the one prompt of a text completion.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let is_completion = conversation.body.get("messages").is_none();
     let rules = target.rules(Api::Mistral);
-    // Codestral completes text as text; the others answer.
+    // Codestral continues the text of a prompt. Other models answer it.
     if is_completion && (conversation.suffix.is_some() || rules.fills_in) {
         return fim(conversation, target, rules);
     }
@@ -54,7 +53,7 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
     let mut body = Object::begin(Vec::with_capacity(1024));
     body.text("model", target.upstream_model);
     body.raw("messages", &messages.json);
-    common(&mut body, conversation, (target, rules), &AS_THEY_ARE, &mut warnings);
+    common(&mut body, conversation, (target, rules), &COPIED_MEMBERS, &mut warnings);
     tools(&mut body, conversation);
     response_format(&mut body, &conversation.format);
     if conversation.n > 1 {
@@ -66,7 +65,7 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
-/// A text completion by a model that fills in what stands between `prompt` and `suffix`, or goes on from the prompt.
+/// Encodes a text completion. The model writes the text between `prompt` and `suffix`, or continues the prompt.
 fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) -> Result<Encoded, Failure> {
     if conversation.n > 1 {
         return Err(unsupported("Invalid 'n': this provider gives one completion of a text at a time."));
@@ -79,12 +78,12 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) 
     if let Some(suffix) = &conversation.suffix {
         body.text("suffix", suffix);
     }
-    common(&mut body, conversation, (target, rules), &AS_THEY_ARE_FIM, &mut warnings);
+    common(&mut body, conversation, (target, rules), &COPIED_FIM_MEMBERS, &mut warnings);
     let call = post("/fim/completions", body.end(), conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
-/// What chats and completions have alike.
+/// Writes the members that chats and completions share.
 fn common(
     body: &mut Object,
     conversation: &Conversation<'_>,
@@ -100,7 +99,7 @@ fn common(
         (_, Some(text)) => body.raw("temperature", text),
         (_, None) => {}
     }
-    // At temperature 0 the likeliest token is taken whatever `top_p` is, and any other than 1 is refused.
+    // At temperature 0 Mistral refuses any `top_p` other than 1. It would have no effect there.
     let is_greedy = rules.greedy_top_p && conversation.temperature == Some(0.0);
     match (conversation.top_p, conversation.body.get("top_p")) {
         (Some(top_p), _) if is_greedy && top_p < 1.0 => {
@@ -112,7 +111,7 @@ fn common(
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
         body.number("max_tokens", limit);
     }
-    // A seed is not below 0 there. Which one it is means nothing; that it is the same each time does.
+    // Mistral's seed is not negative. Equal seeds stay equal, which is all that a seed must do.
     match (conversation.seed, conversation.body.get("random_seed")) {
         (Some(seed), _) => body.number("random_seed", seed.unsigned_abs() & i64::MAX.unsigned_abs()),
         (None, Some(own)) => body.raw("random_seed", own),
@@ -133,7 +132,9 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>) {
     if conversation.tools.is_empty() {
         return;
     }
-    body.list("tools", &conversation.tools, |out, tool| object(out, |entry| function(entry, tool)));
+    body.list("tools", &conversation.tools, |out, tool| {
+        object(out, |entry| write_function(entry, tool, tool.strict))
+    });
     match &conversation.tool_choice {
         ToolChoice::Unset => {}
         ToolChoice::Auto => body.text("tool_choice", "auto"),
@@ -147,18 +148,6 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>) {
     if let Some(parallel) = conversation.parallel_tool_calls {
         body.raw("parallel_tool_calls", if parallel { "true" } else { "false" });
     }
-}
-
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-        flag(function, "strict", tool.strict);
-    });
 }
 
 fn flag(object: &mut Object, name: &str, value: Option<bool>) {
@@ -183,14 +172,14 @@ fn response_format(body: &mut Object, format: &Format<'_>) {
                 });
             });
         }
-        // A schema that was not given: any object will do.
+        // Without a schema any JSON object fits.
         Format::Json | Format::Schema { .. } => {
             body.object("response_format", |format| format.text("type", "json_object"));
         }
     }
 }
 
-/// `prediction` has OpenAI's shape but for its content, which is one text.
+/// Writes `prediction`. It has OpenAI's form, but its content is a single text.
 fn prediction(body: &mut Object, conversation: &Conversation<'_>) {
     let Some(given) = conversation.body.view("prediction") else { return };
     let Some(content) = messages::member(given, "content") else { return };
@@ -214,15 +203,15 @@ fn reasoning(
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     let Some(asked) = conversation.reasoning_effort.as_deref() else { return };
-    let Some(said) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
-        // A model that does not think does what `none` asks for.
+    let Some(sent) = Effort::read(asked).and_then(|effort| rules.effort(effort)) else {
+        // `none` has no effect on a model that never reasons.
         if !(asked == "none" && rules.thinks == Thinks::Never) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
         return;
     };
-    if said.as_str() != asked {
+    if sent.as_str() != asked {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("reasoning_effort", said.as_str());
+    body.text("reasoning_effort", sent.as_str());
 }

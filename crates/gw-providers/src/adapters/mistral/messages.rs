@@ -1,10 +1,10 @@
-//! Messages as Mistral's validator wants them: only the members it knows, ids of nine letters and digits, and roles in an
-//! order it accepts.
+//! Messages for Mistral's validator: known members only, ids of nine letters and digits, and an accepted order of
+//! roles.
 //!
-//! The order is that of `mistral-common` (`_validate_message_order`), which the API enforces as
-//! `invalid_request_message_order` (code 3230): a system message comes first or after one of the user's, and between a
-//! tool's result and the user the assistant has a word. Its newest release does without that word; a server that does
-//! takes a conversation that has it, too.
+//! The order is that of `mistral-common` (`_validate_message_order`). The API answers others with
+//! `invalid_request_message_order` (code 3230). A system message comes first or after a user's message, and an
+//! assistant's message comes between a tool's result and the user. The newest release no longer requires that message,
+//! but accepts it.
 
 use std::borrow::Cow;
 
@@ -13,35 +13,35 @@ use gw_wire::failure::Failure;
 use gw_wire::json::View;
 
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{Piece, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::write::{Object, object};
 
-/// What the assistant is made to say between a tool's result and the user, where it said nothing.
-const BRIDGE: &str = "OK.";
+/// The text of the assistant's message that is inserted between a tool's result and the user.
+const INSERTED_ANSWER: &str = "OK.";
 
-/// The messages, and what had to be changed.
-pub(super) struct Messages {
+/// The messages, and the warnings about changes.
+pub(super) struct MistralMessages {
     /// JSON text.
     pub(super) json: Vec<u8>,
     pub(super) warnings: Vec<Cow<'static, str>>,
 }
 
-/// A member of an object that is not null.
+/// A member of an object, unless it is null.
 pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
     let [found] = object.pick([name]);
     found
 }
 
-/// Writes the messages. `reasons`: the model reasons, so that it may be shown what it thought before.
-pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<Messages, Failure> {
+/// Writes the messages. `reasons`: the model reasons, so it gets its earlier reasoning.
+pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
-    let mut out = Writer { out: vec![b'['], last: None, bridged: false };
+    let mut out = MessageWriter { out: vec![b'['], last: None, has_inserted: false };
     let late = messages.windows(2).any(|pair| {
         matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
     });
     let (first, rest): (Vec<_>, Vec<_>) =
         messages.iter().partition(|message| late && message.role == Role::System);
-    // The assistant may have the last word only as the begin of its answer, and only in so many words.
+    // A last message of the assistant must be marked as the beginning of the answer.
     let last = messages.iter().rposition(|message| !says_nothing(message));
     let last = last
         .and_then(|last| messages.get(last))
@@ -51,23 +51,23 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
         out.message(message, reasons, is_prefix)?;
     }
     out.out.push(b']');
-    let bridged = out.bridged.then_some(Cow::Borrowed("message_inserted:assistant"));
-    Ok(Messages { json: out.out, warnings: bridged.into_iter().collect() })
+    let has_inserted = out.has_inserted.then_some(Cow::Borrowed("message_inserted:assistant"));
+    Ok(MistralMessages { json: out.out, warnings: has_inserted.into_iter().collect() })
 }
 
-/// An empty turn of the assistant, which Mistral refuses, says nothing.
+/// Whether this is an empty message of the assistant, which Mistral refuses.
 fn says_nothing(message: &Message<'_>) -> bool {
     let says = message.parts.iter().any(|part| !is_empty(part));
     message.role == Role::Assistant && !says && message.tool_calls.is_empty()
 }
 
-struct Writer {
+struct MessageWriter {
     out: Vec<u8>,
     last: Option<Role>,
-    bridged: bool,
+    has_inserted: bool,
 }
 
-impl Writer {
+impl MessageWriter {
     fn message(&mut self, message: &Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
         let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
         let says = message.parts.iter().any(|part| !is_empty(part));
@@ -75,9 +75,9 @@ impl Writer {
             return Ok(());
         }
         if message.role == Role::User && self.last == Some(Role::Tool) {
-            self.bridged = true;
+            self.has_inserted = true;
             self.begin(Role::Assistant, |bridge| {
-                bridge.text("content", BRIDGE);
+                bridge.text("content", INSERTED_ANSWER);
                 Ok(())
             })?;
         }
@@ -152,7 +152,7 @@ fn calls(message: &mut Object, of: &Message<'_>) {
     });
 }
 
-/// `content`: a string where one text is all there is, else a list of chunks.
+/// Writes `content`: a string for a single text, otherwise a list of chunks.
 fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> Result<(), Failure> {
     if thought.is_none() {
         match parts {
@@ -168,10 +168,10 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
         }
     }
     let mut fault = None;
-    let chunks = thought.map(Chunk::Thought).into_iter().chain(parts.iter().map(Chunk::Part));
+    let chunks = thought.map(ContentChunk::Thought).into_iter().chain(parts.iter().map(ContentChunk::Part));
     message.list("content", chunks, |out, chunk| match chunk {
-        Chunk::Thought(_) | Chunk::Text(_) => write_chunk(out, chunk),
-        Chunk::Part(part) => object(out, |entry| {
+        ContentChunk::Thought(_) | ContentChunk::Text(_) => write_chunk(out, chunk),
+        ContentChunk::Part(part) => object(out, |entry| {
             if let Err(failure) = chunk_of(entry, &part.content) {
                 fault.get_or_insert(failure);
             }
@@ -181,24 +181,28 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
 }
 
 #[derive(Clone, Copy)]
-enum Chunk<'p, 'a> {
+enum ContentChunk<'p, 'a> {
     Thought(&'p str),
     Text(&'p str),
     Part(&'p Part<'a>),
 }
 
-/// A piece of an answer as it came; calls stand elsewhere.
-fn chunk_of_piece<'p>(piece: &Piece<'p, '_>) -> Option<Chunk<'p, 'p>> {
+/// The chunk of a block. Calls are written elsewhere.
+fn chunk_of_piece<'p>(piece: &ReplayedBlock<'p, '_>) -> Option<ContentChunk<'p, 'p>> {
     match piece {
-        Piece::Text(text) => Some(Chunk::Text(text)),
-        Piece::Thought(text) => Some(Chunk::Thought(text)),
-        Piece::Plan(_) | Piece::Detail(_) | Piece::Signature(_) | Piece::Image(_) | Piece::Call(_) => None,
+        ReplayedBlock::Text(text) => Some(ContentChunk::Text(text)),
+        ReplayedBlock::Thought(text) => Some(ContentChunk::Thought(text)),
+        ReplayedBlock::Plan(_)
+        | ReplayedBlock::Detail(_)
+        | ReplayedBlock::Signature(_)
+        | ReplayedBlock::Image(_)
+        | ReplayedBlock::Call(_) => None,
     }
 }
 
-fn write_chunk(out: &mut Vec<u8>, chunk: Chunk<'_, '_>) {
+fn write_chunk(out: &mut Vec<u8>, chunk: ContentChunk<'_, '_>) {
     object(out, |entry| match chunk {
-        Chunk::Thought(text) => {
+        ContentChunk::Thought(text) => {
             entry.text("type", "thinking");
             entry.list("thinking", [text], |out, text| {
                 object(out, |piece| {
@@ -207,11 +211,11 @@ fn write_chunk(out: &mut Vec<u8>, chunk: Chunk<'_, '_>) {
                 });
             });
         }
-        Chunk::Text(text) => {
+        ContentChunk::Text(text) => {
             entry.text("type", "text");
             entry.text("text", text);
         }
-        Chunk::Part(_) => {}
+        ContentChunk::Part(_) => {}
     });
 }
 
@@ -247,7 +251,7 @@ fn chunk_of(entry: &mut Object, content: &Content<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An address, or the bytes as one.
+/// The address of a source. Data becomes a data URL.
 fn address<'s>(source: &'s Source<'_>, otherwise: &str) -> Cow<'s, str> {
     match source {
         Source::Url(url) | Source::Id(url) => Cow::Borrowed(url),

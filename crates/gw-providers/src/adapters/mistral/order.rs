@@ -1,5 +1,6 @@
-//! The order of an answer's thoughts and texts: `content` is then a list of chunks (`ThinkChunk`, `TextChunk` in the reference),
-//! which OpenAI's reader joins. Told in `reasoning_details`, so that the list comes back as it was.
+//! The order of an answer's reasoning and texts. `content` is then a list of chunks (`ThinkChunk`, `TextChunk` in the
+//! reference), which OpenAI's reader joins. `reasoning_details` keeps the order, so the next request can restore the
+//! list.
 
 use std::borrow::Cow;
 
@@ -14,33 +15,33 @@ use crate::adapter::StreamDecoder;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
-/// What is written again without being told.
-const USUAL: &[(char, usize)] = &[('r', 1), ('t', 1), ('c', usize::MAX)];
+/// The order that needs no entry, because messages are written in it anyway.
+const USUAL_ORDER: &[(char, usize)] = &[('r', 1), ('t', 1), ('c', usize::MAX)];
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct MistralReply<'a> {
     #[serde(borrow)]
-    choices: Vec<Choice<'a>>,
+    choices: Vec<MistralChoice<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Choice<'a> {
+struct MistralChoice<'a> {
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<MistralMessage<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct MistralMessage<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
-/// Adds the order to each choice of an answer that was read from this body.
-pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
+/// Adds the order to each choice of an answer. `body` is the JSON of the answer.
+pub(super) fn add_order(body: &[u8], reply: &mut ChatReply<'_>) {
     if memmem::find(body, b"\"thinking\"").is_none() {
         return;
     }
-    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(body) else { return };
+    let Ok(answer) = serde_json::from_slice::<MistralReply<'_>>(body) else { return };
     for (choice, read) in answer.choices.iter().zip(&mut reply.choices) {
         let content = choice.message.as_ref().and_then(|message| message.content);
         let mut order = Order::default();
@@ -52,13 +53,13 @@ pub(super) fn tell(body: &[u8], reply: &mut ChatReply<'_>) {
         }
         order.close();
         read.tool_calls.iter().for_each(|_| order.add(Block::Call));
-        if let Some(value) = order.entry(&[USUAL], 0) {
+        if let Some(value) = order.entry(&[USUAL_ORDER], 0) {
             read.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(value)));
         }
     }
 }
 
-/// A chunk that says something.
+/// The block of a chunk; None for an empty or unknown chunk.
 fn block(chunk: View<'_>) -> Option<Block> {
     let [kind, text, thinking] = chunk.pick(["type", "text", "thinking"]);
     let block = match &*kind?.string()? {
@@ -76,17 +77,17 @@ fn block(chunk: View<'_>) -> Option<Block> {
     (!matches!(block, Block::Text(0) | Block::Thought(0))).then_some(block)
 }
 
-/// A stream that tells the order of each choice before its end.
-pub(super) struct InOrder {
+/// A stream that reports the order of each choice before the choice ends.
+pub(super) struct OrderedStream {
     pub(super) inner: Box<dyn StreamDecoder>,
-    pub(super) orders: Orders,
+    pub(super) orders: ChoiceOrders,
 }
 
-/// The order of each choice; None after it was told.
+/// The order of each choice; None after it was reported.
 #[derive(Default)]
-pub(super) struct Orders(Vec<(u32, Option<Order>)>);
+pub(super) struct ChoiceOrders(Vec<(u32, Option<Order>)>);
 
-impl StreamDecoder for InOrder {
+impl StreamDecoder for OrderedStream {
     fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
         let Self { inner, orders } = self;
         inner.feed(chunk, &mut |event| orders.event(event, sink));
@@ -108,17 +109,17 @@ impl StreamDecoder for InOrder {
     }
 }
 
-impl Orders {
+impl ChoiceOrders {
     fn event(&mut self, event: Event<'_>, sink: &mut dyn FnMut(Event<'_>)) {
         match &event {
             Event::Text { choice, text, .. } => self.add(*choice, Block::Text(text.len())),
             Event::Reasoning { choice, text } => self.add(*choice, Block::Thought(text.len())),
             Event::ToolStart { choice, .. } => self.add(*choice, Block::Call),
             Event::Finish { choice, .. } => {
-                // Some servers repeat the finish.
+                // Some servers repeat the finish reason.
                 let order = self.0.iter_mut().find(|(known, _)| known == choice);
                 let order = order.and_then(|(_, order)| order.take());
-                if let Some(value) = order.and_then(|order| order.entry(&[USUAL], 0)) {
+                if let Some(value) = order.and_then(|order| order.entry(&[USUAL_ORDER], 0)) {
                     sink(Event::Extra { choice: *choice, name: DETAILS, value: &value });
                 }
             }

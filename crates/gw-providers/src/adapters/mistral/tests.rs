@@ -9,7 +9,7 @@ use gw_wire::money::Price;
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion};
 use serde_json::Value;
 
-use crate::adapter::{Adapter, Encoded, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, Target};
 use crate::registry;
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
@@ -55,7 +55,7 @@ fn json(text: impl AsRef<[u8]>) -> Value {
     serde_json::from_slice(text.as_ref()).unwrap()
 }
 
-/// A fixture of what is sent; `CALL_A` stands for the id that `call_a` becomes.
+/// A fixture of a request. `CALL_A` stands for the id that `call_a` becomes.
 fn sent(text: &str) -> Value {
     json(text.replace("CALL_A", &alphanumeric_id("call_a")))
 }
@@ -63,10 +63,10 @@ fn sent(text: &str) -> Value {
 /// Encodes a chat for all its choices in one call.
 fn chat(request: impl Into<String>, model: &str) -> Encoded {
     let request = parse_chat(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
-    mistral().chat(&request, &Share { n: request.n, prompts: 0..1 }, &target(model)).unwrap()
+    mistral().chat(&request, &ChoiceRange { n: request.n, prompts: 0..1 }, &target(model)).unwrap()
 }
 
 fn completion(request: impl Into<String>, model: &str) -> Encoded {
     let request = parse_completion(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
-    mistral().completion(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap()
+    mistral().completion(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model)).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Vectors: docs.ollama.com/api/embed.
+//! Embeddings: docs.ollama.com/api/embed.
 
 use std::borrow::Cow;
 
@@ -9,15 +9,16 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
 
-use super::{errors, post, reply};
+use super::{errors, post};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
-use crate::adapters::failure::{invalid, invalid_json};
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 use crate::adapters::vectors;
 use crate::adapters::write::Object;
 
-/// A call that embeds these texts. A text that is longer than the context is an error, not the silent loss of its end.
+/// Encodes embeddings of these texts. A text that is longer than the context is an error. Otherwise its end would be
+/// lost silently.
 pub(super) fn encode(
     texts: &[Cow<'_, str>],
     request: &EmbeddingsRequest,
@@ -39,18 +40,18 @@ pub(super) fn encode(
 
 lenient_members! {
     /// `EmbedResponse`.
-    Answer<'de> {
-        model: Text<'de> = "model",
+    OllamaEmbeddings<'de> {
+        model: LenientText<'de> = "model",
         embeddings: Vec<&'de RawValue> = "embeddings",
         prompt_eval_count: &'de RawValue = "prompt_eval_count",
         error: &'de RawValue = "error",
     }
 }
 
-/// Reads exactly so many vectors of one length.
+/// Reads exactly `expected` vectors of one length.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let text = body_text(body)?;
+    let answer: OllamaEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));
     }

@@ -1,34 +1,33 @@
-//! The body of a chat and of a text completion with a suffix, member by member: docs.ollama.com/api/chat and `/api/generate`,
-//! the options as docs.ollama.com/modelfile names them.
+//! The body of a chat and of a text completion with a suffix: docs.ollama.com/api/chat and `/api/generate`. The options
+//! are named at docs.ollama.com/modelfile.
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, View, write_str};
+use gw_wire::json::{Kind, write_str};
 
 use super::{messages, post};
 use crate::adapter::{Encoded, Target};
+use crate::adapters::function_tool::write_function;
 use crate::adapters::native::dropped;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Off, Thinks};
 use crate::settings::Api;
 
-/// What a function without parameters takes.
-const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
-/// Ollama's own options, for clients that know them: numbers, which stand beside OpenAI's in a request.
+/// Ollama's own options, which clients may send beside OpenAI's members. Their values are numbers.
 const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
-/// OpenAI's members that are options of the same name.
+/// OpenAI's members that are options with the same name.
 const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed"];
 
 type Warnings = Vec<Cow<'static, str>>;
 
-/// A conversation as Ollama wants it. `num_ctx` is the context to ask for; `keep_alive`: the client's is forwarded.
+/// Encodes a conversation. `num_ctx` is the context to ask for. `allows_keep_alive`: the client's `keep_alive` is forwarded.
 pub(super) fn encode(
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     num_ctx: Option<u64>,
-    keep_alive: bool,
+    allows_keep_alive: bool,
 ) -> Result<Encoded, Failure> {
     let rules = target.rules(Api::Ollama);
     let mut warnings = dropped(conversation, &["logit_bias"]);
@@ -44,14 +43,15 @@ pub(super) fn encode(
         tools(&mut body, conversation, &mut warnings);
         "/api/chat"
     };
-    // Without it the answer is a stream.
+    // Without this member the answer is a stream.
     body.raw("stream", if conversation.stream { "true" } else { "false" });
-    // What does not fit into the context is an error, not the silent loss of the begin (servers before 0.12.6 know neither).
+    // A prompt that exceeds the context is an error. Otherwise its beginning would be lost silently. Servers before
+    // 0.12.6 ignore both members.
     body.raw("truncate", "false");
     body.raw("shift", "false");
     format(&mut body, &conversation.format);
     think(&mut body, conversation, rules, &mut warnings);
-    // ollama/ollama-python#601; older servers do not look at them.
+    // ollama/ollama-python#601. Older servers ignore the members.
     if let Some(alternatives) = conversation.logprobs {
         body.raw("logprobs", "true");
         if alternatives > 0 {
@@ -59,16 +59,16 @@ pub(super) fn encode(
         }
     }
     match conversation.body.get("keep_alive") {
-        Some(time) if keep_alive => body.raw("keep_alive", time),
-        // It fills the server's memory, or empties it of what others use.
+        Some(time) if allows_keep_alive => body.raw("keep_alive", time),
+        // The member fills the server's memory or removes the models of others from it.
         _ => warnings.extend(dropped(conversation, &["keep_alive"])),
     }
     options(&mut body, conversation, target, num_ctx, &mut warnings);
     Ok(Encoded { warnings, ..Encoded::plain(post(path, body.end(), conversation.stream)) })
 }
 
-/// The tools that are offered. A model here is never made to call one: for a named tool only that one is offered, and it
-/// is told that the model may still answer without.
+/// Writes the offered tools. Ollama cannot force a call. If a tool is named, only this tool is offered, and a warning
+/// says that the model may answer without a call.
 fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warnings) {
     let named = match &conversation.tool_choice {
         ToolChoice::Never => return,
@@ -85,31 +85,21 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warn
     let offered: Vec<&Tool<'_>> =
         conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
     if !offered.is_empty() {
-        body.list("tools", offered, |out, tool| object(out, |entry| function(entry, tool)));
+        body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
     }
-}
-
-fn function(entry: &mut Object, tool: &Tool<'_>) {
-    entry.text("type", "function");
-    entry.object("function", |function| {
-        function.text("name", &tool.name);
-        if let Some(description) = &tool.description {
-            function.text("description", description);
-        }
-        function.raw("parameters", tool.parameters.map_or(NO_PARAMETERS, View::text));
-    });
 }
 
 fn format(body: &mut Object, format: &Format<'_>) {
     match format {
         Format::Text => {}
         Format::Schema { schema: Some(schema), .. } => body.raw("format", schema.text()),
-        // A schema that was not given: any object will do.
+        // Without a schema any JSON object fits.
         Format::Json | Format::Schema { .. } => body.text("format", "json"),
     }
 }
 
-/// Models think or do not; some know how much (docs.ollama.com/capabilities/thinking). One without it refuses the member.
+/// Writes the thinking level. Most models only switch thinking on and off, and some have levels
+/// (docs.ollama.com/capabilities/thinking). A model without thinking refuses the member.
 fn think(body: &mut Object, conversation: &Conversation<'_>, rules: ModelRules, warnings: &mut Warnings) {
     let Some(word) = conversation.reasoning_effort.as_deref() else { return };
     let wanted = Effort::read(word);
@@ -118,7 +108,7 @@ fn think(body: &mut Object, conversation: &Conversation<'_>, rules: ModelRules, 
     }
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let Some(wanted) = wanted.filter(|_| thinks) else {
-        // A model that does not think does what `none` asks for.
+        // `none` has no effect on a model that never reasons.
         if wanted != Some(Effort::None) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));
         }
@@ -143,7 +133,7 @@ fn options(
             options.number("num_ctx", num_ctx);
         }
         if let Some(limit) = target.max_tokens(conversation.max_tokens) {
-            // 0 is no limit there, which is the last thing that was meant.
+            // 0 means no limit here, which is the opposite of the client's limit.
             if limit == 0 {
                 warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
             }

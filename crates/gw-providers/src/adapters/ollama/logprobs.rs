@@ -1,4 +1,4 @@
-//! Ollama's log probabilities in OpenAI's shape: the same entries, some of them without `bytes` (ollama-python 0.6.3,
+//! Ollama's log probabilities in OpenAI's format. The entries are equal, but some lack `bytes` (ollama-python 0.6.3,
 //! `Logprob`, `TokenLogprob`).
 
 use std::borrow::Cow;
@@ -6,20 +6,20 @@ use std::borrow::Cow;
 use gw_wire::json::write_str;
 use serde_json::value::RawValue;
 
-use crate::adapters::openai::lenient::{Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientText, lenient_members};
 
 lenient_members! {
-    /// A token, and what else might have stood in its place.
-    Entry<'de> {
-        token: Text<'de> = "token",
+    /// A token and its alternatives.
+    LogprobEntry<'de> {
+        token: LenientText<'de> = "token",
         logprob: &'de RawValue = "logprob",
-        top_logprobs: Vec<Entry<'de>> = "top_logprobs",
+        top_logprobs: Vec<LogprobEntry<'de>> = "top_logprobs",
     }
 }
 
-/// None when there is nothing that can be read: probabilities are not worth an answer.
+/// None when nothing can be read, because missing probabilities should not fail an answer.
 pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
-    let entries: Vec<Entry<'_>> = serde_json::from_str(raw.get()).ok()?;
+    let entries: Vec<LogprobEntry<'_>> = serde_json::from_str(raw.get()).ok()?;
     if entries.is_empty() {
         return None;
     }
@@ -29,7 +29,7 @@ pub(super) fn convert(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8(out).ok()?).ok()
 }
 
-fn list(out: &mut Vec<u8>, entries: Vec<Entry<'_>>, with_alternatives: bool) {
+fn list(out: &mut Vec<u8>, entries: Vec<LogprobEntry<'_>>, with_alternatives: bool) {
     out.push(b'[');
     for (at, entry) in entries.into_iter().enumerate() {
         if at > 0 {
@@ -39,7 +39,7 @@ fn list(out: &mut Vec<u8>, entries: Vec<Entry<'_>>, with_alternatives: bool) {
         out.extend_from_slice(b"{\"token\":");
         write_str(out, &token);
         out.extend_from_slice(b",\"logprob\":");
-        // Writing a number into memory cannot fail; one that is not finite would be null.
+        // Writing a number into memory cannot fail. A number that is not finite becomes null.
         let logprob: Option<f64> = entry.logprob.and_then(|number| number.get().parse().ok());
         let _ = serde_json::to_writer(&mut *out, &logprob.unwrap_or_default());
         out.extend_from_slice(b",\"bytes\":");

@@ -1,6 +1,6 @@
-//! The messages of a chat. Calls have ids, and results name them (`ToolCall.ID` and `Message.ToolCallID` in `api/types.go` of
-//! ollama/ollama v0.33.0-rc2, August 2026; no pattern is given). Older servers know no ids: to them a result belongs to a call by its
-//! place and its tool's name, so both are kept.
+//! The messages of a chat. Calls have ids, and results name them (`ToolCall.ID` and `Message.ToolCallID` in
+//! `api/types.go` of ollama/ollama v0.33.0-rc2, August 2026, without a pattern). Older servers know no ids. They match
+//! a result with a call by its position and the tool's name, so both are kept.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use gw_wire::json::write_str;
 use crate::adapters::native::unsupported;
 use crate::adapters::write::{Object, object};
 
-/// `messages` as JSON.
+/// Writes `messages` as JSON.
 pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure> {
     let mut out = vec![b'['];
     for message in in_order(&conversation.messages) {
@@ -42,10 +42,10 @@ pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure>
     Ok(out)
 }
 
-/// The messages with the results that follow calls in the order of those calls, whatever order they came in.
+/// The messages, with tool results in the order of their calls.
 fn in_order<'m, 'a>(messages: &'m [Message<'a>]) -> Vec<&'m Message<'a>> {
     let mut ordered: Vec<&Message<'a>> = messages.iter().collect();
-    // Of the last assistant message: the place of each call.
+    // The position of each call in the last assistant message.
     let mut places: HashMap<&str, usize> = HashMap::new();
     for group in ordered.chunk_by_mut(|one, next| one.role == Role::Tool && next.role == Role::Tool) {
         match group {
@@ -90,7 +90,7 @@ fn assistant(entry: &mut Object, message: &Message<'_>) {
     });
 }
 
-/// The bytes of the images in base64, as they came.
+/// The images of a message in base64.
 fn images<'m>(message: &'m Message<'_>) -> Result<Vec<&'m str>, Failure> {
     let mut images = Vec::new();
     for part in &message.parts {

@@ -1,4 +1,4 @@
-//! Whole answers, and the model list.
+//! Complete answers, and the model list.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,22 +7,16 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{Call, Line};
+use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::ListedModel;
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::model_list::ModelList;
-
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
 
 /// Reads an answer of `/api/chat` or `/api/generate`.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
-    let line: Line<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let text = body_text(body)?;
+    let line: OllamaLine<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if line.error.is_some() {
         return Err(errors::reported(text, FailureKind::Server));
     }
@@ -30,7 +24,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         return Err(invalid("the body has no message"));
     }
     if !line.is_done() {
-        return Err(invalid("the answer is not done"));
+        return Err(invalid("the answer is not complete"));
     }
     let usage = line.usage();
     let message = line.message.as_ref();
@@ -38,7 +32,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         message.and_then(|message| message.tool_calls.as_ref()).is_some_and(|calls| !calls.is_empty());
     let finish = line.finish(has_calls)?;
     let message = line.message.unwrap_or_default();
-    let mut ids = Ids::default();
+    let mut ids = UsedIds::default();
     let calls = message.tool_calls.unwrap_or_default().into_iter();
     let thinking = message.thinking.or(line.thinking).map(|thinking| thinking.0);
     let choice = ChatChoice {
@@ -54,8 +48,8 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     Ok(ChatReply { model, fingerprint: None, choices, usage, members })
 }
 
-/// A call with its id, or an empty one, for which an id is made later. A call without a function is none.
-pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a>> {
+/// Converts a call. A call without a function is dropped. An empty id is replaced when the answer is written.
+pub(super) fn tool_call<'a>(call: OllamaCall<'a>, ids: &mut UsedIds) -> Option<ToolCall<'a>> {
     let function = call.function?;
     let name = function.name?.0;
     let id = ids.unique(call.id.unwrap_or_default().0);
@@ -63,15 +57,15 @@ pub(super) fn tool_call<'a>(call: Call<'a>, ids: &mut Ids) -> Option<ToolCall<'a
     Some(ToolCall { id, name, arguments: arguments.unwrap_or(Cow::Borrowed("{}")), custom: false })
 }
 
-/// The ids that an answer has used. Most servers give none, and two calls must not share one.
+/// The ids of an answer's calls. Two calls must not share one. Most servers give none.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct UsedIds {
     known: HashSet<String>,
     held_bytes: usize,
 }
 
-impl Ids {
-    /// Bytes that are kept.
+impl UsedIds {
+    /// Bytes that the ids keep.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -86,7 +80,7 @@ impl Ids {
     }
 }
 
-/// The names of the models that the server holds.
+/// The models that the server holds.
 pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;

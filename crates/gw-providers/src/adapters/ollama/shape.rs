@@ -1,4 +1,4 @@
-//! What comes back: one document for a whole answer, one per line in a stream, of the same shape.
+//! The JSON of answers. A complete answer is one document, and a stream has one document of the same form per line.
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
@@ -7,20 +7,20 @@ use serde_json::value::RawValue;
 
 use crate::adapters::counts::count;
 use crate::adapters::failure::gave_up;
-use crate::adapters::openai::lenient::{Loose, Text, lenient_members};
+use crate::adapters::openai::lenient::{LenientText, TextOrJson, lenient_members};
 
 lenient_members! {
-    /// `ChatResponse` and `GenerateResponse` in one.
-    Line<'de> {
-        model: Text<'de> = "model",
-        message: Message<'de> = "message",
+    /// `ChatResponse` and `GenerateResponse` together.
+    OllamaLine<'de> {
+        model: LenientText<'de> = "model",
+        message: OllamaMessage<'de> = "message",
         /// The text of `/api/generate`.
-        response: Text<'de> = "response",
-        /// The thinking of `/api/generate`.
-        thinking: Text<'de> = "thinking",
+        response: LenientText<'de> = "response",
+        /// The reasoning of `/api/generate`.
+        thinking: LenientText<'de> = "thinking",
         logprobs: &'de RawValue = "logprobs",
         done: &'de RawValue = "done",
-        done_reason: Text<'de> = "done_reason",
+        done_reason: LenientText<'de> = "done_reason",
         prompt_eval_count: &'de RawValue = "prompt_eval_count",
         eval_count: &'de RawValue = "eval_count",
         error: &'de RawValue = "error",
@@ -28,40 +28,40 @@ lenient_members! {
 }
 
 lenient_members! {
-    /// The assistant's message, or what is added to it.
-    Message<'de> {
-        content: Text<'de> = "content",
-        thinking: Text<'de> = "thinking",
-        tool_calls: Vec<Call<'de>> = "tool_calls",
+    /// The assistant's message, or a part of it.
+    OllamaMessage<'de> {
+        content: LenientText<'de> = "content",
+        thinking: LenientText<'de> = "thinking",
+        tool_calls: Vec<OllamaCall<'de>> = "tool_calls",
     }
 }
 
 lenient_members! {
-    /// A whole call. Its number (`function.index`) is not to be trusted: many servers say 0 each time.
-    Call<'de> {
-        id: Text<'de> = "id",
-        function: Function<'de> = "function",
+    /// A complete call. Its index (`function.index`) is ignored, because many servers always send 0.
+    OllamaCall<'de> {
+        id: LenientText<'de> = "id",
+        function: OllamaFunction<'de> = "function",
     }
 }
 
 lenient_members! {
-    /// What is called, and with what: an object, of which the text is kept.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
+    /// The name and the arguments of a call. The arguments are an object, which is kept as text.
+    OllamaFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
     }
 }
 
-impl Line<'_> {
-    /// Whether this is the whole of an answer, or the end of a stream.
+impl OllamaLine<'_> {
+    /// Whether this is a complete answer, or the last line of a stream.
     pub(super) fn is_done(&self) -> bool {
         self.done.is_some_and(|done| done.get() == "true")
     }
 
-    /// Why the answer ended. Old servers do not say; `load` and `unload` answer requests that asked for nothing.
+    /// The finish reason. Old servers give none. `load` and `unload` answer requests without a prompt.
     ///
     /// # Errors
-    /// The server gave up: servers that speak this dialect say so in these words, Ollama itself sends an error.
+    /// The server gave up. Other servers with this dialect report that as a reason. Ollama itself sends an error.
     pub(super) fn finish(&self, has_calls: bool) -> Result<Finish, Failure> {
         Ok(match self.done_reason.as_ref().map_or("", |reason| &reason.0) {
             reason @ ("error" | "abort") => return Err(gave_up(reason)),
@@ -71,7 +71,7 @@ impl Line<'_> {
         })
     }
 
-    /// What it used. The prompt's count is missing where all of it was in the cache of the call before.
+    /// The usage. The prompt's count is missing when the whole prompt was cached by the previous call.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut estimated = false;
         let prompt = count(self.prompt_eval_count, &mut estimated);

@@ -1,4 +1,5 @@
-//! The stream: one document per line, each with a piece of the message; calls come whole; the last has `done`.
+//! The stream: one document per line, each with a piece of the message. Calls come in one piece. The last line has
+//! `done`.
 
 use std::borrow::Cow;
 
@@ -6,102 +7,73 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::MAX_TOOL_CALLS;
 
-use super::reply::{Ids, tool_call};
-use super::shape::{Call, Line};
+use super::reply::{UsedIds, tool_call};
+use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
-use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
-use crate::adapters::ndjson::Lines;
-use crate::adapters::openai::lenient::Text;
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::openai::lenient::LenientText;
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream of `/api/chat` or `/api/generate`.
-#[derive(Debug, Default)]
-pub(super) struct Stream {
-    lines: Lines,
-    state: State,
-}
+pub(super) type OllamaStream = SseAdapter<OllamaStreamState>;
 
 #[derive(Debug, Default)]
-struct State {
-    model_known: bool,
-    /// Calls so far: the next one's handle.
+pub(super) struct OllamaStreamState {
+    progress: StreamProgress,
+    is_model_known: bool,
+    /// The number of calls, which is the handle of the next call.
     calls: usize,
-    ids: Ids,
-    /// Something that means something came.
-    begun: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
+    ids: UsedIds,
 }
 
-impl StreamDecoder for Stream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        let Self { lines, state } = self;
-        if state.over {
-            return;
-        }
-        if let Err(fault) = lines.feed(chunk, &mut |line| state.line(line, false, sink)) {
-            state.fail(invalid(fault), sink);
-        }
+impl StreamState for OllamaStreamState {
+    const EMPTY_BODY: &'static str = "the body is not a stream of JSON lines";
+
+    fn framing(_: u8) -> Framing {
+        Framing::Lines
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
-        let Self { lines, state } = self;
-        lines.eof(&mut |line| state.line(line, true, sink));
-        if !state.begun {
-            state.fail(invalid("the body is not a stream of JSON lines"), sink);
-        }
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
     }
 
-    fn held_bytes(&self) -> usize {
-        self.lines.held_bytes().saturating_add(self.state.ids.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        work_by_lines(self.lines.pending_bytes(), chunk)
-    }
-}
-
-impl State {
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
-            sink(Event::Error(failure));
-        }
-    }
-
-    /// `last`: the stream ended in this line, which may be cut off.
-    fn line(&mut self, line: &[u8], last: bool, sink: Sink<'_>) {
-        if self.over {
-            return;
-        }
-        let was_begun = std::mem::replace(&mut self.begun, true);
-        let Ok(text) = std::str::from_utf8(line) else {
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
+        let Ok(text) = std::str::from_utf8(event.data) else {
             return self.fail(invalid("a line of the stream is not UTF-8"), sink);
         };
-        match serde_json::from_str::<Line<'_>>(text) {
-            Ok(line) if line.error.is_some() => {
-                self.fail(errors::reported(text, FailureKind::StreamBroken), sink);
-            }
-            Ok(line) => self.read(line, sink),
-            Err(_) if last && was_begun => {
-                self.fail(broken("The upstream's stream ended in the middle of a line."), sink);
+        let failure = match serde_json::from_str::<OllamaLine<'_>>(text) {
+            Ok(line) if line.error.is_some() => errors::reported(text, FailureKind::StreamBroken),
+            Ok(line) => return self.read(line, sink),
+            Err(_) if event.is_last && !event.is_first => {
+                broken("The upstream's stream ended in the middle of a line.")
             }
             Err(fault) => {
                 let mut failure = invalid_json(&fault);
                 "The upstream provider sent a line that is not JSON of the expected kind."
                     .clone_into(&mut failure.message);
-                self.fail(failure, sink);
+                failure
             }
-        }
+        };
+        self.fail(failure, sink);
     }
 
-    fn read(&mut self, mut line: Line<'_>, sink: Sink<'_>) {
-        if !self.model_known
+    fn held_bytes(&self) -> usize {
+        self.ids.held_bytes()
+    }
+}
+
+impl OllamaStreamState {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
+        self.progress.fail(failure, sink);
+    }
+
+    fn read(&mut self, mut line: OllamaLine<'_>, sink: EventSink<'_>) {
+        if !self.is_model_known
             && let Some(model) = text(line.model.take())
         {
-            self.model_known = true;
+            self.is_model_known = true;
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
         let message = line.message.take().unwrap_or_default();
@@ -115,7 +87,7 @@ impl State {
         for call in message.tool_calls.unwrap_or_default() {
             self.call(call, sink);
         }
-        if self.over || !line.is_done() {
+        if self.progress.is_over || !line.is_done() {
             return;
         }
         if let Some(usage) = line.usage() {
@@ -123,15 +95,14 @@ impl State {
         }
         match line.finish(self.calls > 0) {
             Ok(reason) => {
-                self.over = true;
                 sink(Event::Finish { choice: 0, reason });
-                sink(Event::End);
+                self.progress.end(sink);
             }
             Err(failure) => self.fail(failure, sink),
         }
     }
 
-    fn call(&mut self, call: Call<'_>, sink: Sink<'_>) {
+    fn call(&mut self, call: OllamaCall<'_>, sink: EventSink<'_>) {
         if self.calls >= MAX_TOOL_CALLS {
             return self.fail(invalid("too many tool calls"), sink);
         }
@@ -143,7 +114,7 @@ impl State {
     }
 }
 
-/// A text that is not empty.
-fn text<'a>(text: Option<Text<'a>>) -> Option<Cow<'a, str>> {
+/// A text that is present and not empty.
+fn text<'a>(text: Option<LenientText<'a>>) -> Option<Cow<'a, str>> {
     text.map(|text| text.0).filter(|text| !text.is_empty())
 }

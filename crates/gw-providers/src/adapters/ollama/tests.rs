@@ -1,19 +1,19 @@
-//! The dialect against fixtures of both directions, the traps and the error table of the contract.
+//! Ollama's dialect against its fixtures, and its errors.
 
 mod answers;
 mod requests;
 mod streams;
 
 use crate::adapter::Adapter;
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::settings::{Api, ProviderSettings, SettingsError, TimeoutOverrides};
 
-/// An Ollama with this cap of `num_ctx`.
-fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, String> {
+/// An adapter with this limit of `num_ctx`.
+fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, SettingsError> {
     allowing(num_ctx_max, &["keep_alive"])
 }
 
-/// As [`server`], where clients may send these members.
-fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapter>, String> {
+/// Like [`server`], but clients may send these members.
+fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapter>, SettingsError> {
     let options = num_ctx_max.map(|most| ("num_ctx_max".to_owned(), toml::Value::Integer(most)));
     super::adapter(&ProviderSettings {
         name: "ollama".to_owned(),

@@ -1,4 +1,4 @@
-//! Which tool call a piece of a stream belongs to, for upstreams that number, name or repeat their calls as they like.
+//! Assigns the pieces of a stream to tool calls. Upstreams number, name and repeat their calls in different ways.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,65 +6,65 @@ use std::collections::HashMap;
 use gw_wire::event::Event;
 use gw_wire::stream::MAX_TOOL_CALLS;
 
-use super::shape::Call;
+use super::shape::OpenAiCall;
 
 /// The tool calls of one stream so far.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// By handle.
-    known: Vec<Known>,
-    /// By choice.
-    choices: HashMap<u32, Handles>,
-    /// Bytes of all ids, as often as they are kept.
+pub(super) struct ToolCallTracker {
+    /// The calls; a call's handle is its index.
+    known: Vec<KnownCall>,
+    /// The calls of each choice.
+    choices: HashMap<u32, ChoiceCalls>,
+    /// Bytes of all stored copies of ids.
     id_bytes: usize,
 }
 
-/// About what a call costs in the list and the maps, without its id.
+/// Approximate memory of a call in the list and the maps, without its id.
 const CALL_BYTES: usize = 256;
 
-/// So often an id is kept: by its call and in two maps.
+/// Stored copies of an id: in its call and in two maps.
 const ID_COPIES: usize = 3;
 
-/// The calls of one choice. Each piece of a stream looks for its call, so each way to find it is a map.
+/// The calls of one choice, as handles. Every piece searches its call, so each way to find it is a map.
 #[derive(Debug, Default)]
-struct Handles {
-    /// In the order in which they began.
+struct ChoiceCalls {
+    /// In the order of their start.
     all: Vec<usize>,
-    /// The last call of each of the upstream's numbers.
+    /// The last call with each of the upstream's indexes.
     by_index: HashMap<u32, usize>,
-    /// The first call of each id.
+    /// The first call with each id.
     by_id: HashMap<String, usize>,
-    /// The first call of each id with one of the upstream's numbers.
+    /// The first call with each index and id.
     by_index_and_id: HashMap<(u32, String), usize>,
-    /// A call was announced.
+    /// The start of a call was reported.
     has_started: bool,
 }
 
 #[derive(Debug)]
-struct Known {
-    /// The upstream's own number, if it gives one.
+struct KnownCall {
+    /// The upstream's index, if it gives one.
     index: Option<u32>,
     id: String,
-    /// The call was announced. It waits for its name, or for arguments when no name comes.
-    started: bool,
+    /// The start was reported. It is delayed until the name arrives, or until arguments arrive without a name.
+    is_started: bool,
 }
 
-impl Calls {
-    /// Bytes that are kept.
+impl ToolCallTracker {
+    /// Bytes that the tracker keeps.
     pub(super) fn held_bytes(&self) -> usize {
         self.id_bytes.saturating_add(self.known.len() * CALL_BYTES)
     }
 
-    /// Whether this choice has called a tool.
+    /// Whether this choice has a tool call.
     pub(super) fn any(&self, choice: u32) -> bool {
         self.choices.get(&choice).is_some_and(|calls| calls.has_started)
     }
 
-    /// Turns the pieces of one chunk's `tool_calls` into events. False: there are too many calls.
+    /// Converts the `tool_calls` of one chunk into events. Returns false when there are too many calls.
     pub(super) fn take(
         &mut self,
         choice: u32,
-        pieces: Vec<Call<'_>>,
+        pieces: Vec<OpenAiCall<'_>>,
         sink: &mut dyn FnMut(Event<'_>),
     ) -> bool {
         let many = pieces.len() > 1;
@@ -77,11 +77,11 @@ impl Calls {
         true
     }
 
-    /// `position` is given when a chunk has several pieces: it tells apart what has neither number nor id nor name.
+    /// `position` is given when a chunk has several pieces. It identifies pieces without index, id and name.
     fn piece(
         &mut self,
         choice: u32,
-        mut piece: Call<'_>,
+        mut piece: OpenAiCall<'_>,
         position: Option<usize>,
         sink: &mut dyn FnMut(Event<'_>),
     ) {
@@ -94,7 +94,7 @@ impl Calls {
         let found = self.find(choice, index, &id, !name.is_empty(), position);
         let handles = self.choices.entry(choice).or_default();
         let handle = found.unwrap_or_else(|| {
-            self.known.push(Known { index, id: String::new(), started: false });
+            self.known.push(KnownCall { index, id: String::new(), is_started: false });
             let handle = self.known.len() - 1;
             handles.all.push(handle);
             handles.by_index.extend(index.map(|index| (index, handle)));
@@ -110,8 +110,8 @@ impl Calls {
             }
         }
         let call = u32::try_from(handle).unwrap_or(u32::MAX);
-        if !known.started && (!name.is_empty() || !fragment.is_empty()) {
-            known.started = true;
+        if !known.is_started && (!name.is_empty() || !fragment.is_empty()) {
+            known.is_started = true;
             handles.has_started = true;
             let id = Cow::Borrowed(&*known.id);
             sink(match custom {
@@ -124,7 +124,7 @@ impl Calls {
         }
     }
 
-    /// The call that a piece continues; None when it begins one.
+    /// The call that a piece continues; None when the piece starts a call.
     fn find(
         &self,
         choice: u32,
@@ -138,8 +138,8 @@ impl Calls {
         if let Some(index) = index {
             let handle = *calls.by_index.get(&index)?;
             let known = self.known.get(handle)?;
-            // Some upstreams number every call 0: another id with a name is another call.
-            let other = named && known.started && !id.is_empty() && !known.id.is_empty() && known.id != id;
+            // Some upstreams give every call the index 0. Another id with a name starts another call.
+            let other = named && known.is_started && !id.is_empty() && !known.id.is_empty() && known.id != id;
             if !other {
                 return Some(handle);
             }
@@ -147,11 +147,11 @@ impl Calls {
         }
         if !id.is_empty() {
             let same = calls.by_id.get(id).copied();
-            // Another id without a name begins nothing: it came late, or changes with every piece.
+            // Another id without a name starts nothing: it came late, or changes with every piece.
             return same.or_else(|| last.filter(|_| !named));
         }
         if named {
-            return last.filter(|handle| self.known.get(*handle).is_some_and(|known| !known.started));
+            return last.filter(|handle| self.known.get(*handle).is_some_and(|known| !known.is_started));
         }
         match position {
             Some(position) => calls.all.get(position).copied(),

@@ -1,4 +1,4 @@
-//! Embeddings of an OpenAI-type upstream: vectors in input order, each checked, numbers kept as the text they came in.
+//! Embeddings of OpenAI's dialect: every vector is checked, and numbers keep their text.
 
 use gw_wire::embeddings::read_parsed_vector;
 use gw_wire::failure::{Failure, FailureKind};
@@ -6,33 +6,34 @@ use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{Number, Raw, Text, members};
-use super::{reply, usage};
-use crate::adapters::failure::{invalid, invalid_json, reported};
+use super::lenient::{LenientNumber, LenientText, RawText, members};
+use super::usage;
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
+use crate::adapters::vectors;
 
 members! {
-    /// The whole answer.
-    Answer<'de> {
-        object: Text<'de> = "object",
-        model: Text<'de> = "model",
-        data: Vec<Entry<'de>> = "data",
-        usage: Raw<'de> = "usage",
+    /// The complete answer.
+    OpenAiEmbeddings<'de> {
+        object: LenientText<'de> = "object",
+        model: LenientText<'de> = "model",
+        data: Vec<EmbeddingEntry<'de>> = "data",
+        usage: RawText<'de> = "usage",
         error: &'de RawValue = "error",
     }
 }
 
 members! {
-    /// One vector with its place.
-    Entry<'de> {
-        index: Number = "index",
+    /// One vector with its index.
+    EmbeddingEntry<'de> {
+        index: LenientNumber = "index",
         embedding: &'de RawValue = "embedding",
     }
 }
 
-/// Sorted by index, exactly `expected` vectors, all of one length.
+/// Reads exactly `expected` vectors of one length, sorted by index.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = reply::text(body)?;
-    let answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let text = body_text(body)?;
+    let answer: OpenAiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() || answer.object.is_some_and(|object| object.0 == "error") {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
@@ -49,15 +50,11 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
         let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
         let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
         if place.replace(read_parsed_vector(raw).map_err(invalid)?).is_some() {
-            return Err(invalid("two vectors have one index"));
+            return Err(invalid("two vectors have the same index"));
         }
     }
     let vectors: Vec<Vector<'_>> = places.into_iter().flatten().collect();
-    let mut lengths = vectors.iter().map(Vector::dimensions);
-    let first = lengths.next();
-    if lengths.any(|length| Some(length) != first) {
-        return Err(invalid("vectors of different lengths"));
-    }
+    vectors::check_lengths(&vectors)?;
     let model = answer.model.map(|text| text.0).filter(|text| !text.is_empty());
     Ok(EmbeddingsReply { model, vectors, usage: answer.usage.and_then(usage::read_prompt) })
 }

@@ -1,35 +1,35 @@
-//! The quick way to read an answer: one pass over text that is as nearly every answer is.
+//! A fast reader for ordinary answers, in one pass over the text.
 //!
-//! It gives what the lenient way gives, or nothing: whatever is odd (a number in words, text in parts, an escaped name, no
-//! JSON at all) is left to the lenient way, which knows what to make of it and what to say of it.
+//! It gives the same result as the lenient reader, or nothing. Unusual values (a number in a string, text in parts, an
+//! escaped name, invalid JSON) are left to the lenient reader, which also reports faults.
 
 use gw_wire::json::Reader;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Number, Raw, Text};
-use super::shape::Envelope;
+use super::lenient::{LenientContent, LenientNumber, LenientText, RawText, TextOrJson};
+use super::shape::OpenAiEnvelope;
 
-/// A value that can be read the quick way.
+/// A value that the fast reader can read.
 pub(super) trait Quick<'de>: Sized {
-    /// Reads a value that is not null into its place; None when it takes a closer look.
+    /// Reads a value that is not null into its field; None when the value is unusual.
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()>;
 }
 
-/// A whole answer, if it is as nearly every answer is.
-pub(super) fn envelope(text: &str) -> Option<Envelope<'_>> {
+/// Reads a complete answer, if nothing in it is unusual.
+pub(super) fn envelope(text: &str) -> Option<OpenAiEnvelope<'_>> {
     let mut reader = Reader::new(text);
     let mut found = None;
-    Envelope::quick(&mut found, &mut reader)?;
+    OpenAiEnvelope::quick(&mut found, &mut reader)?;
     found.filter(|_| reader.is_at_end())
 }
 
-/// A member; null leaves its place as it is.
+/// Reads a member. A null leaves its field unchanged.
 pub(super) fn place<'de, T: Quick<'de>>(place: &mut Option<T>, reader: &mut Reader<'de>) -> Option<()> {
     if reader.null() { Some(()) } else { T::quick(place, reader) }
 }
 
-/// The quick way for a struct of `members!`.
+/// Implements [`Quick`] for a struct of `members!`.
 macro_rules! quick_members {
     (@other $reader:ident $name:ident $found:ident) => {
         $reader.value().map(drop)
@@ -56,21 +56,21 @@ macro_rules! quick_members {
 }
 pub(super) use quick_members;
 
-impl<'de> Quick<'de> for Text<'de> {
+impl<'de> Quick<'de> for LenientText<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.string()?));
         Some(())
     }
 }
 
-impl<'de> Quick<'de> for Content<'de> {
+impl<'de> Quick<'de> for LenientContent<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.string()?, None, None));
         Some(())
     }
 }
 
-impl<'de> Quick<'de> for Loose<'de> {
+impl<'de> Quick<'de> for TextOrJson<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         let text = if reader.is_at_string() { reader.string()? } else { reader.value()?.text().into() };
         *place = Some(Self(text));
@@ -78,7 +78,7 @@ impl<'de> Quick<'de> for Loose<'de> {
     }
 }
 
-impl<'de> Quick<'de> for Number {
+impl<'de> Quick<'de> for LenientNumber {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(Some(reader.value()?.text().parse().ok()?)));
         Some(())
@@ -92,7 +92,7 @@ impl<'de> Quick<'de> for IgnoredAny {
     }
 }
 
-impl<'de> Quick<'de> for Raw<'de> {
+impl<'de> Quick<'de> for RawText<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
         *place = Some(Self(reader.value()?.text()));
         Some(())
@@ -132,12 +132,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::envelope;
-    use crate::adapters::openai::shape::Envelope;
+    use crate::adapters::openai::shape::OpenAiEnvelope;
 
-    /// Both ways on one text: the quick one gives the same, or nothing. Whether it gave something.
+    /// Compares both readers on one text. Returns whether the fast reader gave a result.
     fn agree(text: &str) -> bool {
         let quick = envelope(text).map(|envelope| format!("{envelope:?}"));
-        let lenient = serde_json::from_str::<Envelope<'_>>(text).ok().map(|envelope| format!("{envelope:?}"));
+        let lenient =
+            serde_json::from_str::<OpenAiEnvelope<'_>>(text).ok().map(|envelope| format!("{envelope:?}"));
         assert!(quick.is_none() || quick == lenient, "{text}\n{quick:?}\n{lenient:?}");
         quick.is_some()
     }

@@ -1,8 +1,8 @@
-//! JSON as Python writes it when nobody checks: bare `NaN` and `Infinity` for numbers.
+//! JSON with Python's bare `NaN` and `Infinity` in place of numbers.
 
-/// The same text with bare `NaN`, `Infinity` and `-Infinity` as `null`; None when there is none of them.
+/// The text with `null` for bare `NaN`, `Infinity` and `-Infinity`; None when it has none of them.
 ///
-/// Only called for text that does not parse, and what it returns is parsed again: it need not be a parser itself.
+/// The input did not parse, and the result is parsed again, so this function need not check the JSON.
 pub(super) fn without_bare_words(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -20,7 +20,7 @@ pub(super) fn without_bare_words(text: &str) -> Option<String> {
                 rest = from.get(word.len()..).unwrap_or_default();
                 continue;
             }
-            // The escaped character too, which may be a quote.
+            // The escaped character is copied too, because it may be a quote.
             (None, Some(b'\\')) => 1 + from.chars().nth(1).map_or(0, char::len_utf8),
             (None, first) => {
                 in_string ^= first == Some(&b'"');

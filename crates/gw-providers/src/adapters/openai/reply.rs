@@ -1,4 +1,4 @@
-//! Whole answers of an OpenAI-type upstream, chat and text, read without copying what they carry.
+//! Complete answers in OpenAI's dialect, chat and text, read without copying their texts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,14 +8,14 @@ use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
 use super::lenient::Reference;
-use super::shape::{Call, Choice, Choices, Ended, Envelope, Function};
+use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
 use super::{quick, repair, usage};
-use crate::adapters::annotations::{Annotations, Source};
-use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
+use crate::adapters::annotations::{Annotations, CitedSource};
+use crate::adapters::failure::{body_text, gave_up, invalid, invalid_json, reported};
 
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => chat_reply(envelope, text),
         Err(fault) => {
@@ -28,7 +28,7 @@ pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 /// Reads a text completion.
 pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
-    let text = text(body)?;
+    let text = body_text(body)?;
     match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
         Ok(envelope) => text_reply(envelope, text),
         Err(fault) => {
@@ -39,14 +39,8 @@ pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     }
 }
 
-/// The body as text, without a byte order mark.
-pub(super) fn text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
-    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
-}
-
-/// The choices, once it is sure that this is an answer and no error.
-fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, Failure> {
+/// The choices of an answer; a failure when the envelope is an error.
+fn choices<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<OpenAiChoices<'a>, Failure> {
     if envelope.is_error() {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
@@ -54,7 +48,7 @@ fn choices<'a>(envelope: &mut Envelope<'a>, text: &str) -> Result<Choices<'a>, F
     envelope.choices.take().ok_or_else(|| invalid("the body has no choices"))
 }
 
-fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
+fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
     let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
@@ -74,7 +68,7 @@ fn chat_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<ChatReply<'a
     })
 }
 
-fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
+fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
     let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
     let references = message.content.as_mut().and_then(|content| content.2.take());
@@ -88,7 +82,7 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
             .function_call
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
-        // Those of this dialect are among the extras.
+        // Images of this dialect are among the extras.
         images: Vec::new(),
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
@@ -96,31 +90,35 @@ fn chat_choice(index: u32, choice: Choice<'_>) -> ChatChoice<'_> {
     };
     if let Some(references) = references {
         let mut annotations = Annotations::default();
-        references.iter().for_each(|reference| refer(reference, 0, &mut annotations));
-        annotations.put(&mut read);
+        references.iter().for_each(|reference| add_reference(reference, 0, &mut annotations));
+        annotations.add_to(&mut read);
     }
     read
 }
 
-/// Adds a reference of a piece of text that begins at this character.
-pub(super) fn refer(reference: &Reference, base: u64, annotations: &mut Annotations) {
+/// Adds a reference of a piece of text. `base` is the character at which the piece begins.
+pub(super) fn add_reference(reference: &Reference, base: u64, annotations: &mut Annotations) {
     let at = base + reference.at;
-    annotations.add(&Source { id: Some(Cow::Borrowed(&*reference.id)), ..Source::default() }, at, at);
+    annotations.add(
+        &CitedSource { id: Some(Cow::Borrowed(&*reference.id)), ..CitedSource::default() },
+        at,
+        at,
+    );
 }
 
-/// A call without a function is none. A custom tool's input takes the place of arguments.
-fn tool_call(mut call: Call<'_>) -> Option<ToolCall<'_>> {
+/// Converts a call. A call without a function is dropped. The input of a custom tool replaces the arguments.
+fn tool_call(mut call: OpenAiCall<'_>) -> Option<ToolCall<'_>> {
     let id = call.take_id();
     let custom = call.function.is_none();
     let (name, arguments) = name_and_arguments(call.function.or(call.custom)?);
     Some(ToolCall { id, name, arguments, custom })
 }
 
-fn name_and_arguments(called: Function<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
+fn name_and_arguments(called: OpenAiFunction<'_>) -> (Cow<'_, str>, Cow<'_, str>) {
     (called.name.unwrap_or_default().0, called.arguments.or(called.input).unwrap_or_default().0)
 }
 
-fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
+fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
     let choices = choices(&mut envelope, text)?;
     let mut used = envelope.usage_text();
     let mut indices = Indices::default();
@@ -139,26 +137,26 @@ fn text_reply<'a>(mut envelope: Envelope<'a>, text: &str) -> Result<TextReply<'a
     })
 }
 
-fn finish(choice: &Choice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
-    match choice.ended() {
-        Some(Ended::Known(finish)) => Ok(Some(finish)),
-        Some(Ended::Unknown) | None => Ok(None),
-        Some(Ended::Failed) => {
+fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
+    match choice.finish_kind() {
+        Some(FinishReason::Known(finish)) => Ok(Some(finish)),
+        Some(FinishReason::Unknown) | None => Ok(None),
+        Some(FinishReason::Failed) => {
             Err(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)))
         }
     }
 }
 
-/// Choice indices: the upstream's own, or the position where it is missing or given twice.
+/// The index of each choice: the upstream's, or the position when the index is missing or repeated.
 #[derive(Default)]
 struct Indices {
-    /// Empty as long as every index is its position, which it nearly always is.
+    /// Empty while every index equals its position, which is usual.
     seen: HashSet<u32>,
     position: u32,
 }
 
 impl Indices {
-    fn next(&mut self, choice: &Choice<'_>) -> u32 {
+    fn next(&mut self, choice: &OpenAiChoice<'_>) -> u32 {
         let position = self.position;
         self.position += 1;
         let own = choice.index.and_then(|index| index.0);
@@ -174,8 +172,8 @@ impl Indices {
     }
 }
 
-/// The same reply without borrows. Raw members cannot be owned; they are dropped, which only concerns replies that had
-/// to be repaired.
+/// An owned copy of a reply. Raw members cannot be owned and are dropped. Only replies that had to be repaired are
+/// copied.
 fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
     let choices = reply.choices.into_iter().map(|choice| ChatChoice {
         index: choice.index,
@@ -207,7 +205,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
     }
 }
 
-/// As [`own_chat`].
+/// An owned copy, like [`own_chat`].
 fn own_text(reply: TextReply<'_>) -> TextReply<'static> {
     let choices = reply.choices.into_iter().map(|choice| TextChoice {
         index: choice.index,

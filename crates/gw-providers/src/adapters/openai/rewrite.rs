@@ -1,5 +1,5 @@
-//! The few places of a client's messages that not every OpenAI-type upstream takes as they are. The rest stays byte for
-//! byte, and messages without such a place are not touched at all: two vector searches tell.
+//! Edits the members of messages that some upstreams of OpenAI's dialect refuse. Everything else stays byte for byte.
+//! Two substring searches find messages that need no edit.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,22 +11,22 @@ use memchr::memmem;
 use crate::adapters::replay::{DETAILS, own_entries, own_id};
 use crate::presets::Quirks;
 
-/// The messages (JSON text of the array) as this upstream takes them; None when it takes them as they are. The second value:
-/// something that a model thought or signed was left out. `origin` is the catalogue id of the model that is asked.
+/// The messages (JSON text of the array) for this upstream; None when they need no edit. The second value is true if
+/// reasoning or a signature was left out. `origin` is the catalogue id of the model.
 ///
-/// - `developer` is an invention of OpenAI; elsewhere it is called `system`.
-/// - A tool call id that carries a signature of another model's is longer than OpenAI allows: the signature is cut off.
-/// - What another model has signed is left out, and so is all reasoning where it is refused.
+/// - The role `developer` exists at OpenAI only. For others it becomes `system`.
+/// - A call id with another model's signature is longer than OpenAI allows, so the signature is removed.
+/// - Signed entries of other models are left out, and all reasoning where the provider refuses it.
 pub(super) fn messages(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
     let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, origin);
     let (edited, cut) = edited(thoughts.as_deref().unwrap_or(text), quirks, origin);
     (edited.or(thoughts), lost || cut)
 }
 
-/// Members of an assistant's message that carry what it thought.
+/// Members of an assistant's message that hold reasoning.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning_details"];
 
-/// The messages with those thoughts that this model gave, or with none; None when there are no thoughts.
+/// The messages with this model's own reasoning, or without any; None when there is no reasoning.
 fn thoughts(text: &str, are_taken: bool, origin: &str) -> (Option<String>, bool) {
     let names: &[&str] = if are_taken { &[DETAILS] } else { &THOUGHTS };
     if !names.iter().any(|name| memmem::find(text.as_bytes(), name.as_bytes()).is_some()) {
@@ -70,7 +70,7 @@ fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
     if !roles && !ids {
         return (None, false);
     }
-    let mut edits = Edits { text, made: Vec::new(), origin, lost: false };
+    let mut edits = Edits { text, made: Vec::new(), origin, has_lost: false };
     for message in View::new(text).elements() {
         for (name, value) in message.members() {
             match name.string().as_deref() {
@@ -88,22 +88,22 @@ fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
             }
         }
     }
-    let lost = edits.lost;
+    let lost = edits.has_lost;
     (edits.apply(), lost)
 }
 
-/// Replacements in a text, in the order of their places.
+/// Replacements in a text, in order.
 struct Edits<'a> {
     text: &'a str,
     made: Vec<(Range<usize>, Vec<u8>)>,
     origin: &'a str,
-    /// A signature was cut off.
-    lost: bool,
+    /// A signature was removed.
+    has_lost: bool,
 }
 
 impl Edits<'_> {
     fn replace(&mut self, value: View<'_>, with: &str) {
-        // A view is a slice of the text it was made from.
+        // A view is a slice of the text it was made from, so its position is the difference of the addresses.
         let start = (value.text().as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         let mut literal = Vec::with_capacity(with.len() + 2);
         write_str(&mut literal, with);
@@ -117,7 +117,7 @@ impl Edits<'_> {
         }
         let (proper, _) = split_thought(&id_text);
         if proper.len() < id_text.len() {
-            self.lost = true;
+            self.has_lost = true;
             self.replace(id, proper);
         }
     }

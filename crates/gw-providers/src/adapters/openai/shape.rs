@@ -1,4 +1,4 @@
-//! The one shape of everything an OpenAI-type upstream answers: whole replies and stream chunks, chat and text.
+//! The JSON of every answer in OpenAI's dialect: complete replies and stream chunks, chat and text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,19 +8,21 @@ use gw_wire::reply::Finish;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lenient::{Content, Loose, Member, Number, Place, Raw, Text, members};
+use super::lenient::{
+    LenientContent, LenientNumber, LenientText, Member, MemberSlot, RawText, TextOrJson, members,
+};
 use super::quick::{self, Quick};
 
 members! {
     /// A reply or a stream chunk.
-    Envelope<'de> {
-        object: Text<'de> = "object",
-        model: Text<'de> = "model",
-        fingerprint: Text<'de> = "system_fingerprint",
-        choices: Choices<'de> = "choices",
-        usage: Raw<'de> = "usage",
-        error: Raw<'de> = "error",
-        groq: Raw<'de> = "x_groq",
+    OpenAiEnvelope<'de> {
+        object: LenientText<'de> = "object",
+        model: LenientText<'de> = "model",
+        fingerprint: LenientText<'de> = "system_fingerprint",
+        choices: OpenAiChoices<'de> = "choices",
+        usage: RawText<'de> = "usage",
+        error: RawText<'de> = "error",
+        groq: RawText<'de> = "x_groq",
         service_tier: &'de RawValue = "service_tier",
         metadata: &'de RawValue = "metadata",
         moderation: &'de RawValue = "moderation",
@@ -29,12 +31,13 @@ members! {
     }
 }
 
-/// The tiers that OpenAI's own clients know; strict ones refuse another vendor's (openai-python `ChatCompletion.service_tier`).
+/// The tiers that OpenAI's clients know. Strict clients refuse other values (openai-python
+/// `ChatCompletion.service_tier`).
 const TIERS: [&str; 7] =
     ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
 
-impl<'de> Envelope<'de> {
-    /// Members of the answer that are passed on as they are: OpenAI's, and Perplexity's sources.
+impl<'de> OpenAiEnvelope<'de> {
+    /// Members that are passed on unchanged: OpenAI's, and Perplexity's sources.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
         let all = [
@@ -49,78 +52,79 @@ impl<'de> Envelope<'de> {
 }
 
 members! {
-    /// One choice: a reply's has `message` (chat) or `text`, a chunk's has `delta` or `text`. What chunks rarely have is
-    /// boxed, because a choice is moved several times while it is read.
-    Choice<'de> {
-        index: Number = "index",
-        delta: Message<'de> = "delta",
-        message: Box<Message<'de>> = "message",
-        text: Text<'de> = "text",
+    /// One choice. A reply has `message` (chat) or `text`, a chunk has `delta` or `text`. Members that are rare in
+    /// chunks are boxed, because a choice is moved several times while it is read.
+    OpenAiChoice<'de> {
+        index: LenientNumber = "index",
+        delta: OpenAiMessage<'de> = "delta",
+        message: Box<OpenAiMessage<'de>> = "message",
+        text: LenientText<'de> = "text",
         logprobs: &'de RawValue = "logprobs",
-        finish_reason: Loose<'de> = "finish_reason",
-        usage: Raw<'de> = "usage",
+        finish_reason: TextOrJson<'de> = "finish_reason",
+        usage: RawText<'de> = "usage",
     }
 }
 
 members! {
-    /// A message or a piece of one.
-    Message<'de> + extras {
-        // Never read: named so that it is no extra.
+    /// A message or a delta.
+    OpenAiMessage<'de> + extras {
+        // Not read; named so that it is not among the extras.
         role: IgnoredAny = "role",
-        content: Content<'de> = "content",
-        reasoning_content: Loose<'de> = "reasoning_content",
-        reasoning: Loose<'de> = "reasoning",
-        refusal: Text<'de> = "refusal",
-        tool_calls: Vec<Call<'de>> = "tool_calls",
-        function_call: Box<Function<'de>> = "function_call",
+        content: LenientContent<'de> = "content",
+        reasoning_content: TextOrJson<'de> = "reasoning_content",
+        reasoning: TextOrJson<'de> = "reasoning",
+        refusal: LenientText<'de> = "refusal",
+        tool_calls: Vec<OpenAiCall<'de>> = "tool_calls",
+        function_call: Box<OpenAiFunction<'de>> = "function_call",
     }
 }
 
 members! {
     /// A tool call or a piece of one.
-    Call<'de> {
-        index: Number = "index",
-        id: Loose<'de> = "id",
-        function: Function<'de> = "function",
-        custom: Function<'de> = "custom",
+    OpenAiCall<'de> {
+        index: LenientNumber = "index",
+        id: TextOrJson<'de> = "id",
+        function: OpenAiFunction<'de> = "function",
+        custom: OpenAiFunction<'de> = "custom",
     }
 }
 
 members! {
-    /// What is called. A custom tool has `input` instead of `arguments`.
-    Function<'de> {
-        name: Text<'de> = "name",
-        arguments: Loose<'de> = "arguments",
-        input: Loose<'de> = "input",
+    /// The function of a call. A custom tool has `input` instead of `arguments`.
+    OpenAiFunction<'de> {
+        name: LenientText<'de> = "name",
+        arguments: TextOrJson<'de> = "arguments",
+        input: TextOrJson<'de> = "input",
     }
 }
 
-impl<'de> Call<'de> {
-    /// The id, empty when there is none: the word `null` is what Mistral writes for that.
+impl<'de> OpenAiCall<'de> {
+    /// The id; empty when there is none. Mistral writes the word `null` for a missing id.
     pub(super) fn take_id(&mut self) -> Cow<'de, str> {
         self.id.take().map(|id| id.0).filter(|id| id != "null").unwrap_or_default()
     }
 }
 
-/// The choices. Nearly always there is one, which then needs no allocation.
+/// The choices. A single choice, which is usual, needs no allocation.
 #[derive(Debug, Default)]
-pub(super) struct Choices<'de> {
-    first: Option<Choice<'de>>,
-    more: Vec<Choice<'de>>,
+pub(super) struct OpenAiChoices<'de> {
+    first: Option<OpenAiChoice<'de>>,
+    more: Vec<OpenAiChoice<'de>>,
 }
 
-impl<'de> IntoIterator for Choices<'de> {
-    type Item = Choice<'de>;
-    type IntoIter = std::iter::Chain<std::option::IntoIter<Choice<'de>>, std::vec::IntoIter<Choice<'de>>>;
+impl<'de> IntoIterator for OpenAiChoices<'de> {
+    type Item = OpenAiChoice<'de>;
+    type IntoIter =
+        std::iter::Chain<std::option::IntoIter<OpenAiChoice<'de>>, std::vec::IntoIter<OpenAiChoice<'de>>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.first.into_iter().chain(self.more)
     }
 }
 
-impl<'de> Member<'de> for Choices<'de> {
+impl<'de> Member<'de> for OpenAiChoices<'de> {
     fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
-        struct Elements<'c, 'de>(&'c mut Choices<'de>);
+        struct Elements<'c, 'de>(&'c mut OpenAiChoices<'de>);
 
         impl<'de> Visitor<'de> for Elements<'_, 'de> {
             type Value = ();
@@ -130,7 +134,7 @@ impl<'de> Member<'de> for Choices<'de> {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
-                if elements.next_element_seed(Place(&mut self.0.first))?.is_some() {
+                if elements.next_element_seed(MemberSlot(&mut self.0.first))?.is_some() {
                     while let Some(choice) = elements.next_element()? {
                         self.0.more.push(choice);
                     }
@@ -139,51 +143,51 @@ impl<'de> Member<'de> for Choices<'de> {
             }
         }
 
-        deserializer.deserialize_seq(Elements(place.insert(Choices::default())))
+        deserializer.deserialize_seq(Elements(place.insert(OpenAiChoices::default())))
     }
 }
 
-impl<'de> Quick<'de> for Choices<'de> {
+impl<'de> Quick<'de> for OpenAiChoices<'de> {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
-        let Choices { first, more } = place.insert(Choices::default());
+        let OpenAiChoices { first, more } = place.insert(OpenAiChoices::default());
         let mut is_first = true;
         reader.array(|reader| {
             if std::mem::take(&mut is_first) {
                 return quick::place(first, reader);
             }
             let mut choice = None;
-            Choice::quick(&mut choice, reader)?;
+            OpenAiChoice::quick(&mut choice, reader)?;
             more.extend(choice);
             Some(())
         })
     }
 }
 
-impl<'de> Envelope<'de> {
-    /// The raw error, when this is one: an `error` member that says something, or the flat form of vLLM.
+impl<'de> OpenAiEnvelope<'de> {
+    /// Whether this is an error: an `error` member with a value, or vLLM's flat form.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
         flat || self.error.is_some_and(|error| !matches!(error.0, "false" | "\"\""))
     }
 
-    /// The usage, wherever this upstream puts it.
-    pub(super) fn usage_text(&self) -> Option<Raw<'de>> {
+    /// The usage, in any of the places where upstreams put it.
+    pub(super) fn usage_text(&self) -> Option<RawText<'de>> {
         self.usage.or_else(|| {
-            let groq: GroqPart<'de> = serde_json::from_str(self.groq?.0).ok()?;
+            let groq: GroqMember<'de> = serde_json::from_str(self.groq?.0).ok()?;
             groq.usage
         })
     }
 }
 
 members! {
-    /// Groq's own member of stream chunks.
-    GroqPart<'de> {
-        usage: Raw<'de> = "usage",
+    /// Groq's member of stream chunks.
+    GroqMember<'de> {
+        usage: RawText<'de> = "usage",
     }
 }
 
-impl<'de> Message<'de> {
-    /// The reasoning text under either of its names (some upstreams send both, equal), or from the content's parts.
+impl<'de> OpenAiMessage<'de> {
+    /// The reasoning text: one of its two members (some upstreams send both with equal text), or the content's parts.
     pub(super) fn take_reasoning(&mut self) -> Option<Cow<'de, str>> {
         let (first, second) = (self.reasoning_content.take(), self.reasoning.take());
         let named = first.filter(|text| !text.0.is_empty()).or(second).map(|text| text.0);
@@ -193,15 +197,15 @@ impl<'de> Message<'de> {
         })
     }
 
-    /// Texts and thoughts in the order of the content's parts, true for a thought; None when there is one of each at the most,
-    /// or when the thoughts have a member of their own.
+    /// Texts and reasoning in the order of the content's parts. True marks reasoning. None when there are fewer than
+    /// two parts, or when the reasoning has a member of its own.
     pub(super) fn take_parts(&mut self) -> Option<Vec<(bool, String)>> {
         let named = [&self.reasoning_content, &self.reasoning];
         let is_named = named.into_iter().flatten().any(|text| !text.0.is_empty());
         if is_named || self.content.as_ref()?.1.as_ref()?.parts.len() < 2 {
             return None;
         }
-        let Content(text, thoughts, _) = self.content.take()?;
+        let LenientContent(text, thoughts, _) = self.content.take()?;
         let thoughts = thoughts?;
         let (mut text, mut thought) = (&*text, &*thoughts.text);
         let mut parts = Vec::with_capacity(thoughts.parts.len());
@@ -217,33 +221,33 @@ impl<'de> Message<'de> {
     }
 }
 
-/// What a finish reason says.
+/// The meaning of a finish reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// One of the five that clients know.
+pub(super) enum FinishReason {
+    /// One of the five reasons that clients know.
     Known(Finish),
-    /// The upstream failed and calls it a finish.
+    /// The upstream reports a failure as a finish reason.
     Failed,
-    /// A word that we do not know.
+    /// An unknown reason.
     Unknown,
 }
 
-impl Choice<'_> {
-    /// Why the choice ended; None while it goes on (absent, null or empty).
-    pub(super) fn ended(&self) -> Option<Ended> {
+impl OpenAiChoice<'_> {
+    /// The reason why the choice ended; None while it continues (absent, null or empty).
+    pub(super) fn finish_kind(&self) -> Option<FinishReason> {
         let reason = self.finish_reason.as_ref()?;
         Some(match &*reason.0 {
             "" => return None,
-            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => Ended::Known(Finish::Stop),
-            "length" | "max_tokens" | "model_length" => Ended::Known(Finish::Length),
-            "tool_calls" | "tool_use" => Ended::Known(Finish::ToolCalls),
-            "content_filter" => Ended::Known(Finish::ContentFilter),
-            "function_call" => Ended::Known(Finish::FunctionCall),
-            // `abort` is vLLM's and SGLang's word (vllm/v1/engine/__init__.py, `FinishReason`).
-            "error" | "abort" | "insufficient_system_resource" => Ended::Failed,
-            // Google's own OpenAI endpoint says what Gemini calls MALFORMED_FUNCTION_CALL so.
-            reason if reason.starts_with("function_call_filter") => Ended::Failed,
-            _ => Ended::Unknown,
+            "stop" | "eos" | "eos_token" | "stop_sequence" | "end_turn" => FinishReason::Known(Finish::Stop),
+            "length" | "max_tokens" | "model_length" => FinishReason::Known(Finish::Length),
+            "tool_calls" | "tool_use" => FinishReason::Known(Finish::ToolCalls),
+            "content_filter" => FinishReason::Known(Finish::ContentFilter),
+            "function_call" => FinishReason::Known(Finish::FunctionCall),
+            // vLLM and SGLang use `abort` (vllm/v1/engine/__init__.py, `FinishReason`).
+            "error" | "abort" | "insufficient_system_resource" => FinishReason::Failed,
+            // Google's OpenAI endpoint uses this for Gemini's MALFORMED_FUNCTION_CALL.
+            reason if reason.starts_with("function_call_filter") => FinishReason::Failed,
+            _ => FinishReason::Unknown,
         })
     }
 }

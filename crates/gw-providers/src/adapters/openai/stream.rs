@@ -1,4 +1,4 @@
-//! The stream of an OpenAI-type upstream, chat or text: one borrowed parse per event, no copy of what it carries.
+//! Streams of OpenAI's dialect, chat and text. Each event is parsed once, and its texts are not copied.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -6,147 +6,60 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
-use super::calls::Calls;
-use super::located::Located;
-use super::shape::{Call, Choice, Ended, Envelope, Message};
+use super::calls::ToolCallTracker;
+use super::located::TextLocations;
+use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::template::Template;
 use super::{repair, usage};
-use crate::adapter::{StreamDecoder, work_by_lines};
-use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
+use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// Decodes one stream.
-#[derive(Debug, Default)]
-pub(super) struct Stream {
-    sse: SseDecoder,
-    body: Body,
-    state: State,
-}
-
-/// What the body turned out to be.
-#[derive(Debug, Default)]
-enum Body {
-    /// Only blanks so far.
-    #[default]
-    Unknown,
-    Events,
-    /// The upstream ignored `stream` and answers with one JSON document.
-    Document(Vec<u8>),
-}
+pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 
 #[derive(Debug, Default)]
-struct State {
-    calls: Calls,
-    /// The catalogue id that what has to come back is stamped with.
+pub(super) struct OpenAiStreamState {
+    progress: StreamProgress,
+    calls: ToolCallTracker,
+    /// The catalogue id of the model, which marks entries and call ids.
     origin: Option<String>,
     stamps: Stamps,
     template: Template,
-    located: Located,
-    model_known: bool,
-    fingerprint_known: bool,
-    tier_known: bool,
-    /// Something that means something came.
-    begun: bool,
-    /// The end or an error was given; what follows is not looked at.
-    over: bool,
+    located: TextLocations,
+    is_model_known: bool,
+    is_fingerprint_known: bool,
+    is_tier_known: bool,
 }
 
-impl Stream {
-    /// Of events of at most so many bytes.
-    pub(super) fn new(most_bytes: usize) -> Self {
-        Self { sse: SseDecoder::new(most_bytes), ..Self::default() }
-    }
-
-    /// Of an upstream whose texts refer to sources.
+impl OpenAiStream {
+    /// A decoder for an upstream whose texts refer to sources.
     pub(super) fn locating() -> Self {
-        let located = Located::new();
-        Self { state: State { located, ..State::default() }, ..Self::default() }
+        Self::new(OpenAiStreamState { located: TextLocations::new(), ..OpenAiStreamState::default() })
     }
 
-    /// Of the model with this catalogue id.
+    /// A decoder for the model with this catalogue id.
     pub(super) fn of(origin: Option<String>) -> Self {
-        Self { state: State { origin, ..State::default() }, ..Self::default() }
+        Self::new(OpenAiStreamState { origin, ..OpenAiStreamState::default() })
     }
 }
 
-impl StreamDecoder for Stream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
-        if self.state.over {
-            return;
-        }
-        if matches!(self.body, Body::Unknown) {
-            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => Body::Unknown,
-                Some(b'{' | b'[') => Body::Document(Vec::new()),
-                Some(_) => Body::Events,
-            };
-        }
-        if let Body::Document(document) = &mut self.body {
-            hold(document, chunk, MAX_EVENT_BYTES);
-            if document.len() > MAX_EVENT_BYTES {
-                self.state.fail(invalid("a document instead of a stream, larger than 16 MiB"), sink);
-            }
-            return;
-        }
-        let Self { sse, state, .. } = self;
-        if let Err(fault) = sse.feed(chunk, &mut |event| state.event(event, false, sink)) {
-            state.fail(invalid(fault), sink);
-        }
+impl StreamState for OpenAiStreamState {
+    fn framing(first: u8) -> Framing {
+        if matches!(first, b'{' | b'[') { Framing::Document } else { Framing::Events }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
-        let Self { sse, state, body } = self;
-        if let Body::Document(document) = body {
-            state.document(document, sink);
-        } else {
-            sse.eof(&mut |event| state.event(event, true, sink));
-        }
-        if !state.begun {
-            state.fail(invalid("the body is not an event stream"), sink);
-        }
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
     }
 
-    fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            Body::Document(document) => document.capacity(),
-            Body::Unknown | Body::Events => self.sse.held_bytes(),
-        };
-        body.saturating_add(self.state.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        match &self.body {
-            Body::Document(document) => chunk.map_or(document.len(), |_| 0),
-            Body::Unknown | Body::Events => work_by_lines(self.sse.pending_bytes(), chunk),
-        }
-    }
-}
-
-impl State {
-    fn held_bytes(&self) -> usize {
-        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
-    }
-
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
-        if !std::mem::replace(&mut self.over, true) {
-            self.begun = true;
-            sink(Event::Error(failure));
-        }
-    }
-
-    /// `last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, last: bool, sink: Sink<'_>) {
-        let data = event.data.trim_ascii();
-        if self.over || data.is_empty() {
-            return;
-        }
-        self.begun = true;
-        if event.name != b"error"
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
+        let UpstreamEvent { name, data, is_last, .. } = event;
+        if name != b"error"
             && let Some((choice, text)) = self.template.read(data)
         {
             self.located.text(choice, text, None);
@@ -154,74 +67,73 @@ impl State {
             return;
         }
         if data == b"[DONE]" {
-            self.over = true;
-            sink(Event::End);
-            return;
+            return self.progress.end(sink);
         }
         let Ok(text) = std::str::from_utf8(data) else {
-            self.fail(invalid("an event of the stream is not UTF-8"), sink);
-            return;
+            return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
-        if event.name == b"error" {
+        if name == b"error" {
             let error = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-            self.fail(reported(&error, FailureKind::StreamBroken), sink);
-            return;
+            return self.fail(reported(&error, FailureKind::StreamBroken), sink);
         }
-        match serde_json::from_str::<Envelope<'_>>(text) {
-            Ok(envelope) => {
-                let mut carried = Carried::Nothing;
-                self.envelope(envelope, text, &mut |event| {
-                    carried = match (&event, &carried) {
-                        (
-                            Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None },
-                            Carried::Nothing,
-                        ) => {
-                            let start = offset(text, piece);
-                            Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
-                        }
-                        _ => Carried::More,
-                    };
-                    sink(event);
-                });
-                if let Carried::Text { choice, place } = carried {
-                    self.template.learn(text, choice, place);
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else {
+            return self.odd_event(text, is_last, sink);
+        };
+        let mut carried = Carried::Nothing;
+        self.envelope(envelope, text, &mut |event| {
+            carried = match (&event, &carried) {
+                (Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None }, Carried::Nothing) => {
+                    let start = offset(text, piece);
+                    Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
                 }
-            }
-            Err(_) => self.odd_event(text, last, sink),
+                _ => Carried::More,
+            };
+            sink(event);
+        });
+        if let Carried::Text { choice, place } = carried {
+            self.template.learn(text, choice, place);
         }
     }
 
-    /// Not one JSON object: several in a row, bare NaN in it, or no JSON at all.
+    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
+        let Ok(text) = std::str::from_utf8(document) else { return };
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
+        if envelope.is_error() || envelope.choices.is_some() {
+            self.progress.has_begun = true;
+            self.envelope(envelope, text, sink);
+            self.progress.end(sink);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
+    }
+}
+
+impl OpenAiStreamState {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
+        self.progress.fail(failure, sink);
+    }
+
+    /// Reads an event that is not one JSON object: several objects, bare NaN, or no JSON.
     #[cold]
-    fn odd_event(&mut self, text: &str, last: bool, sink: Sink<'_>) {
+    fn odd_event(&mut self, text: &str, last: bool, sink: EventSink<'_>) {
         let repaired = repair::without_bare_words(text);
         let text = repaired.as_deref().unwrap_or(text);
-        for envelope in serde_json::Deserializer::from_str(text).into_iter::<Envelope<'_>>() {
+        for envelope in serde_json::Deserializer::from_str(text).into_iter::<OpenAiEnvelope<'_>>() {
             match envelope {
-                Ok(envelope) if !self.over => self.envelope(envelope, text, sink),
+                Ok(envelope) if !self.progress.is_over => self.envelope(envelope, text, sink),
                 Ok(_) => return,
                 Err(_) if last => {
-                    return self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
+                    return self.fail(cut_event(), sink);
                 }
-                Err(fault) => return self.fail(not_json(&fault), sink),
+                Err(fault) => return self.fail(invalid_event(&fault), sink),
             }
         }
     }
 
-    fn document(&mut self, document: &[u8], sink: Sink<'_>) {
-        let Ok(text) = std::str::from_utf8(document) else { return };
-        let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return };
-        if envelope.is_error() || envelope.choices.is_some() {
-            self.begun = true;
-            self.envelope(envelope, text, sink);
-            if !std::mem::replace(&mut self.over, true) {
-                sink(Event::End);
-            }
-        }
-    }
-
-    /// `text` is the JSON that the envelope was read from, for errors, which have no fixed shape.
-    fn envelope(&mut self, mut envelope: Envelope<'_>, text: &str, sink: Sink<'_>) {
+    /// `text` is the JSON of the envelope. It is read again for errors, which have no fixed format.
+    fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: EventSink<'_>) {
         if envelope.is_error() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
             self.fail(reported(&error, FailureKind::StreamBroken), sink);
@@ -229,8 +141,8 @@ impl State {
         }
         self.start(&mut envelope, sink);
         for (name, value) in envelope.members() {
-            // Told in every chunk, and always the same.
-            if name != "service_tier" || !std::mem::replace(&mut self.tier_known, true) {
+            // Every chunk repeats the tier.
+            if name != "service_tier" || !std::mem::replace(&mut self.is_tier_known, true) {
                 sink(Event::Member { name, value });
             }
         }
@@ -238,7 +150,7 @@ impl State {
         for (position, choice) in envelope.choices.unwrap_or_default().into_iter().enumerate() {
             used = used.or(choice.usage);
             self.choice(choice, position, sink);
-            if self.over {
+            if self.progress.is_over {
                 return;
             }
         }
@@ -247,17 +159,18 @@ impl State {
         }
     }
 
-    /// Tells the model and the fingerprint once each.
-    fn start(&mut self, envelope: &mut Envelope<'_>, sink: Sink<'_>) {
-        if self.model_known && self.fingerprint_known {
+    /// Reports the model and the fingerprint once each.
+    fn start(&mut self, envelope: &mut OpenAiEnvelope<'_>, sink: EventSink<'_>) {
+        if self.is_model_known && self.is_fingerprint_known {
             return;
         }
-        let known = |text: &super::lenient::Text<'_>| !text.0.is_empty();
-        let model = envelope.model.take().filter(|text| !self.model_known && known(text));
-        let fingerprint = envelope.fingerprint.take().filter(|text| !self.fingerprint_known && known(text));
+        let known = |text: &super::lenient::LenientText<'_>| !text.0.is_empty();
+        let model = envelope.model.take().filter(|text| !self.is_model_known && known(text));
+        let fingerprint =
+            envelope.fingerprint.take().filter(|text| !self.is_fingerprint_known && known(text));
         if model.is_some() || fingerprint.is_some() {
-            self.model_known |= model.is_some();
-            self.fingerprint_known |= fingerprint.is_some();
+            self.is_model_known |= model.is_some();
+            self.is_fingerprint_known |= fingerprint.is_some();
             sink(Event::Start {
                 model: model.map(|text| text.0),
                 fingerprint: fingerprint.map(|text| text.0),
@@ -265,11 +178,11 @@ impl State {
         }
     }
 
-    fn choice(&mut self, mut choice: Choice<'_>, position: usize, sink: Sink<'_>) {
+    fn choice(&mut self, mut choice: OpenAiChoice<'_>, position: usize, sink: EventSink<'_>) {
         let given = choice.index.and_then(|index| index.0);
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-        let ended = choice.ended();
-        // A `message` beside deltas repeats them (MiniMax); without any delta it is the answer.
+        let finish_kind = choice.finish_kind();
+        // MiniMax repeats the deltas in a `message`. Without deltas the `message` is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();
         if let Some(content) = &message.content {
@@ -279,7 +192,7 @@ impl State {
             let text = Cow::Owned(text);
             sink(match is_thought {
                 true => Event::Reasoning { choice: index, text },
-                // They are those of all texts of the chunk.
+                // The log probabilities belong to all texts of the chunk together.
                 false => Event::Text { choice: index, text, logprobs: choice.logprobs.take() },
             });
         }
@@ -292,24 +205,24 @@ impl State {
             sink(Event::Text { choice: index, text, logprobs: choice.logprobs });
         }
         self.message(index, message, sink);
-        if matches!(ended, Some(Ended::Known(_) | Ended::Unknown)) {
-            self.located.tell(index, sink);
+        if matches!(finish_kind, Some(FinishReason::Known(_) | FinishReason::Unknown)) {
+            self.located.report(index, sink);
         }
-        match ended {
+        match finish_kind {
             None => {}
-            Some(Ended::Failed) => {
+            Some(FinishReason::Failed) => {
                 self.fail(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)), sink)
             }
-            Some(Ended::Known(reason)) => sink(Event::Finish { choice: index, reason }),
-            Some(Ended::Unknown) => {
+            Some(FinishReason::Known(reason)) => sink(Event::Finish { choice: index, reason }),
+            Some(FinishReason::Unknown) => {
                 let reason = if self.calls.any(index) { Finish::ToolCalls } else { Finish::Stop };
                 sink(Event::Finish { choice: index, reason });
             }
         }
     }
 
-    /// The rarer members of a delta.
-    fn message(&mut self, choice: u32, message: Message<'_>, sink: Sink<'_>) {
+    /// Reads the rarer members of a delta.
+    fn message(&mut self, choice: u32, message: OpenAiMessage<'_>, sink: EventSink<'_>) {
         if let Some(refusal) = message.refusal.filter(|text| !text.0.is_empty()) {
             sink(Event::Refusal { choice, text: refusal.0 });
         }
@@ -332,8 +245,8 @@ impl State {
         }
     }
 
-    /// Events of the pieces of calls. False: there are too many calls.
-    fn take_calls(&mut self, choice: u32, pieces: Vec<Call<'_>>, sink: Sink<'_>) -> bool {
+    /// Reports the pieces of calls. Returns false when there are too many calls.
+    fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: EventSink<'_>) -> bool {
         let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
         self.calls.take(choice, pieces, &mut |event| match event {
             Event::ToolStart { choice, call, id, name } => {
@@ -345,10 +258,10 @@ impl State {
     }
 }
 
-/// What an event turned out to carry.
+/// The content of an event.
 enum Carried {
     Nothing,
-    /// One text, at this place of the event, and nothing else.
+    /// Only one text, at this position of the event.
     Text {
         choice: u32,
         place: Range<usize>,
@@ -356,16 +269,9 @@ enum Carried {
     More,
 }
 
-/// Where `piece`, a slice of `text`, begins in it.
+/// The position of `piece`, a slice of `text`, in it.
 fn offset(text: &str, piece: &str) -> usize {
     (piece.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize)
-}
-
-fn not_json(fault: &serde_json::Error) -> Failure {
-    let mut failure = invalid_json(fault);
-    "The upstream provider sent an event that is not JSON of the expected kind."
-        .clone_into(&mut failure.message);
-    failure
 }
 
 #[cfg(test)]

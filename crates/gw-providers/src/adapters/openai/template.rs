@@ -1,16 +1,17 @@
-//! A shortcut through the common event: nearly every chunk of a stream is the one before with another text in it.
+//! A shortcut for common events: most chunks of a stream differ from the previous chunk in their text only.
 //!
-//! What surrounds the text of a fully parsed chunk is remembered. A chunk that is the same before and after, with a
-//! string between that needs no unescaping, can only parse to the same event with that string, so it is not parsed.
+//! The template remembers the bytes before and after the text of a parsed chunk. A chunk with the same bytes around a
+//! string without escapes has the same meaning with the new text, so it need not be parsed.
 
 use std::ops::Range;
 
-/// Larger surroundings are not worth the comparison.
+/// Longer surroundings are not compared.
 const MAX_BYTES: usize = 4 << 10;
-/// Chunks in a row that did not match until learning is given up: some upstreams pad every chunk with noise.
+/// After this many mismatches in a row the template is no longer learned. Some upstreams pad every chunk with random
+/// text.
 const PATIENCE: u8 = 16;
 
-/// The surroundings of the text in the last chunk that carried nothing but text.
+/// The bytes around the text of the last chunk that held nothing but text.
 #[derive(Debug, Default)]
 pub(super) struct Template {
     before: Vec<u8>,
@@ -20,7 +21,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The choice and the text of an event that fits.
+    /// The choice and the text of an event that matches.
     pub(super) fn read<'a>(&mut self, event: &'a [u8]) -> Option<(u32, &'a str)> {
         if self.before.is_empty() {
             return None;
@@ -33,7 +34,7 @@ impl Template {
         Some((self.choice, text))
     }
 
-    /// Remembers what surrounds the text at this place of `event`, which was the only thing it carried.
+    /// Learns the bytes around the text at this position of `event`. The event held nothing else.
     pub(super) fn learn(&mut self, event: &str, choice: u32, text: Range<usize>) {
         self.misses = self.misses.saturating_add(1);
         let (Some(before), Some(after)) = (event.get(..text.start), event.get(text.end..)) else { return };

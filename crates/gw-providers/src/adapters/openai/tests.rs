@@ -1,4 +1,4 @@
-//! Requests as they leave, and the model list as it comes.
+//! Encoded requests, and the model list.
 
 use bytes::Bytes;
 use gw_wire::request::completion::parse_completion;
@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
 use super::OpenAi;
-use crate::adapter::{Adapter, HttpCall, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, HttpCall, Target};
 use crate::presets;
 
 fn provider(name: &str) -> OpenAi {
@@ -26,8 +26,8 @@ fn target(upstream_model: &str) -> Target<'_> {
     }
 }
 
-fn whole() -> Share {
-    Share { n: 1, prompts: 0..1 }
+fn whole() -> ChoiceRange {
+    ChoiceRange { n: 1, prompts: 0..1 }
 }
 
 fn bytes(value: &Value) -> Bytes {
@@ -78,15 +78,15 @@ fn a_reasoning_model_gets_no_sampling_parameters() {
     for model in ["gpt-4o", "gpt-5.4", "gpt-5-chat-latest", "deepseek-v4-pro"] {
         assert_eq!(sent(model, all.clone()), ([true; 4], String::new()), "{model}");
     }
-    // An effort decides, where thinking can be turned off.
+    // Where reasoning can be switched off, the effort decides.
     let effort =
         |model: &str, effort: &str| sent(model, json!({"temperature": 0.2, "reasoning_effort": effort}));
     assert!(effort("gpt-6-sol", "none").0[0] && !effort("gpt-5.4", "low").0[0]);
-    // An effort that is not taken becomes one that is; a model that does not think gets none.
+    // An effort that the model lacks becomes another one. A model without reasoning gets none.
     assert_eq!(effort("gpt-5", "none").1, "parameter_dropped:temperature parameter_clamped:reasoning_effort");
     assert_eq!(effort("gpt-4o", "low").1, "parameter_dropped:reasoning_effort");
     assert_eq!(effort("something-else", "odd").1, "");
-    // The defaults are taken everywhere.
+    // Default values are accepted everywhere.
     let defaults = json!({"temperature": 1, "top_p": 1.0, "presence_penalty": 0, "logprobs": false});
     assert_eq!(sent("gpt-5", defaults), ([true; 4], String::new()));
     assert_eq!(sent("gpt-7", json!({})).1, "model_rules_assumed:gpt-6");
@@ -110,13 +110,13 @@ fn tools_stand_beside_the_effort_that_the_model_allows() {
         (effort, sent.get("temperature").is_some(), encoded.warnings.join(" "))
     };
     let none = |warnings: &str| (Some("none".to_owned()), true, warnings.to_owned());
-    // GPT-5.6 refuses tools without `none`; with it a temperature is taken.
+    // GPT-5.6 refuses tools without `none`. With `none` it accepts a temperature.
     for effort in [None, Some("low"), Some("max")] {
         assert_eq!(sent("openai", "gpt-5.6-sol", effort, true), none("parameter_clamped:reasoning_effort"));
     }
     assert_eq!(sent("openai", "gpt-5.6-sol", Some("none"), true), none(""));
     assert_eq!(sent("openai", "gpt-5.6-sol", Some("low"), false).0.as_deref(), Some("low"));
-    // Legacy functions are tools by another name.
+    // Legacy functions count as tools.
     let legacy = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "low",
         "functions": [{"name": "f"}]});
     let request = parse_chat(bytes(&legacy), &RequestLimits::default()).unwrap();
@@ -124,12 +124,12 @@ fn tools_stand_beside_the_effort_that_the_model_allows() {
         let encoded = provider("openai").chat(&request, &whole(), &target(model)).unwrap();
         assert_eq!(body(&encoded.call)["reasoning_effort"], effort, "{model}");
     }
-    // GPT-5.4 takes tools without an effort: its usual one is `none`.
+    // GPT-5.4 accepts tools without an effort, because its default is `none`.
     let absent = (None, true, "parameter_dropped:reasoning_effort".to_owned());
     assert_eq!(sent("openai", "gpt-5.4", Some("high"), true), absent);
     assert_eq!(sent("openai", "gpt-5.4", None, true), (None, true, String::new()));
     assert_eq!(sent("openai", "gpt-5.4", Some("none"), true), none(""));
-    // The rule is that of OpenAI's endpoint.
+    // Only OpenAI's endpoint has this rule.
     assert_eq!(sent("openrouter", "openai/gpt-5.6-sol", Some("low"), true).0.as_deref(), Some("low"));
 }
 

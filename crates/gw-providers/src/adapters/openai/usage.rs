@@ -1,14 +1,14 @@
-//! Token usage as OpenAI-type upstreams report it, under all the names they use, and never believed blindly.
+//! Token usage in OpenAI's dialect, under all the names that upstreams use. Implausible counts are corrected.
 
 use gw_wire::json::Reader;
 use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde_json::Value;
 
-use super::lenient::Raw;
+use super::lenient::RawText;
 
-/// The counts under each of their names.
+/// The counts by the name of their member.
 #[derive(Default)]
-struct Spellings {
+struct SpelledCounts {
     prompt_tokens: Option<u64>,
     input_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -18,12 +18,12 @@ struct Spellings {
     cached_tokens: Option<u64>,
     cache_creation_input_tokens: Option<u64>,
     reasoning_tokens: Option<u64>,
-    prompt_details: Option<Details>,
-    completion_details: Option<Details>,
+    prompt_details: Option<TokenDetails>,
+    completion_details: Option<TokenDetails>,
 }
 
 #[derive(Default)]
-struct Details {
+struct TokenDetails {
     cached: Option<u64>,
     cache_write: Option<u64>,
     reasoning: Option<u64>,
@@ -32,9 +32,9 @@ struct Details {
     rejected_prediction: Option<u64>,
 }
 
-/// The counts as they were found.
+/// The counts by their meaning, before they are checked.
 #[derive(Default)]
-struct Counts {
+struct ReportedCounts {
     prompt: Option<u64>,
     completion: Option<u64>,
     total: Option<u64>,
@@ -45,13 +45,12 @@ struct Counts {
     audio_completion: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
-    odd: bool,
+    is_odd: bool,
 }
 
-/// The quick reading of what nearly every upstream sends: counts that are counts, each given once. None when something in
-/// it is odd and wants a closer look.
-fn plain(raw: Raw<'_>) -> Option<Counts> {
-    let mut found = Spellings::default();
+/// Reads ordinary usage quickly: every count is a number and occurs once; None when something is unusual.
+fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
+    let mut found = SpelledCounts::default();
     Reader::new(raw.0).object(|reader, name| {
         let place = match name {
             "prompt_tokens" => &mut found.prompt_tokens,
@@ -71,7 +70,7 @@ fn plain(raw: Raw<'_>) -> Option<Counts> {
     })?;
     let prompt_details = found.prompt_details.unwrap_or_default();
     let completion_details = found.completion_details.unwrap_or_default();
-    let counts = Counts {
+    let counts = ReportedCounts {
         prompt: found.prompt_tokens.or(found.input_tokens),
         completion: found.completion_tokens.or(found.output_tokens),
         total: found.total_tokens,
@@ -82,7 +81,7 @@ fn plain(raw: Raw<'_>) -> Option<Counts> {
         audio_completion: completion_details.audio,
         accepted_prediction: completion_details.accepted_prediction,
         rejected_prediction: completion_details.rejected_prediction,
-        odd: false,
+        is_odd: false,
     };
     let all = [
         counts.prompt,
@@ -99,7 +98,7 @@ fn plain(raw: Raw<'_>) -> Option<Counts> {
     all.iter().flatten().all(|count| *count <= MAX_BELIEVABLE).then_some(counts)
 }
 
-/// A count or null, given once.
+/// Reads a count or null. None when the member is repeated.
 fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
     if place.is_some() {
         return None;
@@ -110,15 +109,15 @@ fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
     Some(())
 }
 
-/// An object of details or null, given once.
-fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
+/// Reads an object of details or null. None when the member is repeated.
+fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<()> {
     if place.is_some() {
         return None;
     }
     if reader.null() {
         return Some(());
     }
-    let found = place.insert(Details::default());
+    let found = place.insert(TokenDetails::default());
     reader.object(|reader, name| match name {
         "cached_tokens" => plain_count(reader, &mut found.cached),
         "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
@@ -130,15 +129,15 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<Details>) -> Option<()> {
     })
 }
 
-/// The forgiving reading; None when it is no object.
-fn forgiving(raw: Raw<'_>) -> Option<Counts> {
+/// Reads unusual usage; None when the value is not an object.
+fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
     let value: Value = serde_json::from_str(raw.0).ok()?;
     if !value.is_object() {
         return None;
     }
     let mut odd = false;
     let mut first = |names: &[&str]| names.iter().find_map(|name| count(value.pointer(name)?, &mut odd));
-    let counts = Counts {
+    let counts = ReportedCounts {
         prompt: first(&["/prompt_tokens", "/input_tokens"]),
         completion: first(&["/completion_tokens", "/output_tokens"]),
         total: first(&["/total_tokens"]),
@@ -153,29 +152,30 @@ fn forgiving(raw: Raw<'_>) -> Option<Counts> {
         audio_completion: first(&["/completion_tokens_details/audio_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
-        odd: false,
+        is_odd: false,
     };
-    Some(Counts { odd, ..counts })
+    Some(ReportedCounts { is_odd: odd, ..counts })
 }
 
-/// Reads a usage object. What is missing, negative, huge or no number is clamped, and the result marked as an
-/// estimate; None when nothing in it can be used. Odd usage never makes an answer fail.
-pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
+/// Reads a usage object. Missing and implausible counts are corrected, and the result is marked as an estimate; None
+/// when no count can be used. Bad usage never fails an answer.
+pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
-    let Counts { prompt, completion, total, cached, cache_write, reasoning, mut odd, .. } = counts;
+    let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, is_odd: mut odd, .. } =
+        counts;
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
         (Some(prompt), None, Some(total)) => (prompt, total.saturating_sub(prompt)),
         (None, Some(completion), Some(total)) => (total.saturating_sub(completion), completion),
-        // Embedding providers may report the total alone: all of it is prompt.
+        // Some embedding providers report the total only, which is the prompt.
         (None, None, Some(total)) => (total, 0),
         (prompt, completion, None) => {
             odd = true;
             (prompt.unwrap_or(0), completion.unwrap_or(0))
         }
     };
-    // Some count reasoning beside the completion; their total then gives it away.
+    // Some upstreams do not count reasoning in the completion, which their total shows.
     let apart =
         reasoning.filter(|reasoning| *reasoning > 0 && total == Some(prompt + completion + reasoning));
     completion += apart.unwrap_or(0);
@@ -196,14 +196,14 @@ pub(super) fn read(raw: Raw<'_>) -> Option<Usage> {
     })
 }
 
-/// Usage of an embeddings answer, which has no completion.
-pub(super) fn read_prompt(raw: Raw<'_>) -> Option<Usage> {
+/// Reads the usage of an embeddings answer, which has no completion.
+pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
-    Some(Usage { prompt, estimated: counts.odd, ..Usage::default() })
+    Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
 }
 
-/// A believable count. Null is absent; everything that is not a count sets `odd`.
+/// A plausible count. Null is absent. Any other value that is not a count sets `odd`.
 fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     let number = match value {
         Value::Null => return None,
@@ -228,10 +228,10 @@ mod tests {
     use gw_wire::usage::{MAX_BELIEVABLE, Usage};
     use serde_json::value::RawValue;
 
-    use super::Raw;
+    use super::RawText;
 
     fn read(json: &str) -> Option<Usage> {
-        super::read(Raw(RawValue::from_string(json.to_owned()).unwrap().get()))
+        super::read(RawText(RawValue::from_string(json.to_owned()).unwrap().get()))
     }
 
     fn counts(json: &str) -> (u64, u64, bool) {

@@ -1,35 +1,36 @@
-//! The order of an answer's blocks: thoughts, texts, pictures and calls, as a last entry of `reasoning_details`. A message of OpenAI's
-//! holds one text, one thought and a list of calls; the entry says how they were divided and what stood where. Only an answer
-//! that cannot be told from its message has one.
+//! The order of an answer's blocks (reasoning, texts, images and calls), in a last entry of `reasoning_details`. A
+//! message of OpenAI's holds one text, one reasoning text and a list of calls. The entry tells how they were divided
+//! and in which order they came. An answer gets the entry only if its message does not show the order.
 //!
-//! The entry holds lengths in bytes and nothing of what was said: `t5 d t3 c` is a text of five bytes, a signed thought, a text
-//! of three and a call. A message that does not fit its lengths was changed by its client, and is said in the usual order.
+//! The entry holds lengths in bytes and no text: `t5 d t3 c` is a text of five bytes, a signed thought, a text of three
+//! bytes and a call. If a message does not match the lengths, its client has changed it, and it is sent in the usual
+//! order.
 
 use gw_wire::conversation::{Content, Message, Part, PastToolCall, Source};
 use gw_wire::json::View;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// The entry's type.
+/// The type of the entry.
 const TYPE: &str = "gateway.order";
 
-/// So many blocks are told apart.
-const MOST_BLOCKS: usize = 4096;
+/// The most blocks of one answer.
+const MAX_BLOCKS: usize = 4096;
 
 /// One block of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::adapters) enum Block {
-    /// Bytes of the text.
+    /// A text of this many bytes.
     Text(usize),
-    /// Bytes of the reasoning.
+    /// Reasoning of this many bytes.
     Thought(usize),
-    /// Bytes of the text that came as a plan (Cohere). It begins a new line where text came before it.
+    /// Text of this many bytes that came as a plan (Cohere). It begins a new line if text precedes it.
     Plan(usize),
-    /// The next entry of `reasoning_details`, a block of its own.
+    /// The next entry of `reasoning_details`, as a block of its own.
     Detail,
-    /// The next entry of `reasoning_details`, which signs the block before.
+    /// The next entry of `reasoning_details`, which signs the previous block.
     Signature,
-    /// The next picture.
+    /// The next image.
     Image,
     /// The next call.
     Call,
@@ -75,40 +76,41 @@ impl Block {
     }
 }
 
-/// The blocks of an answer, while it is read.
+/// The blocks of an answer while it is read.
 #[derive(Debug, Default)]
 pub(in crate::adapters) struct Order {
     blocks: Vec<Block>,
-    /// What comes next is a block of its own.
+    /// The last block is complete.
     is_closed: bool,
-    /// There were too many.
+    /// There were too many blocks.
     is_lost: bool,
 }
 
 impl Order {
-    /// A block, or the next piece of the one before.
+    /// Adds a block, or a piece of the last one.
     pub(in crate::adapters) fn add(&mut self, block: Block) {
         let is_open = !std::mem::replace(&mut self.is_closed, false);
         if is_open && self.blocks.last_mut().is_some_and(|last| last.grow(block)) {
             return;
         }
-        self.is_lost |= self.blocks.len() >= MOST_BLOCKS;
+        self.is_lost |= self.blocks.len() >= MAX_BLOCKS;
         if !self.is_lost {
             self.blocks.push(block);
         }
     }
 
-    /// Bytes that are kept.
+    /// Bytes that the list keeps.
     pub(in crate::adapters) fn held_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>()
     }
 
-    /// The block before is complete.
+    /// Ends the last block.
     pub(in crate::adapters) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Whether the blocks are so many of each kind, in this order. The usual order of a dialect needs no entry.
+    /// Whether the blocks match a usual order of the dialect, which needs no entry. `usual` is a list of kinds with the
+    /// most blocks of each.
     fn is_usual(&self, usual: &[(char, usize)]) -> bool {
         let mut left = self.blocks.as_slice();
         for (letter, most) in usual {
@@ -118,8 +120,8 @@ impl Order {
         left.is_empty()
     }
 
-    /// The value of `reasoning_details` that tells the order; None when it is one of the `usual` ones. Each of those is a list of
-    /// kinds with the most of each. `index` is higher than that of every other entry.
+    /// The value of `reasoning_details` with the order; None for one of the `usual` orders, each a list of kinds with
+    /// the most blocks of each. `index` must be higher than the index of every other entry.
     pub(in crate::adapters) fn entry(
         &self,
         usual: &[&[(char, usize)]],
@@ -142,7 +144,7 @@ impl Order {
     }
 }
 
-/// The entries with those of another list behind them.
+/// Joins the entries with the order behind them.
 pub(in crate::adapters) fn joined(
     entries: Option<Box<RawValue>>,
     order: Option<Box<RawValue>>,
@@ -152,13 +154,14 @@ pub(in crate::adapters) fn joined(
     RawValue::from_string(format!("{open},{}", order.get().strip_prefix('[')?)).ok()
 }
 
-/// Whether an entry of `reasoning_details` tells the order.
+/// Whether an entry of `reasoning_details` is an order.
 pub(super) fn is_order(entry: View<'_>) -> bool {
     let [kind] = entry.pick(["type"]);
     kind.and_then(View::string).is_some_and(|kind| kind == TYPE)
 }
 
-/// Takes the blocks of an order out of the room for all orders; false when there is not enough.
+/// Subtracts the blocks of an order from `room`, the blocks that the request may still have. Returns false when there
+/// are too many.
 pub(super) fn takes(entry: View<'_>, room: &mut usize) -> bool {
     let [words] = entry.pick(["order"]);
     let blocks = words.and_then(View::string).map_or(0, |words| words.split(' ').count());
@@ -167,30 +170,30 @@ pub(super) fn takes(entry: View<'_>, room: &mut usize) -> bool {
     left.is_some()
 }
 
-/// A block of a message that a client sent back, at its place.
+/// A block of a message that a client sent back.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::adapters) enum Piece<'m, 'a> {
-    /// What was said.
+pub(in crate::adapters) enum ReplayedBlock<'m, 'a> {
+    /// A text.
     Text(&'m str),
-    /// What was thought, without a signature.
+    /// Reasoning without a signature.
     Thought(&'m str),
-    /// What was planned.
+    /// A plan.
     Plan(&'m str),
     /// An entry of `reasoning_details`.
     Detail(View<'a>),
-    /// An entry that signs the piece before.
+    /// An entry that signs the previous block.
     Signature(View<'a>),
-    /// A picture.
+    /// An image.
     Image(&'m Source<'a>),
     /// A call.
     Call(&'m PastToolCall<'a>),
 }
 
-/// The blocks of an assistant's message in the order in which the model gave them; None when nobody knows, or when the
-/// message is not the one that the model gave.
-pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<Vec<Piece<'m, 'a>>> {
-    let told = message.reasoning_details.iter().rev().find(|entry| is_order(**entry))?;
-    let [words] = told.pick(["order"]);
+/// The blocks of an assistant's message in the model's order; None when the order is unknown or the message was
+/// changed.
+pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<Vec<ReplayedBlock<'m, 'a>>> {
+    let order_entry = message.reasoning_details.iter().rev().find(|entry| is_order(**entry))?;
+    let [words] = order_entry.pick(["order"]);
     let words = words?.string()?;
     let mut text = match message.parts.as_slice() {
         [] => "",
@@ -202,24 +205,24 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
     let (mut calls, mut images) = (message.tool_calls.iter(), message.images.iter());
     let mut pieces = Vec::new();
     let mut thinks = false;
-    for word in words.split(' ').take(MOST_BLOCKS) {
+    for word in words.split(' ').take(MAX_BLOCKS) {
         pieces.push(match Block::read(word)? {
-            Block::Text(len) => Piece::Text(cut(&mut text, len)?),
-            Block::Thought(len) => Piece::Thought(cut(&mut thought, len)?),
-            Block::Plan(len) => Piece::Plan(cut(&mut text, len)?),
-            Block::Detail => Piece::Detail(*details.next()?),
-            Block::Signature => Piece::Signature(*details.next()?),
-            Block::Image => Piece::Image(images.next()?),
-            Block::Call => Piece::Call(calls.next()?),
+            Block::Text(len) => ReplayedBlock::Text(cut(&mut text, len)?),
+            Block::Thought(len) => ReplayedBlock::Thought(cut(&mut thought, len)?),
+            Block::Plan(len) => ReplayedBlock::Plan(cut(&mut text, len)?),
+            Block::Detail => ReplayedBlock::Detail(*details.next()?),
+            Block::Signature => ReplayedBlock::Signature(*details.next()?),
+            Block::Image => ReplayedBlock::Image(images.next()?),
+            Block::Call => ReplayedBlock::Call(calls.next()?),
         });
-        thinks |= matches!(pieces.last(), Some(Piece::Thought(_)));
+        thinks |= matches!(pieces.last(), Some(ReplayedBlock::Thought(_)));
     }
     let is_all =
         text.is_empty() && calls.next().is_none() && images.next().is_none() && details.next().is_none();
     (is_all && (!thinks || thought.is_empty())).then_some(pieces)
 }
 
-/// The first bytes of a text, which loses them.
+/// Takes the first `len` bytes off a text.
 fn cut<'t>(text: &mut &'t str, len: usize) -> Option<&'t str> {
     let (first, rest) = text.split_at_checked(len)?;
     *text = rest;

@@ -1,4 +1,4 @@
-//! Stamps and orders: what is written is read again, and nothing that was changed is.
+//! Origins and orders: they are read back as they were written, unless the message was changed.
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
@@ -7,7 +7,7 @@ use gw_wire::request::{ChatRequest, RequestLimits, chat::parse_chat};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::order::{Block, Order, Piece, arrange, joined};
+use super::order::{Block, Order, ReplayedBlock, arrange, joined};
 use super::{Stamps, keep_own, own_entries, stamped_id};
 
 fn raw(value: &Value) -> Box<RawValue> {
@@ -32,12 +32,12 @@ fn every_entry_is_stamped_once_and_goes_back_as_it_came() {
         value(&stamped),
         json!([{"type": "reasoning.text", "text": "a", "index": 0, "origin": "p/m"}, {"origin": "p/m"}, 5, {"text": "b", "index": 0}])
     );
-    // A later chunk goes on with the entry.
+    // A later chunk continues the entry.
     let more = raw(&json!([{"text": "c", "index": 0}]));
     assert_eq!(stamps.stamp(0, &more, "p/m").unwrap().get(), more.get());
     assert!(stamps.stamp(1, &more, "p/m").unwrap().get().contains("origin"));
     assert_eq!(own_entries(View::new(stamped.get()), "p/m"), (came.to_string(), false));
-    // To another one goes only what nobody has stamped.
+    // Another model gets only entries without an origin.
     assert_eq!(own_entries(View::new(stamped.get()), "p/other"), ("[5]".to_owned(), true));
     assert_eq!(own_entries(View::new(stamped.get()), "p/m2").0, "[5]");
     assert!(stamps.stamp(0, &raw(&json!([])), "p/m").is_none());
@@ -100,7 +100,7 @@ fn the_usual_order_needs_no_entry() {
     for other in [&[Text(1), Text(1)][..], &[Text(1), Detail], &[Call, Text(1)], &[Detail, Text(1), Detail]] {
         assert!(order(other).entry(&[USUAL], 0).is_some(), "{other:?}");
     }
-    // Pieces of one block are one.
+    // Pieces of one block are joined.
     let mut pieces = Order::default();
     pieces.add(Text(2));
     pieces.add(Text(3));
@@ -120,11 +120,13 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
         let request = request(message);
         let conversation = Conversation::of_chat(&request, 1);
         let pieces = arrange(&conversation.messages[1])?;
-        let piece = |piece: &Piece<'_, '_>| match piece {
-            Piece::Text(text) | Piece::Thought(text) | Piece::Plan(text) => (*text).to_owned(),
-            Piece::Detail(entry) | Piece::Signature(entry) => entry.text().to_owned(),
-            Piece::Image(image) => format!("{image:?}"),
-            Piece::Call(call) => call.id.to_string(),
+        let piece = |piece: &ReplayedBlock<'_, '_>| match piece {
+            ReplayedBlock::Text(text) | ReplayedBlock::Thought(text) | ReplayedBlock::Plan(text) => {
+                (*text).to_owned()
+            }
+            ReplayedBlock::Detail(entry) | ReplayedBlock::Signature(entry) => entry.text().to_owned(),
+            ReplayedBlock::Image(image) => format!("{image:?}"),
+            ReplayedBlock::Call(call) => call.id.to_string(),
         };
         Some(pieces.iter().map(piece).collect::<Vec<_>>().join(" "))
     };
@@ -179,7 +181,7 @@ fn orders_of_a_request_have_a_bound_together() {
     let body = json!({"model": "m", "messages": messages});
     let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
     let mut conversation = Conversation::of_chat(&request, 1);
-    // An order that is left out is no loss: its message is said in the usual order.
+    // Leaving out an order loses nothing: the message is sent in the usual order.
     assert!(!keep_own(&mut conversation, "p/m", ""));
     let kept: Vec<_> = conversation.messages.iter().map(|message| message.reasoning_details.len()).collect();
     assert_eq!(kept, [1, 1, 1, 1, 1, 0, 0], "20,000 blocks are five orders of 4,000");

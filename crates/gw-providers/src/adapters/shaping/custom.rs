@@ -1,23 +1,24 @@
-//! Calls of custom tools, which other dialects make as calls of a function with one parameter: its text is the input.
+//! Calls of custom tools. Other dialects make them as calls of a function with one parameter, whose text is the input.
 
 use gw_wire::conversation::CUSTOM_INPUT;
 use gw_wire::json::{View, check};
 
-/// A call whose arguments do not begin as they should is held so far, until its input is known.
-const MOST_HELD: usize = 1 << 20;
+/// The most bytes of unexpected arguments that are held until the input is known.
+const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// The longest begin of arguments, before the text of the input.
-const LONGEST_BEGIN: usize = 256;
+/// The longest beginning of arguments, before the text of the input.
+const MAX_BEGIN_BYTES: usize = 256;
 
 /// The input of a call with these arguments.
 pub(super) fn input(arguments: &str) -> String {
-    let mut input = Input::default();
-    let told = input.push(arguments);
-    told + &input.end()
+    let mut input = CustomInput::default();
+    let text = input.push(arguments);
+    text + &input.end()
 }
 
-/// The input of arguments that do not begin with it. What is no object with an input is the input itself.
-fn odd(arguments: &str) -> String {
+/// The input of arguments with an unexpected beginning. Arguments that are not an object with an input are the input
+/// themselves.
+fn unexpected_input(arguments: &str) -> String {
     if !check(arguments).is_ok_and(|checked| checked.lone_surrogate.is_none()) {
         return arguments.to_owned();
     }
@@ -30,74 +31,74 @@ fn odd(arguments: &str) -> String {
     }
 }
 
-/// The same of arguments that come in pieces: the input is told as it comes.
+/// Reads the input of arguments that come in pieces, and passes it on at once.
 #[derive(Debug, Default)]
-pub(super) struct Input {
-    state: State,
-    /// What came and was not told.
+pub(super) struct CustomInput {
+    state: InputState,
+    /// Arguments that were not passed on yet.
     held: String,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum State {
+enum InputState {
     /// Before the text of the input.
     #[default]
     Begin,
-    /// In it.
+    /// In the text of the input.
     Inside,
-    /// It is over.
+    /// After the text of the input.
     Over,
-    /// The arguments are others: they are read when they are whole.
+    /// The arguments have an unexpected form. They are read when they are complete.
     Odd,
-    /// Too large to be held.
+    /// The arguments are too long to be held and are passed on as they are.
     Passed,
 }
 
-impl Input {
-    /// Bytes that are kept.
+impl CustomInput {
+    /// Bytes that are held.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Takes a piece and gives what it adds to the input.
+    /// Takes a piece and returns its part of the input.
     pub(super) fn push(&mut self, piece: &str) -> String {
         match self.state {
-            State::Over => return String::new(),
-            State::Passed => return piece.to_owned(),
-            State::Begin | State::Inside | State::Odd => self.held.push_str(piece),
+            InputState::Over => return String::new(),
+            InputState::Passed => return piece.to_owned(),
+            InputState::Begin | InputState::Inside | InputState::Odd => self.held.push_str(piece),
         }
-        if self.state == State::Begin {
+        if self.state == InputState::Begin {
             match begin(&self.held) {
-                Begin::At(at) => {
-                    self.state = State::Inside;
+                InputBegin::At(at) => {
+                    self.state = InputState::Inside;
                     self.held.drain(..at);
                 }
-                // Blanks without an end are read once more with each piece.
-                Begin::Incomplete if self.held.len() > LONGEST_BEGIN => self.state = State::Odd,
-                Begin::Incomplete => {}
-                Begin::Never => self.state = State::Odd,
+                // Without this bound, endless blanks would be read again with each piece.
+                InputBegin::Incomplete if self.held.len() > MAX_BEGIN_BYTES => self.state = InputState::Odd,
+                InputBegin::Incomplete => {}
+                InputBegin::Never => self.state = InputState::Odd,
             }
         }
-        if self.state == State::Inside {
+        if self.state == InputState::Inside {
             return self.decode();
         }
-        if self.held.len() > MOST_HELD {
-            self.state = State::Passed;
+        if self.held.len() > MAX_HELD_BYTES {
+            self.state = InputState::Passed;
             return std::mem::take(&mut self.held);
         }
         String::new()
     }
 
-    /// What is left when the call is over.
+    /// The rest of the input when the call is complete.
     pub(super) fn end(self) -> String {
         match self.state {
-            State::Begin | State::Odd if self.held.trim().is_empty() => String::new(),
-            State::Begin | State::Odd => odd(&self.held),
-            State::Inside | State::Over | State::Passed => String::new(),
+            InputState::Begin | InputState::Odd if self.held.trim().is_empty() => String::new(),
+            InputState::Begin | InputState::Odd => unexpected_input(&self.held),
+            InputState::Inside | InputState::Over | InputState::Passed => String::new(),
         }
     }
 
-    /// Decodes what is held, up to the closing quote or to an escape that is not complete.
+    /// Decodes the held text up to the closing quote or to an incomplete escape.
     fn decode(&mut self) -> String {
         let mut out = String::with_capacity(self.held.len());
         let mut unfinished = 0;
@@ -106,7 +107,7 @@ impl Input {
             let (plain, from) = rest.split_at(at);
             out.push_str(plain);
             if from.starts_with('"') {
-                self.state = State::Over;
+                self.state = InputState::Over;
                 rest = "";
                 break;
             }
@@ -120,38 +121,38 @@ impl Input {
         }
         out.push_str(rest);
         self.held.drain(..self.held.len().saturating_sub(unfinished));
-        if self.held.capacity() > LONGEST_BEGIN {
-            // Only the begin of an escape is left.
+        if self.held.capacity() > MAX_BEGIN_BYTES {
+            // Only the beginning of an escape is left.
             self.held.shrink_to_fit();
         }
         out
     }
 }
 
-enum Begin {
+enum InputBegin {
     /// The text of the input begins here.
     At(usize),
     Incomplete,
     Never,
 }
 
-/// Where the input begins: behind `{"input":"`, with any blanks between.
-fn begin(text: &str) -> Begin {
+/// Finds the beginning of the input after `{"input":"`, with optional blanks.
+fn begin(text: &str) -> InputBegin {
     let mut rest = text;
     for token in ["{", "\"input\"", ":", "\""] {
         rest = rest.trim_start();
         match rest.strip_prefix(token) {
             Some(after) => rest = after,
-            None if token.starts_with(rest) => return Begin::Incomplete,
-            None => return Begin::Never,
+            None if token.starts_with(rest) => return InputBegin::Incomplete,
+            None => return InputBegin::Never,
         }
     }
-    Begin::At(text.len() - rest.len())
+    InputBegin::At(text.len() - rest.len())
 }
 
-/// The letter of an escape and the escape's length; None when it is not complete.
+/// The character of an escape and the length of the escape; None when the escape is incomplete.
 fn escape(text: &str) -> Option<(char, usize)> {
-    // None: more digits may come. Some(None): these are no digits.
+    // None: more digits may come. Some(None): the characters are not digits.
     let unit = |at: usize| {
         let digits: Vec<u8> = text.bytes().skip(at).take(4).collect();
         if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -167,12 +168,12 @@ fn escape(text: &str) -> Option<(char, usize)> {
         'b' => '\u{8}',
         'f' => '\u{c}',
         'u' => {
-            // What is no escape goes on as text.
+            // An invalid escape becomes U+FFFD, and the text continues after it.
             let Some(first) = unit(2)? else { return Some((char::REPLACEMENT_CHARACTER, 2)) };
             if !(0xd800..0xdc00).contains(&first) {
                 return Some((char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 6));
             }
-            // A pair, or one without the other.
+            // The second half of the pair follows, or the half is alone.
             let mark = text.get(6..).unwrap_or_default();
             if !mark.starts_with("\\u") {
                 let is_cut = "\\u".starts_with(mark);
@@ -189,7 +190,7 @@ fn escape(text: &str) -> Option<(char, usize)> {
     Some((letter, 1 + letter_len(text)))
 }
 
-/// Bytes of the letter behind the backslash.
+/// Bytes of the character after the backslash.
 fn letter_len(text: &str) -> usize {
     text.chars().nth(1).map_or(1, char::len_utf8)
 }
@@ -198,18 +199,18 @@ fn letter_len(text: &str) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Input, input};
+    use super::{CustomInput, input};
 
-    /// The input of arguments that come in pieces of so many bytes or one letter more.
+    /// The input of arguments that come in pieces of `size` bytes, rounded up to a character.
     fn streamed(arguments: &str, size: usize) -> String {
-        let (mut told, mut read) = (String::new(), Input::default());
+        let (mut text, mut read) = (String::new(), CustomInput::default());
         let mut rest = arguments;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
-            told.push_str(&read.push(piece));
+            text.push_str(&read.push(piece));
             rest = after;
         }
-        told + &read.end()
+        text + &read.end()
     }
 
     #[test]
@@ -225,11 +226,11 @@ mod tests {
             (r#"{"input":{"a":1}}"#, r#"{"a":1}"#),
             ("print(1)", "print(1)"),
             (r#""text""#, r#""text""#),
-            // Half a pair, before a letter, before another half, and a half that is the second.
+            // Half a pair before a letter, half a pair before a pair, and a lone second half.
             (r#"{"input":"\ud83d\u0041"}"#, "\u{fffd}A"),
             (r#"{"input":"\ud83d\ud83d\ude00"}"#, "\u{fffd}\u{1f600}"),
             (r#"{"input":"\ude00x"}"#, "\u{fffd}x"),
-            // No digits.
+            // Characters that are not digits.
             (r#"{"input":"x\u12東 rest"}"#, "x\u{fffd}12東 rest"),
         ] {
             assert_eq!(input(arguments), expected, "{arguments}");

@@ -1,4 +1,4 @@
-//! Answers turned back, whole and in pieces.
+//! Answers that are converted back, complete and in pieces.
 
 use std::borrow::Cow;
 
@@ -6,12 +6,12 @@ use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use proptest::prelude::*;
 
-use super::{Fence, Shape, without_fence};
+use super::{Fence, ShapingState, without_fence};
 use crate::adapter::Reading;
 
-/// What came out of a stream, in words.
+/// The events of a stream as text.
 fn played(reading: Reading, events: Vec<Event<'_>>) -> String {
-    let mut shape = Shape { reading, ..Shape::default() };
+    let mut shape = ShapingState { reading, ..ShapingState::default() };
     let mut out = String::new();
     for event in events {
         shape.event(event, &mut |event| {
@@ -60,7 +60,7 @@ fn words_before_a_json_tool_are_no_part_of_the_answer() {
     assert_eq!(played(reading.clone(), refusal), "t:I will not. end:content_filter ");
     let other = vec![text("Hm."), start(0, "f"), args(0, "{}"), finish(Finish::ToolCalls)];
     assert_eq!(played(reading.clone(), other), "call0:f args0:{} t:Hm. end:tool_calls ");
-    let long = "x".repeat(super::LONGEST_ASIDE);
+    let long = "x".repeat(super::MAX_ASIDE_BYTES);
     let talk = vec![text(&long), text("y"), text("z"), finish(Finish::Stop)];
     assert_eq!(played(reading, talk), format!("t:{long}y t:z end:stop "));
 }
@@ -130,7 +130,7 @@ fn fences_are_taken_off() {
 }
 
 proptest! {
-    /// However the text is cut, the pieces together are the whole's inside.
+    /// The pieces of a text give the same result as the complete text, wherever it is cut.
     #[test]
     fn a_fence_in_pieces_is_taken_off_as_in_one(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
         let (whole, inside) = [

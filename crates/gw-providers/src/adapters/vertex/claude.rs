@@ -1,9 +1,9 @@
-//! Anthropic's models: the Messages API at `rawPredict` and `streamRawPredict`.
+//! Claude models on Vertex AI: the Messages API at `rawPredict` and `streamRawPredict`.
 //!
-//! "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
-//! (`lib/vertex/_client.py`), November 2026: the URL names the model, the body holds `anthropic_version`, all else is Anthropic's.
-//! The package sends betas in the header `anthropic-beta`, as to Anthropic; the gateway asks for none.
-//! Structured outputs are there for Claude 4.5 and later, where the organisation's policy
+//! Sources: "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
+//! (`lib/vertex/_client.py`), November 2026. The URL names the model, the body holds `anthropic_version`, and
+//! everything else is as at Anthropic. The SDK sends beta features in the header `anthropic-beta`; the gateway uses
+//! none. Structured outputs exist for Claude 4.5 and later, where the organisation's policy
 //! `constraints/vertexai.allowedPartnerModelFeatures` allows them
 //! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
 
@@ -16,36 +16,36 @@ use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 use serde::Deserialize;
 
-use super::Place;
+use super::location::ProjectLocation;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::anthropic::request::{self, Host};
-use crate::adapters::anthropic::{self, CAPABILITIES, details, response, stream};
+use crate::adapters::anthropic::request::{self, MessagesHost};
+use crate::adapters::anthropic::{self, CAPABILITIES, details, errors, response, stream};
 use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
 use crate::adapters::tool_names::is_claude_name;
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
 
-/// The vendor's table of model rules.
+/// The vendor name of Claude in the model rules.
 pub(super) const VENDOR: &str = "claude";
 
 const PUBLISHER: &str = "anthropic";
 
 /// Claude on Vertex AI.
 #[derive(Debug)]
-pub(super) struct Claude(pub(super) Place);
+pub(super) struct VertexClaude(pub(super) ProjectLocation);
 
-/// Whether an error is Anthropic's: `{"type": "error", …}`. Google's have no `type`.
+/// Whether an error body is Anthropic's: `{"type": "error", …}`. Google's error bodies have no `type`.
 pub(super) fn is_error(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Said<'a> {
+    struct ErrorType<'a> {
         #[serde(borrow, rename = "type")]
         kind: Cow<'a, str>,
     }
-    serde_json::from_slice::<Said<'_>>(body).is_ok_and(|said| said.kind == "error")
+    serde_json::from_slice::<ErrorType<'_>>(body).is_ok_and(|error| error.kind == "error")
 }
 
-impl Dialect for Claude {
+impl Dialect for VertexClaude {
     fn api(&self) -> Api {
         Api::Vertex
     }
@@ -71,12 +71,12 @@ impl Dialect for Claude {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let mut written = request::write(conversation, target, Host::Vertex)?;
-        written.reading.is_claude = true;
+        let mut encoded = request::encode(conversation, target, MessagesHost::Vertex)?;
+        encoded.reading.is_claude = true;
         let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
-        let call = anthropic::call(conversation, path, written.body);
-        Ok(Encoded { call, reading: written.reading, warnings: written.warnings })
+        let call = anthropic::call(conversation, path, encoded.body);
+        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
@@ -84,7 +84,7 @@ impl Dialect for Claude {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::AnthropicStream::default())
     }
 
     fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
@@ -96,7 +96,7 @@ impl Dialect for Claude {
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        anthropic::classify(status, headers, body)
+        errors::classify(status, headers, body)
     }
 
     fn list_models(&self) -> Option<HttpCall> {

@@ -1,7 +1,8 @@
-//! Embeddings on Vertex AI: `predict` of the text models, `embedContent` of the newer Gemini ones.
+//! Embeddings on Vertex AI: `predict` for text models, `embedContent` for newer Gemini models.
 //!
-//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api> and `EmbedContentRequest`
-//! of the API's reference. `gemini-embedding-001` takes one text per call, `embedContent` always.
+//! <https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api>, and
+//! `EmbedContentRequest` in the API reference. `gemini-embedding-001` takes one text per call, and so does
+//! `embedContent`.
 
 use std::borrow::Cow;
 
@@ -13,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::adapters::failure::{invalid, invalid_json};
-use crate::adapters::gemini::embeddings::{self, Content, checked, written};
+use crate::adapters::gemini::embeddings::{self, EmbeddingContent, check_lengths, to_json};
 use crate::adapters::native::unsupported;
 
-/// A text that is too long is an error, not a vector of its beginning: that is what OpenAI's clients expect.
+/// Texts are not truncated: clients of OpenAI's API expect an error for a text that is too long.
 const TRUNCATE: bool = false;
 
 #[derive(Serialize)]
-struct Predict<'a> {
-    instances: Vec<Instance<'a>>,
-    parameters: Parameters,
+struct PredictRequest<'a> {
+    instances: Vec<PredictInstance<'a>>,
+    parameters: PredictParameters,
 }
 
 #[derive(Serialize)]
-struct Instance<'a> {
+struct PredictInstance<'a> {
     content: &'a str,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Parameters {
+struct PredictParameters {
     auto_truncate: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u32>,
@@ -40,8 +41,8 @@ struct Parameters {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct EmbedContent<'a> {
-    content: Content<'a>,
+struct EmbedContentRequest<'a> {
+    content: EmbeddingContent<'a>,
     auto_truncate: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u32>,
@@ -58,26 +59,26 @@ struct Predictions<'a> {
 #[serde(default)]
 struct Prediction<'a> {
     #[serde(borrow)]
-    embeddings: Option<Embedding<'a>>,
+    embeddings: Option<VertexEmbedding<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Embedding<'a> {
+struct VertexEmbedding<'a> {
     #[serde(borrow)]
     values: Option<&'a RawValue>,
-    statistics: Option<Statistics>,
+    statistics: Option<EmbeddingStatistics>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Statistics {
-    /// A whole number that may be written `4.0`.
+struct EmbeddingStatistics {
+    /// A whole number, possibly written as `4.0`.
     token_count: Option<f64>,
 }
 
-/// Which method is called, and its body.
-pub(super) fn body(
+/// Returns the name of the method and its body.
+pub(super) fn encode(
     texts: &[Cow<'_, str>],
     upstream_model: &str,
     output_dimensionality: Option<u32>,
@@ -88,16 +89,19 @@ pub(super) fn body(
             let message = "Invalid 'input': this model takes one text per call (set embedding_batch = 1).";
             return Err(unsupported(message));
         };
-        let body =
-            EmbedContent { content: Content::of(text), auto_truncate: TRUNCATE, output_dimensionality };
-        return Ok(("embedContent", written(&body)?));
+        let body = EmbedContentRequest {
+            content: EmbeddingContent::of(text),
+            auto_truncate: TRUNCATE,
+            output_dimensionality,
+        };
+        return Ok(("embedContent", to_json(&body)?));
     }
-    let instances = texts.iter().map(|text| Instance { content: text }).collect();
-    let parameters = Parameters { auto_truncate: TRUNCATE, output_dimensionality };
-    Ok(("predict", written(&Predict { instances, parameters })?))
+    let instances = texts.iter().map(|text| PredictInstance { content: text }).collect();
+    let parameters = PredictParameters { auto_truncate: TRUNCATE, output_dimensionality };
+    Ok(("predict", to_json(&PredictRequest { instances, parameters })?))
 }
 
-/// Reads the answer of either method.
+/// Reads the response of either method.
 pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
     let answer: Predictions<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
@@ -111,10 +115,10 @@ pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
         let counted = embedding.statistics.and_then(|statistics| statistics.token_count);
         tokens = tokens.zip(counted).map(|(sum, more): (f64, f64)| sum + more);
     }
-    checked(vectors, tokens.map(usage))
+    check_lengths(vectors, tokens.map(usage))
 }
 
-/// A count that is none to be believed is clamped and said to be an estimate.
+/// The usage of `tokens` prompt tokens. An unbelievable count is clamped and marked as an estimate.
 fn usage(tokens: f64) -> Usage {
     let believed = tokens.clamp(0.0, MAX_BELIEVABLE as f64);
     let prompt = believed as u64;

@@ -1,4 +1,5 @@
-//! Google's own models, and what is tuned or deployed from them: the bodies of `gemini`.
+//! Gemini models on Vertex AI, and models that are tuned or deployed from them. They use the bodies of the `gemini`
+//! adapter.
 
 use std::borrow::Cow;
 
@@ -8,11 +9,13 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
-use super::{Place, embeddings};
+use super::embeddings;
+use super::location::ProjectLocation;
 use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::adapters::failure::invalid;
+use crate::adapters::gemini::flavour::Flavour;
 use crate::adapters::gemini::{
-    CAPABILITIES, Flavour, contents, errors, media, method, post, reply, request, stream,
+    CAPABILITIES, contents, errors, media, method, post, request, response, stream,
 };
 use crate::adapters::native::Dialect;
 use crate::media_sizes::MediaSizes;
@@ -22,9 +25,9 @@ const PUBLISHER: &str = "google";
 
 /// Gemini on Vertex AI.
 #[derive(Debug)]
-pub(super) struct Gemini(pub(super) Place);
+pub(super) struct VertexGemini(pub(super) ProjectLocation);
 
-impl Dialect for Gemini {
+impl Dialect for VertexGemini {
     fn api(&self) -> Api {
         Api::Vertex
     }
@@ -38,15 +41,16 @@ impl Dialect for Gemini {
     }
 
     fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
-        media::is_given_back(image)
+        media::can_be_sent_back(image)
     }
 
     fn takes_tool_name(&self, name: &str) -> bool {
         request::is_tool_name(name)
     }
 
-    /// API v1, which is called here, has no `VALIDATED` (`FunctionCallingConfig.Mode` of Google.Cloud.AIPlatform.V1 3.50.0; v1beta1
-    /// has it; read 2026-11-22): names stand beside `ANY` alone.
+    /// API v1, which the gateway calls, has no mode `VALIDATED` (`FunctionCallingConfig.Mode` of
+    /// Google.Cloud.AIPlatform.V1 3.50.0; v1beta1 has it; read 2026-11-22), so function names are allowed only with
+    /// `ANY`.
     fn names_allowed_tools(&self, choice: &ToolChoice<'_>) -> bool {
         *choice == ToolChoice::Required
     }
@@ -60,17 +64,17 @@ impl Dialect for Gemini {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        let body = request::body(conversation, target, Flavour::Vertex)?;
+        let body = request::encode(conversation, target, Flavour::Vertex)?;
         let path = self.0.path(PUBLISHER, target.upstream_model, method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::decode(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::Stream::default())
+        Box::new(stream::GeminiStream::default())
     }
 
     fn embed(
@@ -79,7 +83,7 @@ impl Dialect for Gemini {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let (method, body) = embeddings::body(texts, target.upstream_model, request.dimensions)?;
+        let (method, body) = embeddings::encode(texts, target.upstream_model, request.dimensions)?;
         Ok(post(self.0.path(PUBLISHER, target.upstream_model, method), body))
     }
 

@@ -12,8 +12,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use super::build_with;
-use crate::adapter::{HttpCall, Reading, Share, Target};
-use crate::registry::Built;
+use crate::adapter::{Built, ChoiceRange, HttpCall, Reading, Target};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
@@ -75,7 +74,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
     let fault = |options: &[(&str, &str)], keys: &[&str], environment: Option<&str>| {
         build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err()
     };
-    assert!(fault(&[], &["ya29.token"], None).contains("project is missing"));
+    assert!(fault(&[], &["ya29.token"], None).contains("project is required"));
     assert!(fault(&[("project", "a/b")], &["ya29.token"], None).contains("made of letters"));
     assert!(
         fault(&[("project", "p"), ("region", "evil.example/#")], &["ya29.token"], None)
@@ -83,7 +82,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
     );
     assert!(fault(&[("project", "")], &["ya29.token"], None).contains("not empty"));
     assert!(
-        fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("keep one")
+        fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("remove one")
     );
     assert!(
         fault(&[("project", "p"), ("credentials_file", "/nowhere/x")], &[], None).contains("cannot be read")
@@ -153,7 +152,8 @@ fn models_are_called_where_they_are_without_ids_of_calls() {
         let mut json = json.clone();
         json["stream"] = stream.into();
         let request = parse_chat(Bytes::from(json.to_string()), &RequestLimits::default()).unwrap();
-        let encoded = built().adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target(model)).unwrap();
+        let encoded =
+            built().adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model)).unwrap();
         assert_eq!(encoded.call.path, path);
         let call = &body(&encoded.call)["contents"][1]["parts"][0];
         assert_eq!(call["functionCall"], json!({"name": "f", "args": {}}));

@@ -1,139 +1,67 @@
-//! The access token that opens Vertex AI: kept until shortly before it expires, renewed by one call at a time.
+//! The access token for Vertex AI, which each call carries in `Authorization`.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use gw_wire::failure::{Failure, FailureKind};
-use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderName};
-use parking_lot::Mutex;
-use secrecy::{ExposeSecret, SecretString};
-use tokio::time::{Instant, timeout};
 
-use super::source::{Fetched, Source};
+use super::token_source::GoogleTokenSource;
 use crate::adapter::{HttpCall, Signer};
-
-/// With less than this left a token is renewed by the next call, while the others still use it.
-const EARLY: Duration = Duration::from_secs(225);
-/// With less than this left it is not sent any more: it must not expire on its way.
-const LATE: Duration = Duration::from_secs(20);
-/// What one renewal may take, when nothing can be sent without it.
-const LONGEST: Duration = Duration::from_secs(10);
-/// What one renewal may take while the old token still opens.
-const WHILE_GOOD: Duration = Duration::from_secs(3);
-/// So long after a failed renewal nobody tries another: who waits gets the same failure.
-const QUIET: Duration = Duration::from_secs(5);
+use crate::adapters::failure::invalid;
+use crate::adapters::oauth::{FetchedToken, TokenCache, TokenSource, TokenTiming};
 
 const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
 
-/// Access tokens of one source.
-pub(super) struct Tokens {
-    source: Source,
-    state: Mutex<State>,
-    /// Held by who renews.
-    turn: tokio::sync::Mutex<()>,
+/// Signs calls with the access tokens of one source.
+pub(super) struct VertexTokens {
+    cache: TokenCache<GoogleTokenSource>,
 }
 
-#[derive(Default)]
-struct State {
-    token: Option<Arc<Token>>,
-    failed: Option<(Instant, Failure)>,
-}
-
-struct Token {
-    bare: SecretString,
-    header: HeaderValue,
-    expires: Instant,
-}
-
-impl Tokens {
+impl VertexTokens {
     /// Fetches nothing yet.
-    pub(super) fn new(source: Source) -> Self {
-        Self { source, state: Mutex::default(), turn: tokio::sync::Mutex::default() }
-    }
-
-    /// The token, if so much of its time is left.
-    fn known(&self, left: Duration) -> Option<Arc<Token>> {
-        let state = self.state.lock();
-        state.token.as_ref().filter(|token| token.expires > Instant::now() + left).cloned()
-    }
-
-    fn failed_just_now(&self) -> Option<Failure> {
-        let state = self.state.lock();
-        state.failed.as_ref().filter(|(at, _)| at.elapsed() < QUIET).map(|(_, failure)| failure.clone())
-    }
-
-    async fn token(&self) -> Result<Arc<Token>, Failure> {
-        if let Some(token) = self.known(EARLY) {
-            return Ok(token);
-        }
-        if let Some(old) = self.known(LATE) {
-            let Ok(_turn) = self.turn.try_lock() else { return Ok(old) };
-            if let Some(renewed) = self.known(EARLY) {
-                return Ok(renewed);
-            }
-            if self.failed_just_now().is_some() {
-                return Ok(old);
-            }
-            return Ok(self.renew(WHILE_GOOD).await.unwrap_or(old));
-        }
-        let Ok(_turn) = timeout(LONGEST, self.turn.lock()).await else { return Err(slow()) };
-        if let Some(renewed) = self.known(LATE) {
-            return Ok(renewed);
-        }
-        match self.failed_just_now() {
-            Some(failure) => Err(failure),
-            None => self.renew(LONGEST).await,
-        }
-    }
-
-    async fn renew(&self, limit: Duration) -> Result<Arc<Token>, Failure> {
-        let asked = Instant::now();
-        let outcome = timeout(limit, self.source.fetch()).await.unwrap_or_else(|_| Err(slow()));
-        let outcome = outcome.and_then(|fetched| Token::new(fetched, asked));
-        let mut state = self.state.lock();
-        match outcome {
-            Ok(token) => {
-                let token = Arc::new(token);
-                state.token = Some(Arc::clone(&token));
-                state.failed = None;
-                Ok(token)
-            }
-            Err(failure) => {
-                tracing::warn!(kind = ?failure.kind, detail = failure.detail, "no access token for Vertex AI");
-                state.failed = Some((Instant::now(), failure.clone()));
-                Err(failure)
-            }
-        }
+    pub(super) fn new(source: GoogleTokenSource) -> Self {
+        Self { cache: TokenCache::new(source) }
     }
 }
 
-impl Token {
-    fn new(fetched: Fetched, asked: Instant) -> Result<Self, Failure> {
-        let mut header = HeaderValue::from_str(&format!("Bearer {}", fetched.token.expose_secret()))
-            .map_err(|_| super::invalid("an access token that cannot be sent"))?;
-        header.set_sensitive(true);
-        Ok(Self { bare: fetched.token, header, expires: asked + fetched.lifetime })
+impl TokenSource for GoogleTokenSource {
+    const PROVIDER: &'static str = "Vertex AI";
+
+    const TIMING: TokenTiming = TokenTiming {
+        renew_before_expiry: Duration::from_secs(225),
+        renew_divisor: 1,
+        discard_before_expiry: Duration::from_secs(20),
+        fetch_limit: Duration::from_secs(10),
+        renewal_limit: Duration::from_secs(3),
+        failure_pause: Duration::from_secs(5),
+    };
+
+    async fn fetch(&self) -> Result<FetchedToken, Failure> {
+        let fetched = GoogleTokenSource::fetch(self).await?;
+        Ok(FetchedToken { token: fetched.token, lifetime: fetched.lifetime })
+    }
+
+    fn timed_out(&self) -> Failure {
+        Failure::new(FailureKind::Timeout, "The upstream provider timed out.")
+            .with_detail("fetching an access token timed out")
+    }
+
+    fn unusable_token(&self) -> Failure {
+        invalid("the access token has characters that no header can hold")
     }
 }
 
-fn slow() -> Failure {
-    Failure::new(FailureKind::Timeout, "The upstream provider timed out.")
-        .with_detail("no access token in time")
-}
-
-impl Signer for Tokens {
+impl Signer for VertexTokens {
     fn sign<'a>(
         &'a self,
         call: &'a mut HttpCall,
         _: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>> {
         Box::pin(async move {
-            let token = self.token().await?;
-            call.headers.insert(AUTHORIZATION, token.header.clone());
-            if let Some(project) = self.source.quota_project() {
+            call.headers.insert(AUTHORIZATION, self.cache.authorization().await?);
+            if let Some(project) = self.cache.source().quota_project() {
                 call.headers.insert(QUOTA_PROJECT, project.clone());
             }
             Ok(())
@@ -141,13 +69,12 @@ impl Signer for Tokens {
     }
 
     fn secrets(&self) -> Vec<String> {
-        let state = self.state.lock();
-        state.token.iter().map(|token| token.bare.expose_secret().to_owned()).collect()
+        self.cache.secret().into_iter().collect()
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for VertexTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("VertexTokens").field("source", self.cache.source()).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,10 @@
-//! The table of spellings (GUARANTEES I5): what each one is once resolved.
+//! Spellings of addresses (guarantee I5), and the class of each resolved address.
 
 use std::net::IpAddr;
 
 use super::{Reach, permitted, reach};
 
-/// Numeric spellings the platform's resolver understands, and what they must be judged as.
+/// Numeric spellings that the platform's resolver accepts, and their classes.
 const TABLE: &[(&str, Reach)] = &[
     ("169.254.169.254", Reach::Forbidden),
     ("169.254.0.1", Reach::Forbidden),

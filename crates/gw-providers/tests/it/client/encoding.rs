@@ -1,4 +1,4 @@
-//! Encoded bodies nobody asked for.
+//! Encoded bodies that the client did not request.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ async fn damaged_gzip_is_an_answer_that_cannot_be_read() {
 
 #[tokio::test]
 async fn u23_a_gzip_bomb_stops_at_the_cap() {
-    // A MiB of members that hold a MiB each: a GiB, made in no time.
+    // A MiB of gzip members that hold a MiB each would decode to a GiB.
     let bomb = gzip(&vec![0; 1 << 20]).repeat(1000);
     assert!(bomb.len() < 3 << 19, "{}", bomb.len());
     let upstream = Upstream::saying(answer("gzip", &bomb)).await;

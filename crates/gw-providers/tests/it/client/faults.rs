@@ -27,7 +27,7 @@ async fn u01_a_refused_connection_fails_at_once() {
 
 #[tokio::test]
 async fn u02_a_black_hole_fails_at_the_connect_timeout() {
-    // A listener whose backlog is full drops every further SYN.
+    // A listener with a full backlog drops every further SYN.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(0).unwrap();
@@ -97,7 +97,7 @@ async fn u07_a_reset_mid_body_is_told_within_100_ms() {
     let upstream = Upstream::start(|_, mut peer| async move {
         peer.request().await.unwrap();
         peer.say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;
-        // Half a chunk, so that the end cannot be taken for one.
+        // Half a chunk, which is not a regular end.
         peer.say("5\r\nwo").await;
         peer.reset();
     })

@@ -1,4 +1,4 @@
-//! Heads and framings, sound and unsound.
+//! Response heads and framings, valid and invalid.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use gw_wire::failure::FailureKind;
 
 use crate::upstream::{Upstream, exchange, send};
 
-/// A status and a body, or how it fails.
+/// A status and a body, or the failure.
 type Expected = Result<(u16, &'static str), FailureKind>;
 
 async fn answer(bytes: impl Into<Vec<u8>>) -> Result<(u16, bytes::Bytes), gw_wire::failure::Failure> {

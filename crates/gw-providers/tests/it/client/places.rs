@@ -1,4 +1,4 @@
-//! Where connections may go.
+//! The addresses that the client may call.
 
 use gw_providers::client::Client;
 use gw_wire::failure::FailureKind;

@@ -61,7 +61,7 @@ async fn finish_waits_for_an_end_that_comes_later() {
     response.body.finish();
     opener.notify_one();
     has_ended.recv().await.unwrap();
-    // The end is in the socket; the task that waits for it needs a turn or two.
+    // The end is in the socket. The task that waits for it needs a few turns.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
@@ -112,7 +112,7 @@ async fn u26_a_request_that_was_written_is_never_sent_twice() {
             peer.say(SMALL).await;
             peer.request().await.unwrap();
         }
-        // Closes without a byte of an answer: nobody can know whether the call was carried out.
+        // The upstream closes without an answer, so nobody knows whether it carried out the call.
     })
     .await;
     let client = upstream.client();

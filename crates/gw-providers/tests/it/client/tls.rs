@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and HTTP/2 where it is agreed.
+//! TLS: trusted certificates, and HTTP/2 where both sides agree to it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::upstream::{call, clocks, exchange, send};
 
-/// A certificate authority and the file it is trusted by.
+/// A certificate authority, and the file with its certificate.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     file: PathBuf,
@@ -78,7 +78,7 @@ fn acceptor(
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Accepts TLS and counts the application bytes it is sent.
+/// Accepts TLS and counts the application bytes.
 async fn counting(acceptor: TlsAcceptor) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -138,7 +138,7 @@ async fn u04_a_handshake_that_stalls_ends_at_the_connect_timeout() {
     let authority = Authority::new("u04-stall");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = authority.client(listener.local_addr().unwrap());
-    // The roots are read before the clock is watched closely.
+    // The root certificates are loaded before the time is measured.
     let _first = client.send(call(), &Timeouts { connect: Duration::from_secs(1), ..clocks() }).await;
     let limit = Duration::from_millis(200);
     let started = std::time::Instant::now();
@@ -173,7 +173,7 @@ async fn https_without_alpn_speaks_http1_and_keeps_the_connection() {
 
 type Body = http_body_util::combinators::BoxBody<Bytes, std::convert::Infallible>;
 
-/// A hyper server behind TLS, HTTP/2 or 1.1 as agreed.
+/// A hyper server with TLS, for HTTP/2 or HTTP/1.1 as agreed.
 struct Server {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -222,7 +222,7 @@ fn full(text: &'static str) -> Response<Body> {
     Response::new(http_body_util::Full::new(Bytes::from_static(text.as_bytes())).boxed())
 }
 
-/// A body fed by a channel.
+/// A body that a channel feeds.
 fn streamed() -> (mpsc::UnboundedSender<Bytes>, Response<Body>) {
     let (feed, mut fed) = mpsc::unbounded_channel::<Bytes>();
     let stream = futures_util::stream::poll_fn(move |cx| {

@@ -1,13 +1,13 @@
-//! What holds for every dialect, whatever bytes come: nothing panics, a stream's meaning does not depend on how the
-//! network cut it (GUARANTEES U11), what the client is sent is JSON, and so is what a provider is sent.
+//! Properties of every dialect for any bytes: nothing panics, the events of a stream do not depend on how the network
+//! cuts it (guarantee U11), and both the client and the provider get JSON.
 //!
-//! The tests here and the targets in `fuzz/` (which include this file) are two ways of calling the same functions.
+//! These tests and the targets in `fuzz/`, which include this file, call the same functions.
 
 use std::fmt::Write as _;
 use std::iter;
 
 use bytes::Bytes;
-use gw_providers::adapter::{Adapter, HttpCall, Reading, Share, StreamDecoder, Target};
+use gw_providers::adapter::{Adapter, ChoiceRange, HttpCall, Reading, StreamDecoder, Target};
 use gw_providers::registry;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
 use gw_wire::event::Event;
@@ -18,7 +18,7 @@ use gw_wire::stream::{Normaliser, Opening, Shape};
 use http::{HeaderMap, Uri};
 use secrecy::SecretString;
 
-/// The adapter of an API, set up as an operator would.
+/// The adapter of an API with the settings of an operator.
 pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
     let mut options = toml::Table::new();
     if matches!(api, Api::Bedrock | Api::Vertex) {
@@ -46,7 +46,7 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
     built.unwrap_or_else(|fault| unreachable!("{}: {fault}", api.as_str())).adapter
 }
 
-/// How an answer may have to be read, besides as it stands.
+/// The readings that an answer may need.
 pub(crate) fn readings() -> [Reading; 5] {
     [
         Reading::default(),
@@ -57,7 +57,7 @@ pub(crate) fn readings() -> [Reading; 5] {
     ]
 }
 
-/// Sizes of pieces that depend on nothing but the bytes, so that what a fuzzer finds can be found again.
+/// Sizes of pieces that depend on the bytes only, so a fuzzer's finding can be repeated.
 pub(crate) fn sizes(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let seed = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -69,14 +69,14 @@ pub(crate) fn sizes(bytes: &[u8]) -> impl Iterator<Item = usize> {
         next ^= next << 17;
         Some(next)
     })
-    // Mostly a few bytes, now and then a long piece.
+    // Mostly a few bytes, sometimes a long piece.
     .map(|random| {
         let size = (random >> 8) as usize;
         if random % 8 == 0 { 1 + size % 600 } else { 1 + size % 9 }
     })
 }
 
-/// Any bytes as an upstream's stream: read whole and in pieces of these sizes.
+/// Reads any bytes as a stream, in one piece and in pieces of these sizes.
 pub(crate) fn stream(adapter: &dyn Adapter, bytes: &[u8], sizes: impl Iterator<Item = usize>) {
     let sizes: Vec<usize> = sizes.take(bytes.len()).collect();
     for reading in &readings() {
@@ -91,7 +91,7 @@ pub(crate) fn stream(adapter: &dyn Adapter, bytes: &[u8], sizes: impl Iterator<I
     client_sees_json(adapter, bytes);
 }
 
-/// Any bytes as an upstream's stream: read whole and in two pieces, wherever the border is.
+/// Reads any bytes as a stream, in one piece and in two pieces with every border.
 pub(crate) fn cut_at_every_byte(adapter: &dyn Adapter, bytes: &[u8]) {
     let reading = Reading::default();
     let uncut = read(adapter.chat_stream(&reading), iter::once(bytes));
@@ -101,7 +101,7 @@ pub(crate) fn cut_at_every_byte(adapter: &dyn Adapter, bytes: &[u8]) {
     }
 }
 
-/// Any bytes as a whole answer, good or bad.
+/// Reads any bytes as a complete answer.
 pub(crate) fn answer(adapter: &dyn Adapter, bytes: &[u8]) {
     for reading in &readings() {
         let _any = adapter.decode_chat(bytes, reading);
@@ -114,7 +114,7 @@ pub(crate) fn answer(adapter: &dyn Adapter, bytes: &[u8]) {
     }
 }
 
-/// Models whose requests are written in different ways.
+/// Models whose requests are encoded differently.
 const MODELS: [&str; 10] = [
     "a-model",
     "claude-3-haiku-20240307",
@@ -128,8 +128,8 @@ const MODELS: [&str; 10] = [
     "gpt-5-mini",
 ];
 
-/// Any bytes as a client's request to any endpoint: whatever is valid becomes a call whose path and body are well
-/// formed, and the same each time it is written (what is made up, such as the id of a call, must not spoil caches).
+/// Reads any bytes as a client's request to any endpoint. A valid request becomes a call with a valid path and body.
+/// Encoding it again gives the same bytes, because random parts (such as the id of a call) would defeat caches.
 pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let chat = parse_chat(bytes.clone(), &RequestLimits::default());
@@ -147,12 +147,12 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
         };
         let most = adapter.capabilities();
         if let Ok(chat) = &chat {
-            let share = Share { n: chat.n.min(most.choices), prompts: 0..1 };
+            let share = ChoiceRange { n: chat.n.min(most.choices), prompts: 0..1 };
             call(*api, || adapter.chat(chat, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(completion) = &completion {
             let prompts = 0..completion.prompts.len().min(most.prompts);
-            let share = Share { n: completion.n.min(most.choices), prompts };
+            let share = ChoiceRange { n: completion.n.min(most.choices), prompts };
             call(*api, || adapter.completion(completion, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(embeddings) = &embeddings {
@@ -174,7 +174,7 @@ fn call(api: Api, write: impl Fn() -> Result<HttpCall, Failure>) {
     }
 }
 
-/// Splits bytes into pieces of these sizes; what is left over is the last piece.
+/// Cuts bytes into pieces of these sizes. The rest is the last piece.
 fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
     let mut sizes = sizes.iter().copied();
@@ -188,7 +188,7 @@ fn pieces<'a>(bytes: &'a [u8], sizes: &'a [usize]) -> impl Iterator<Item = &'a [
     })
 }
 
-/// What a stream says up to its first failure. Texts that follow one another are one text.
+/// The events of a stream up to its first failure. Adjacent texts are joined.
 fn read<'a>(mut decoder: Box<dyn StreamDecoder>, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let mut said: Vec<(String, String)> = Vec::new();
     let mut failed = false;
@@ -198,7 +198,7 @@ fn read<'a>(mut decoder: Box<dyn StreamDecoder>, pieces: impl Iterator<Item = &'
         }
         failed = matches!(event, Event::Error(_));
         let (what, text) = match &event {
-            // What is written to the log may say where the bytes that came stood; the client does not see it.
+            // The failure's detail may hold positions that depend on the cuts. Clients do not see it.
             Event::Error(failure) => {
                 let failure = Failure { detail: None, ..failure.clone() };
                 said.push((format!("{failure:?}"), String::new()));
@@ -236,7 +236,7 @@ fn read<'a>(mut decoder: Box<dyn StreamDecoder>, pieces: impl Iterator<Item = &'
         .collect()
 }
 
-/// An id without the part that is made up at random where the upstream names neither the call nor its answer.
+/// An id without its random part. The gateway adds that if the upstream names neither the call nor the answer.
 fn known(id: &str) -> String {
     let made = |rest: &str| rest.len() >= 16 && rest.bytes().take(16).all(|byte| byte.is_ascii_hexdigit());
     match id.strip_prefix("call_").filter(|rest| made(rest)).and_then(|rest| rest.get(16..)) {
@@ -245,7 +245,7 @@ fn known(id: &str) -> String {
     }
 }
 
-/// The stream as a client would see it: every event is JSON.
+/// Writes the client's stream. Every event is JSON.
 fn client_sees_json(adapter: &dyn Adapter, bytes: &[u8]) {
     let mut normaliser = Normaliser::new(Opening {
         shape: Shape::Chat,
@@ -267,7 +267,7 @@ fn client_sees_json(adapter: &dyn Adapter, bytes: &[u8]) {
     }
 }
 
-/// Lines of `name {json}` as the frames of a Bedrock event stream, checksums and all; a name that begins with `!` is an
+/// The frames of a Bedrock event stream from lines of `name {json}`, with checksums. A name that begins with `!` is an
 /// exception. Bytes that begin with a zero are frames already.
 pub(crate) fn frames(script: &[u8]) -> Vec<u8> {
     if script.first().is_none_or(|byte| *byte == 0) {

@@ -1,4 +1,4 @@
-//! Where the references of a schema lead.
+//! References inside a schema.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,11 +7,10 @@ use gw_wire::json::Node;
 
 use crate::adapters::definitions::definitions;
 
-/// Beyond so many references a schema is not followed.
+/// The most references in a schema. A schema with more counts as recursive.
 const MAX_REFERENCES: usize = 512;
 
-/// Whether a definition leads back to itself, or a reference leads nowhere that is known here. Each definition is walked
-/// through once.
+/// Whether a definition refers to itself, or a reference cannot be resolved. Each definition is visited once.
 pub(super) fn is_recursive(schema: Node<'_, '_>) -> bool {
     let Some(roots) = of(schema) else { return true };
     if roots.is_empty() {
@@ -21,7 +20,7 @@ pub(super) fn is_recursive(schema: Node<'_, '_>) -> bool {
     roots.into_iter().any(|path| walk.leads_back(path))
 }
 
-/// All references in a value; None when there are too many.
+/// Returns all references in a value; None if there are too many.
 fn of<'a>(value: Node<'_, 'a>) -> Option<Vec<Cow<'a, str>>> {
     let mut found = Vec::new();
     for (name, value) in value.walk() {
@@ -40,7 +39,7 @@ fn of<'a>(value: Node<'_, 'a>) -> Option<Vec<Cow<'a, str>>> {
 /// A walk from definition to definition.
 struct Walk<'t, 'a> {
     definitions: HashMap<String, Node<'t, 'a>>,
-    /// The definitions that were reached; true while the walk is inside one.
+    /// The visited definitions; true while the walk is inside one.
     ways: HashMap<String, bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use bytes::Bytes;
 use gw_wire::failure::FailureKind;
@@ -7,9 +7,9 @@ use gw_wire::request::{RequestLimits, completion::parse_completion};
 use serde_json::{Value, json};
 
 use super::{body, encode, encode_text, fixture, sent, target};
-use crate::adapter::{Reading, Share, Target};
+use crate::adapter::{ChoiceRange, Reading, Target};
 
-/// The request of a fixture, sent; its body must be the fixture's to the letter.
+/// Encodes a fixture's request and compares the body byte by byte.
 fn golden(case: &str) -> (Reading, Vec<String>) {
     let read = |kind: &str| std::fs::read_to_string(fixture(&format!("{case}.{kind}.json")));
     let encoded = encode_text(&read("request").unwrap()).unwrap();
@@ -23,7 +23,7 @@ fn golden(case: &str) -> (Reading, Vec<String>) {
     (reading, encoded.warnings.iter().map(ToString::to_string).collect())
 }
 
-/// The body as it is, order and spelling of numbers included, on lines that people can compare.
+/// Splits a body into readable lines without changing the order of members or the spelling of numbers.
 fn pretty(value: View<'_>, depth: usize) -> String {
     let members: Vec<String> = match value.kind() {
         Kind::Object => {
@@ -141,8 +141,11 @@ fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
         let request =
             gw_wire::request::chat::parse_chat(Bytes::from(request.to_string()), &RequestLimits::default())
                 .unwrap();
-        let encoded =
-            crate::adapters::anthropic::adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target);
+        let encoded = crate::adapters::anthropic::adapter().chat(
+            &request,
+            &ChoiceRange { n: 1, prompts: 0..1 },
+            &target,
+        );
         body(&encoded.unwrap())
     };
     let plain = target("claude-haiku-4-5");
@@ -220,7 +223,7 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
             assert!(seen.insert(id.to_owned()), "{id} twice");
         }
     }
-    // The same request is the same body, or caches and signatures would be worth nothing.
+    // Equal requests give equal bodies, on which caches and signatures depend.
     assert_eq!(sent, body(&encode(json!({"messages": messages})).unwrap()));
 }
 
@@ -297,7 +300,7 @@ fn legacy_functions_and_text_completions_are_chats() {
     assert_eq!(sent["messages"][1]["content"][0]["id"], sent["messages"][2]["content"][0]["tool_use_id"]);
     let request = json!({"model": "a/b", "prompt": ["one", "two"], "echo": true, "max_tokens": 3});
     let request = parse_completion(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-    let share = Share { n: 1, prompts: 1..2 };
+    let share = ChoiceRange { n: 1, prompts: 1..2 };
     let encoded =
         crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();
     assert_eq!(

@@ -1,10 +1,10 @@
-//! What goes to which model, and in what words.
+//! Members that differ from model to model.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{sent, target};
-use crate::adapter::Share;
+use crate::adapter::ChoiceRange;
 
 #[test]
 fn trap_15_fields_of_others_are_not_sent() {
@@ -31,7 +31,8 @@ fn trap_25_schemas_keep_every_key_in_order() {
         gw_wire::request::chat::parse_chat(Bytes::from(request), &gw_wire::request::RequestLimits::default())
             .unwrap();
     let adapter = crate::adapters::anthropic::adapter();
-    let encoded = adapter.chat(&request, &Share { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
+    let encoded =
+        adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
     assert!(std::str::from_utf8(&encoded.call.body).unwrap().contains(&format!("\"input_schema\":{schema}")));
 }
 
@@ -149,7 +150,7 @@ fn a_conversation_that_ends_with_the_assistant_gets_a_closing_user_turn_where_it
     {
         assert_eq!(last(model, Value::Null), (json!("user"), true), "{model}");
     }
-    // Older models go on with the text, unless they think.
+    // Older models continue the assistant's text, unless they think.
     for model in ["claude-haiku-4-5", "claude-opus-4-1", "claude-3-5-haiku-latest"] {
         assert_eq!(last(model, Value::Null), (json!("assistant"), false), "{model}");
     }

@@ -1,4 +1,4 @@
-//! Streams, event by event, and the ways in which they go wrong.
+//! Streams event by event, and broken streams.
 
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
@@ -11,7 +11,7 @@ use super::fixture;
 use crate::adapter::{Reading, StreamDecoder};
 use crate::adapters::anthropic::adapter;
 
-/// What came, pieces of one text joined: how a text is cut into pieces means nothing.
+/// Formats the events as lines and joins the pieces of a text, because their borders do not matter.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Heard {
     lines: Vec<(String, String)>,
@@ -59,7 +59,7 @@ fn full() -> String {
     std::fs::read_to_string(fixture("full.stream.txt")).unwrap()
 }
 
-/// A stream of these events.
+/// Builds a stream of these events.
 fn stream(events: &[&str]) -> String {
     events.iter().map(|event| format!("event: x\ndata: {event}\n\n")).collect()
 }

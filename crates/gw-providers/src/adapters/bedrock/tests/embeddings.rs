@@ -70,7 +70,6 @@ fn what_a_model_cannot_do_is_refused() {
         ("cohere.embed-english-v3", json!({"input": "a", "dimensions": 256})),
         ("cohere.embed-english-v3", json!({"input": many})),
         ("anthropic.claude-3-haiku-20240307-v1:0", json!({"input": "a"})),
-        // Trap 17.
         ("cohere.embed-english-v3", json!({"input": [1, 2]})),
     ] {
         let failure = encode(model, body).unwrap_err();

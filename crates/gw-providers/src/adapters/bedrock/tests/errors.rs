@@ -1,4 +1,4 @@
-//! What Bedrock's errors mean.
+//! Classification of errors.
 
 use gw_wire::failure::FailureKind;
 use http::HeaderMap;

@@ -1,10 +1,10 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use gw_wire::failure::FailureKind;
 use serde_json::{Value, json};
 
 use super::{Bedrock, body, encode, fixture, json_of, request, sent, target};
-use crate::adapter::{Adapter, Reading, Share, Target};
+use crate::adapter::{Adapter, ChoiceRange, Reading, Target};
 use crate::adapters::native::Native;
 
 fn tool(name: &str) -> Value {
@@ -52,7 +52,7 @@ fn trap_25_schemas_and_arguments_are_kept_to_the_letter() {
     let request =
         gw_wire::request::parse_chat(bytes::Bytes::from(text), &gw_wire::request::RequestLimits::default())
             .unwrap();
-    let share = Share { n: 1, prompts: 0..1 };
+    let share = ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = Native(Bedrock).chat(&request, &share, &target("us.amazon.nova-2-lite-v1:0")).unwrap();
     let sent = std::str::from_utf8(&encoded.call.body).unwrap();
     assert!(sent.contains(&format!(r#""json":{schema}"#)), "{sent}");
@@ -98,7 +98,7 @@ fn trap_11_tool_blocks_never_go_without_a_tool_config() {
     let declared = sent(json!({"messages": history}));
     let spec = json!({"toolSpec": {"name": "f", "inputSchema": {"json": {"type": "object"}}}});
     assert_eq!(declared["toolConfig"], json!({"tools": [spec]}));
-    // There is no `none`: the tools stay and no choice is said; without history they go.
+    // Converse has no `none`: tools that the history calls stay, without a choice, and other tools are left out.
     let kept = sent(json!({"messages": history, "tools": [tool("g")], "tool_choice": "none"}));
     assert_eq!(kept["toolConfig"]["tools"][0]["toolSpec"]["name"], "g");
     assert!(kept["toolConfig"].get("toolChoice").is_none());
@@ -117,7 +117,7 @@ fn tool_choices() {
     assert_eq!(choice(claude, json!("auto"), &[tool("f")]), json!({"auto": {}}));
     assert_eq!(choice(claude, json!("required"), &[tool("f")]), json!({"any": {}}));
     assert_eq!(choice(claude, named.clone(), &[tool("f"), tool("g")]), json!({"tool": {"name": "f"}}));
-    // Mistral's models cannot be told which: the others are not offered.
+    // Mistral's models cannot be forced to a named tool, so only that tool is offered.
     assert_eq!(choice(mistral, named.clone(), &[tool("g"), tool("f")]), json!({"any": {}}));
     let only = sent(json!({"model": mistral, "tools": [tool("g"), tool("f")], "tool_choice": named}));
     assert_eq!(only["toolConfig"]["tools"].as_array().unwrap().len(), 1);
@@ -143,13 +143,15 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
         config["tools"][0]["toolSpec"]["inputSchema"]["json"],
         json!({"type": "object", "properties": {"a": {}}})
     );
-    // A tool that may not be called does not stand beside it; one that must be called stands alone.
+    // A tool that may not be called is left out beside the answer's tool; a tool that must be called replaces the
+    // answer's tool.
     let never = sent(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "none"}));
     assert_eq!(never["toolConfig"]["tools"].as_array().unwrap().len(), 1);
     let must =
         encode(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "required"})).unwrap();
     assert_eq!(Reading { origin: None, ..must.reading }, Reading::default());
-    // Llama cannot be forced, and a list cannot be a tool's input: words, and a warning.
+    // Llama cannot be forced to call a tool, and an array cannot be a tool input: the prompt asks for the format, with
+    // a warning.
     for (model, format) in [
         ("us.meta.llama3-3-70b-instruct-v1:0", object),
         ("anthropic.claude-3-haiku-20240307-v1:0", schema(json!({"type": "array"}))),
@@ -212,14 +214,14 @@ fn trap_13_thinking_stays_below_the_limit_and_alone() {
     let forced =
         json!({"model": model, "reasoning_effort": "high", "tools": [tool("f")], "tool_choice": "required"});
     assert!(sent(forced).get("additionalModelRequestFields").is_none());
-    // A turn of calls whose reasoning did not come back would be refused.
+    // Claude refuses a turn of calls without their reasoning.
     let unsigned = json!({"model": model, "reasoning_effort": "high", "messages": [
         {"role": "user", "content": "x"},
         {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "a", "content": "1"},
     ]});
     assert!(sent(unsigned).get("additionalModelRequestFields").is_none());
-    // Newer models take one of temperature and top_p, the newest none.
+    // Newer models take either temperature or top_p, the newest models neither.
     let sampling = |model: &str| {
         let encoded = encode(json!({"model": model, "temperature": 0.3, "top_p": 0.5})).unwrap();
         (body(&encoded)["inferenceConfig"].clone(), encoded.warnings.join(" "))
@@ -292,7 +294,7 @@ fn an_opaque_profile_is_known_by_its_catalogue_id_and_the_clamp_holds() {
     let body = json!({"model": "x", "messages": [{"role": "user", "content": "x"}], "max_tokens": 900, "reasoning_effort": "high"});
     let of = |id: &str| {
         let target = Target { id, clamp_max_tokens: Some(500), ..target(arn) };
-        Native(Bedrock).chat(&request(&body), &Share { n: 1, prompts: 0..1 }, &target).unwrap()
+        Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap()
     };
     let encoded = of("amazon/claude-opus-4.6");
     assert_eq!(super::body(&encoded)["additionalModelRequestFields"]["thinking"]["type"], "adaptive");

@@ -1,4 +1,4 @@
-//! What the newest models refuse is not sent to them.
+//! Members that the newest models refuse are not sent to them.
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,8 @@ fn a_schema_is_structured_output_where_the_model_has_it() {
         assert_eq!((&definition["name"], &text["additionalProperties"]), (&json!("n"), &json!(false)));
         assert!(sent.get("toolConfig").is_none() && encoded.reading.json_tool.is_none(), "{model}");
     }
-    // A schema that structured output cannot hold is asked for in words where no tool can be forced.
+    // The prompt describes a schema that structured output cannot hold, for models that cannot be forced to call a
+    // tool.
     let open = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let format = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": open}});
     let encoded = encode(json!({"model": OPUS, "response_format": format})).unwrap();

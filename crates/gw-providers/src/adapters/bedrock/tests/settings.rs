@@ -6,9 +6,8 @@ use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use super::super::build_in;
-use super::super::credentials::Environment;
-use crate::adapter::{HttpCall, Scheme};
-use crate::registry::Built;
+use super::super::credentials::AwsEnvironment;
+use crate::adapter::{Built, HttpCall, Scheme};
 use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 
 fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)]) -> ProviderSettings {
@@ -32,7 +31,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
 
 fn build(settings: &ProviderSettings, environment: &[(&str, &str)]) -> Result<Built, String> {
     let environment: HashMap<&str, &str> = environment.iter().copied().collect();
-    build_in(settings, &Environment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
+    build_in(settings, &AwsEnvironment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
 }
 
 const KEYS: [(&str, &str); 2] =
@@ -46,7 +45,7 @@ fn a_key_needs_a_place_and_no_signature() {
     let built = build(&settings(Some("ABSK"), Some("http://127.0.0.1:1"), &[]), &[]).unwrap();
     assert!(built.base_url.is_none() && built.signer.is_none());
     let fault = build(&settings(Some("ABSK"), None, &[]), &[]).unwrap_err();
-    assert!(fault.starts_with("region is missing"), "{fault}");
+    assert!(fault.starts_with("region is required"), "{fault}");
     let built = build(&settings(Some("ABSK"), None, &[]), &[("AWS_REGION", "cn-north-1")]).unwrap();
     assert_eq!(built.base_url.as_deref(), Some("https://bedrock-runtime.cn-north-1.amazonaws.com.cn"));
     assert!(build(&settings(Some("ABSK"), None, &[("region", "evil.example/")]), &[]).is_err());
@@ -63,7 +62,7 @@ fn without_a_key_requests_are_signed() {
         build(&settings(None, None, &[("region", "eu-west-1")]), &[("HOME", "/nowhere")]).unwrap_err();
     assert!(fault.contains("AWS_ACCESS_KEY_ID"), "{fault}");
     let fault = build(&settings(None, Some("http://127.0.0.1:1"), &[]), &KEYS).unwrap_err();
-    assert!(fault.starts_with("region is missing"), "{fault}");
+    assert!(fault.starts_with("region is required"), "{fault}");
 }
 
 #[tokio::test]
@@ -86,7 +85,7 @@ async fn profiles_are_read_from_the_shared_file() {
     assert!(secrets(&[], &[("AWS_PROFILE", "empty")]).is_err());
     let work = [("AWS_PROFILE", "work"), ("AWS_SHARED_CREDENTIALS_FILE", file), ("AWS_REGION", "eu-west-1")];
     let signer = build(&settings(None, None, &[]), &work).unwrap().signer.unwrap();
-    let mut call: HttpCall = super::super::post("m", "converse", Vec::new());
+    let mut call: HttpCall = super::super::call::post("m", "converse", Vec::new());
     signer.sign(&mut call, "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse").await.unwrap();
     assert_eq!(call.headers["x-amz-security-token"], "T");
     std::fs::remove_file(path).unwrap();

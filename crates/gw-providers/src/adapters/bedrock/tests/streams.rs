@@ -1,16 +1,16 @@
-//! Streams, however they are cut.
+//! Streams in chunks of any size.
 
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::super::frames::LARGEST;
-use super::super::stream::Stream;
+use super::super::frames::MAX_FRAME_BYTES;
+use super::super::stream::BedrockStream;
 use super::bytes;
 use crate::adapter::StreamDecoder;
 
-/// The events in words; pieces of one thing in a row are joined.
+/// Formats the events as lines and joins adjacent pieces of the same block.
 #[derive(Default)]
 struct Seen {
     events: Vec<(String, String)>,
@@ -47,7 +47,7 @@ impl Seen {
 
 fn decode<'c>(pieces: impl IntoIterator<Item = &'c [u8]>) -> Vec<(String, String)> {
     let mut seen = Seen::default();
-    let mut stream = Stream::default();
+    let mut stream = BedrockStream::default();
     for piece in pieces {
         stream.feed(piece, &mut |event| seen.note(event));
     }
@@ -97,11 +97,10 @@ fn the_transcript_is_understood() {
             ("start", ""),
             ("reasoning", "The user asks for 天気 twice 🤔."),
             ("text", "東京と大阪 ☀️\n\"both\""),
-            // Trap 3: calls are counted, blocks are not.
+            // Only tool calls are numbered, not blocks.
             ("tool 0", "tooluse_A1 get_weather"),
             ("args 0", "{\"city\": \"東京\"}"),
             ("tool 1", "tooluse_B2 now"),
-            // Trap 2.
             ("args 1", "{}"),
             ("finish", "tool_calls"),
             ("usage", "(1049, 74, Some(1000), Some(24))"),
@@ -158,7 +157,7 @@ fn citations_are_annotations() {
 fn a_picture_that_is_coming_is_held() {
     let piece = r#"{"contentBlockIndex":0,"delta":{"image":{"source":{"bytes":"AAAA"}}}}"#;
     let bytes = stream(&[("contentBlockDelta", &piece.replace("AAAA", &"AAAA".repeat(50_000)))]);
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     decoder.feed(&bytes, &mut |_| {});
     assert!(decoder.held_bytes() >= 200_000, "{}", decoder.held_bytes());
     decoder.feed(&stream(&[STOP]), &mut |_| {});
@@ -201,7 +200,7 @@ fn trap_01_failures_in_a_stream_are_told() {
         let payload = serde_json::json!({"message": message}).to_string();
         let mut bytes = stream(&[("messageStart", r#"{"role":"assistant"}"#)]);
         bytes.extend(frame("exception", name, &payload));
-        // Nothing that follows a failure counts.
+        // Everything after a failure is ignored.
         bytes.extend(stream(&[STOP]));
         assert_eq!(last(&bytes), ("error".to_owned(), format!("{kind:?}")), "{name}");
     }
@@ -216,15 +215,15 @@ fn a_stream_that_is_cut_or_damaged_is_broken() {
     for cut in [0, 1, 100, finish - 40, finish] {
         assert_eq!(last(&whole[..cut]), broken, "cut at {cut}");
     }
-    // After the finish only the usage is missing.
+    // After the finish reason only the usage is missing.
     assert_eq!(last(&whole[..whole.len() - 1]).0, "finish");
-    // Any byte of a frame but its length: a checksum does not fit.
+    // A change of any byte behind the length breaks a checksum.
     for at in (4..100).chain([whole.len() - 300]) {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x10;
         assert_eq!(last(&damaged), invalid, "damaged at {at}");
     }
-    let too_large = u32::try_from(LARGEST + 1).unwrap().to_be_bytes();
+    let too_large = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
     for head in [&too_large[..], &[0, 0, 0, 15], b"{\"message\":\"not a stream\"}", b"<html></html>"] {
         assert_eq!(last(head), invalid);
     }
@@ -241,7 +240,7 @@ fn odd_but_complete_streams_are_read() {
         let events = decode([&stream(events)[..]]);
         events.into_iter().map(|(kind, text)| format!("{kind}:{text}")).collect::<Vec<_>>().join(" ")
     };
-    // Blocks that are never closed, unknown events and members, nulls, reasons nobody knows.
+    // Unclosed blocks, unknown events and members, nulls and unknown stop reasons.
     let call =
         ("contentBlockStart", r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"f"}}}"#);
     let news = ("messageStop", r#"{"stopReason":"news"}"#);
@@ -256,7 +255,7 @@ fn odd_but_complete_streams_are_read() {
         kinds(&[nulls, ("contentBlockStop", "{}"), STOP, ("metadata", r#"{"usage":null}"#)]),
         "finish:stop end:"
     );
-    // Redacted reasoning has no text, and a tool of the provider's own is none of the client's.
+    // Redacted reasoning has no text, and clients do not see calls of the provider's own tools.
     let redacted = (
         "contentBlockDelta",
         r#"{"contentBlockIndex":0,"delta":{"reasoningContent":{"redactedContent":"QUJD"}}}"#,
@@ -289,7 +288,7 @@ proptest! {
 
     #[test]
     fn no_frame_makes_it_panic(headers in proptest::collection::vec(any::<u8>(), 0..60), payload in "\\PC*", lie in 0_u32..80) {
-        // Lengths and checksums that fit, so that what is inside is looked at.
+        // Lengths and checksums are correct, so that the payload is read.
         let length = u32::try_from(16 + headers.len() + payload.len()).unwrap();
         let mut bytes = Vec::new();
         bytes.extend(length.to_be_bytes());
@@ -310,7 +309,7 @@ proptest! {
     }
 }
 
-/// CRC-32 of ISO-HDLC, bit by bit.
+/// CRC-32 of ISO-HDLC, computed bit by bit.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8).fold(
@@ -327,7 +326,7 @@ fn a_small_piece_beside_a_large_picture_is_little_work() {
             format!(r#"{{"contentBlockIndex":0,"delta":{{"image":{{"source":{{"bytes":"{base64}"}}}}}}}}"#);
         stream(&[("contentBlockDelta", &delta)])
     };
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     let large = piece(&"AAAA".repeat(300_000));
     assert!(decoder.work_bytes(Some(&large)) >= 1_200_000, "its own size counts");
     decoder.feed(&large, &mut |_| {});
@@ -335,13 +334,13 @@ fn a_small_piece_beside_a_large_picture_is_little_work() {
     assert_eq!(decoder.work_bytes(Some(&small)), small.len());
     let text = stream(&[("contentBlockDelta", r#"{"contentBlockIndex":1,"delta":{"text":"a"}}"#)]);
     assert_eq!(decoder.work_bytes(Some(&text)), text.len());
-    // At its end the picture is written, wherever the name of the event is cut.
+    // The image is written when its block ends, wherever the chunks cut the event's name.
     for (name, payload) in [("contentBlockStop", r#"{"contentBlockIndex":0}"#), STOP] {
         let stop = stream(&[(name, payload)]);
         let at = stop.windows(4).position(|bytes| bytes == b"Stop").unwrap();
         for cut in [0, at, at + 1, at + 2, at + 3, at + 4, stop.len() - 1] {
             let (first, rest) = stop.split_at(cut);
-            let mut decoder = Stream::default();
+            let mut decoder = BedrockStream::default();
             decoder.feed(&large, &mut |_| {});
             assert_eq!(decoder.work_bytes(Some(first)), 0, "{name} cut at {cut}");
             decoder.feed(first, &mut |_| {});
@@ -355,13 +354,13 @@ fn the_room_of_a_large_frame_is_not_kept() {
     let text = "x".repeat(3 << 20);
     let large = format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{text}"}}}}"#);
     let bytes = stream(&[("contentBlockDelta", &large)]);
-    let mut decoder = Stream::default();
+    let mut decoder = BedrockStream::default();
     for chunk in bytes.chunks(64 << 10) {
         decoder.feed(chunk, &mut |_| {});
-        assert!(decoder.held_bytes() <= LARGEST + (64 << 10), "{}", decoder.held_bytes());
+        assert!(decoder.held_bytes() <= MAX_FRAME_BYTES + (64 << 10), "{}", decoder.held_bytes());
     }
     assert!(decoder.held_bytes() < 128 << 10, "{}", decoder.held_bytes());
-    // Small frames go on from the small rest.
+    // Small frames continue in a small buffer.
     let small = stream(&[("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"text":"a"}}"#)]);
     (0..1_000).for_each(|_| decoder.feed(&small, &mut |_| {}));
     assert!(decoder.held_bytes() < 128 << 10, "{}", decoder.held_bytes());

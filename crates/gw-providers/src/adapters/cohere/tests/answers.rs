@@ -1,4 +1,4 @@
-//! Whole answers, vectors, model lists and errors as they come.
+//! Complete answers, embeddings, model lists and errors.
 
 use std::time::Duration;
 
@@ -89,11 +89,11 @@ fn calls_come_with_their_plan() {
         calls,
         [
             ("get_weather_p1t92w7gfgq7", "get_weather", "{\n    \"location\": \"Madrid\"\n}"),
-            // Written as `{}` by whoever writes the answer.
+            // The writer of the answer adds `{}`.
             ("now_1", "now", ""),
         ]
     );
-    // A plan is said, not thought.
+    // A plan is text, not reasoning.
     assert_eq!(choice.reasoning, None);
     let plan = Some("I will look at the weather.");
     assert_eq!((choice.finish, choice.content.as_deref()), (Some(Finish::ToolCalls), plan));

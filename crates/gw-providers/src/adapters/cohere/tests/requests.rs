@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use serde_json::{Value, json};
 
@@ -216,7 +216,7 @@ fn trap_26_calls_their_ids_and_their_results_survive() {
             {"role": "tool", "tool_call_id": "call_function_1", "content": "3"},
         ])
     );
-    // A model that does not think is not shown what another thought.
+    // A model without reasoning does not get another model's reasoning.
     let sent = body(&ask(json!({"model": "cohere/command-r7b-12-2024", "messages": messages})).call);
     assert_eq!(
         (&sent["messages"][1]["tool_plan"], sent["messages"][1].get("content")),
@@ -271,7 +271,7 @@ fn json_beside_tools_is_asked_for_in_words_and_without_them_where_none_may_be_ca
 fn several_plans_of_one_answer_go_back_as_one() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     for (order, content) in [("p2 c p3 c", "I am you"), ("t2 p2 c p2 c", "I am you")] {
-        // The lengths of the order fit the text, or they do not: nothing of what was said is lost.
+        // No text is lost, whether the order's lengths match it or not.
         for content in [content, "Iamyo", "I\nam\ny"] {
             let order = json!([{"type": "gateway.order", "order": order, "index": 0, "origin": "p/m"}]);
             let message = json!({"role": "assistant", "content": content, "tool_calls": [call("a"), call("b")],

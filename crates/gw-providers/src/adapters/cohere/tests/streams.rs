@@ -1,4 +1,4 @@
-//! Streams, event by event, and the ways in which they go wrong.
+//! Streams, event by event, and their failures.
 
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
@@ -57,7 +57,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
     let uncut = whole(ALL);
     assert_eq!(whole(&ALL.replace('\n', "\r\n")), uncut);
     assert_eq!(whole(&ALL.replace('\n', "\r")), uncut);
-    // The bare events, one per line, which Cohere sends to those who do not ask for an event stream.
+    // Cohere sends one JSON document per line to clients that do not ask for an event stream.
     let lines: String =
         ALL.lines().filter_map(|line| line.strip_prefix("data: ")).map(|line| format!("{line}\n")).collect();
     assert_eq!(whole(&lines), uncut);
@@ -133,7 +133,7 @@ fn trap_27_the_reasons_of_the_end() {
 
 #[test]
 fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
-    // It just ends: no finish, no end; the normaliser knows what that means.
+    // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&sse(&[text("a")])), ["text: a"]);
     let cut = format!("{}data: {{\"type\":\"content-del", sse(&[text("a")]));
     assert_eq!(failures(decoder(), cut.as_bytes()), (vec![FailureKind::StreamBroken], 1));
@@ -162,7 +162,7 @@ fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
         failures(decoder(), b"data: {\"type\":\"\xff\"}\n\n"),
         (vec![FailureKind::InvalidResponse], 0)
     );
-    // Of a server that speaks the dialect: the mark without a finish is an end that is none.
+    // A server with this dialect sends the mark without a finish.
     assert_eq!(whole("data: [DONE]\n\n"), ["end"]);
     assert_eq!(whole(&format!("{}data: [DONE]\n\n", sse(&[end("COMPLETE")]))), ["finish stop", "end"]);
 }

@@ -1,32 +1,33 @@
-//! Schemas as models of both kinds take them.
+//! Schemas for models of both formats.
 
 use gw_wire::json::View;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Budget, Kind, Written};
+use super::{ReferenceBudget, SchemaFormat, TranslatedSchema};
 
-fn write(schema: View<'_>, kind: Kind) -> Option<Written> {
-    super::write(schema, kind, &mut Budget::default()).ok()
+fn write(schema: View<'_>, kind: SchemaFormat) -> Option<TranslatedSchema> {
+    super::translate(schema, kind, &mut ReferenceBudget::default()).ok()
 }
 
-/// A schema that is too large has properties, too.
-fn has_properties(schema: View<'_>, kind: Kind) -> bool {
-    super::write_parameters(schema, kind, &mut Budget::default()).map_or(true, |written| written.is_some())
+/// A schema that is too large counts as one with properties.
+fn has_properties(schema: View<'_>, kind: SchemaFormat) -> bool {
+    super::translate_parameters(schema, kind, &mut ReferenceBudget::default())
+        .map_or(true, |written| written.is_some())
 }
 
-fn written(schema: &Value, kind: Kind) -> (Value, bool) {
+fn written(schema: &Value, kind: SchemaFormat) -> (Value, bool) {
     let text = schema.to_string();
     let written = write(View::new(&text), kind).unwrap();
     (serde_json::from_str(written.schema.get()).unwrap(), written.is_simplified)
 }
 
 fn open_api(schema: &Value) -> (Value, bool) {
-    written(schema, Kind::OpenApi)
+    written(schema, SchemaFormat::OpenApi)
 }
 
 fn json_schema(schema: &Value) -> (Value, bool) {
-    written(schema, Kind::Json)
+    written(schema, SchemaFormat::Json)
 }
 
 #[test]
@@ -60,8 +61,8 @@ fn trap_08_recursion_ends() {
         assert!(open_api(&circle).1);
     }
     let text = doubling().to_string();
-    assert!(write(View::new(&text), Kind::Json).is_none());
-    assert!(write(View::new(&text), Kind::OpenApi).is_none());
+    assert!(write(View::new(&text), SchemaFormat::Json).is_none());
+    assert!(write(View::new(&text), SchemaFormat::OpenApi).is_none());
 }
 
 /// References that double at every step.
@@ -82,20 +83,20 @@ fn all_schemas_of_a_request_share_one_budget() {
     let many = few.replace(r#""type":"string""#, &format!(r#""enum":[{}]"#, vec!["1"; 6000].join(",")));
     let many = many
         .replace(r##""a":{"$ref":"#/$defs/x"}"##, r##""a":{"$ref":"#/$defs/x"},"b":{"$ref":"#/$defs/x"}"##);
-    for kind in [Kind::Json, Kind::OpenApi] {
-        let mut budget = Budget::default();
-        assert!(super::write(View::new(&many), kind, &mut budget).is_ok());
+    for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
+        let mut budget = ReferenceBudget::default();
+        assert!(super::translate(View::new(&many), kind, &mut budget).is_ok());
         for _ in 0..128 {
-            assert!(super::write(View::new(&text), kind, &mut budget).is_err());
+            assert!(super::translate(View::new(&text), kind, &mut budget).is_err());
             assert_eq!(budget.left, 0);
         }
-        // What a schema adds itself is enough for a few references, and not for what was possible before.
-        assert!(super::write(View::new(few), kind, &mut budget).is_ok());
-        assert!(super::write(View::new(&many), kind, &mut budget).is_err());
+        // The budget that a schema adds suffices for a few references only.
+        assert!(super::translate(View::new(few), kind, &mut budget).is_ok());
+        assert!(super::translate(View::new(&many), kind, &mut budget).is_err());
     }
 }
 
-/// So many visits of `{"$ref": name}` and of one definition, by references that multiply.
+/// A schema whose references multiply, so that `{"$ref": name}` and one definition are visited often.
 fn multiplying(name: &str, definition: &str) -> String {
     let refs = |count: usize, to: &str| vec![format!(r##"{{"$ref":"#/$defs/{to}"}}"##); count].join(",");
     format!(
@@ -119,25 +120,25 @@ fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
         ("#", format!(r#"{{"$comment":"{}"}}"#, "x".repeat(480 << 10))),
     ] {
         let text = multiplying(name, &definition);
-        for kind in [Kind::Json, Kind::OpenApi] {
-            let mut budget = Budget::default();
-            assert!(super::write(View::new(&text), kind, &mut budget).is_err(), "{definition:.40}");
+        for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
+            let mut budget = ReferenceBudget::default();
+            assert!(super::translate(View::new(&text), kind, &mut budget).is_err(), "{definition:.40}");
             assert_eq!(budget.left, 0, "{definition:.40}");
         }
     }
-    // A schema that refers to nothing costs nothing, however large it is.
+    // A schema without references costs nothing, whatever its size.
     let plain = format!(r#"{{"type":"object","properties":{{"a":{{"enum":[{}]}}}}}}"#, list("1"));
-    let mut budget = Budget { left: 1 };
-    let most = super::MOST_COUNTED.min(plain.len()) * super::PER_BYTE;
-    assert!(super::write(View::new(&plain), Kind::Json, &mut budget).is_ok());
+    let mut budget = ReferenceBudget { left: 1 };
+    let most = super::MAX_COUNTED_BYTES.min(plain.len()) * super::BUDGET_PER_BYTE;
+    assert!(super::translate(View::new(&plain), SchemaFormat::Json, &mut budget).is_ok());
     assert_eq!(budget.left, 1 + most);
-    // The one reference: itself, the value it leads to and the member inside that.
+    // One reference costs itself, its target and the member inside the target.
     let one = r##"{"a":{"$ref":"#/$defs/x"},"items":{"$ref":"#/$defs/x"},"$defs":{"x":{"type":"string"}}}"##;
-    let mut budget = Budget::default();
-    assert!(super::write(View::new(one), Kind::OpenApi, &mut budget).is_ok());
-    let spent = super::FIXED + one.len() * super::PER_BYTE - budget.left;
+    let mut budget = ReferenceBudget::default();
+    assert!(super::translate(View::new(one), SchemaFormat::OpenApi, &mut budget).is_ok());
+    let spent = super::BASE_BUDGET + one.len() * super::BUDGET_PER_BYTE - budget.left;
     let (reference, target) = (r##""#/$defs/x""##, r#"{"type":"string"}"#);
-    assert_eq!(spent, super::FOLLOWED + 4 * reference.len() + 2 * super::PER_VALUE + target.len());
+    assert_eq!(spent, super::REFERENCE_COST + 4 * reference.len() + 2 * super::VALUE_COST + target.len());
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn definitions_that_are_shared_are_put_in_place_each_time() {
             "Line": {"type": "object", "properties": {"item": text("What it is. "), "price": r("Amount"), "tax": r("Amount"),
                 "rebate": r("Amount"), "from": r("Address"), "to": r("Address"), "by": r("Person")}}}});
     assert!(schema.to_string().len() < 4 << 10);
-    for (kind, is_simplified) in [(Kind::Json, false), (Kind::OpenApi, false)] {
+    for (kind, is_simplified) in [(SchemaFormat::Json, false), (SchemaFormat::OpenApi, false)] {
         let (whole, simplified) = written(&schema, kind);
         assert_eq!(simplified, is_simplified);
         assert!(whole.to_string().len() > 24 << 10, "{}", whole.to_string().len());
@@ -181,9 +182,9 @@ fn little_text_cannot_make_much_work() {
     let before = std::time::Instant::now();
     for schema in [schema, many] {
         let text = schema.to_string();
-        assert!(write(View::new(&text), Kind::Json).is_none());
-        assert!(write(View::new(&text), Kind::OpenApi).is_none());
-        assert!(has_properties(View::new(&text), Kind::Json));
+        assert!(write(View::new(&text), SchemaFormat::Json).is_none());
+        assert!(write(View::new(&text), SchemaFormat::OpenApi).is_none());
+        assert!(has_properties(View::new(&text), SchemaFormat::Json));
     }
     assert!(before.elapsed() < std::time::Duration::from_secs(20), "{:?}", before.elapsed());
 }
@@ -292,19 +293,21 @@ fn trap_25_json_schema_keeps_its_words() {
 #[test]
 fn properties_stay_in_the_clients_order() {
     let text = r#"{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"string"}},"required":["z","a"]}"#;
-    assert_eq!(write(View::new(text), Kind::Json).unwrap().schema.get(), text);
+    assert_eq!(write(View::new(text), SchemaFormat::Json).unwrap().schema.get(), text);
 }
 
 #[test]
 fn an_object_without_properties_is_known() {
     let has = |text: &str, kind| has_properties(View::new(text), kind);
-    assert!(!has(r#"{"type":"object","properties":{}}"#, Kind::Json) && !has("{}", Kind::Json));
-    assert!(has(r##"{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"b":{}}}}}"##, Kind::OpenApi));
+    assert!(
+        !has(r#"{"type":"object","properties":{}}"#, SchemaFormat::Json) && !has("{}", SchemaFormat::Json)
+    );
+    assert!(has(r##"{"$ref":"#/$defs/a","$defs":{"a":{"properties":{"b":{}}}}}"##, SchemaFormat::OpenApi));
     let map = r#"{"type":"object","additionalProperties":{"type":"string"}}"#;
-    assert!(has(map, Kind::Json) && !has(map, Kind::OpenApi));
+    assert!(has(map, SchemaFormat::Json) && !has(map, SchemaFormat::OpenApi));
 }
 
-/// Any JSON that looks like a schema from afar.
+/// Any JSON that resembles a schema.
 fn any_schema() -> impl Strategy<Value = Value> {
     let names = [
         "type",
@@ -346,7 +349,7 @@ proptest! {
     #[test]
     fn anything_becomes_json_without_references(schema in any_schema()) {
         let text = schema.to_string();
-        for kind in [Kind::Json, Kind::OpenApi] {
+        for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
             if let Some(written) = write(View::new(&text), kind) {
                 prop_assert!(serde_json::from_str::<Value>(written.schema.get()).is_ok());
                 prop_assert!(!written.schema.get().contains("\"$ref\":\""), "{} -> {}", text, written.schema.get());

@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use gw_wire::failure::FailureKind;
 use http::Method;
@@ -7,8 +7,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{adapter, body_of, chat, completion, embeddings, encode, target};
-use crate::adapter::Share;
-use crate::adapters::gemini::answer::on_one_line;
+use crate::adapter::ChoiceRange;
+use crate::adapters::gemini::candidate::on_one_line;
 use crate::adapters::gemini::request::fold;
 
 #[derive(Deserialize)]
@@ -19,7 +19,7 @@ struct Upstream<'a> {
     body: &'a RawValue,
 }
 
-/// The same to the letter, but for blanks between tokens.
+/// Compares two JSON texts byte by byte, except for white space between tokens.
 fn check(request: &str, upstream: &str) {
     let encoded = encode(request).unwrap();
     let upstream: Upstream<'_> = serde_json::from_str(upstream).unwrap();
@@ -106,7 +106,7 @@ fn a_fallbacks_token_limit_is_clamped_and_an_absurd_one_fits() {
     let request = chat(json);
     let mut target = target("gemini-2.5-pro");
     target.clamp_max_tokens = Some(8);
-    let encoded = adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target).unwrap();
+    let encoded = adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap();
     assert_eq!(body_of(&encoded)["generationConfig"], json!({"maxOutputTokens": 8}));
 }
 
@@ -177,8 +177,9 @@ fn a_text_completion_is_a_chat_of_its_prompt() {
     let request = completion(
         r#"{"model":"google/gemini-2.5-flash","prompt":["a","b"],"echo":true,"max_tokens":3,"logprobs":2}"#,
     );
-    let encoded =
-        adapter().completion(&request, &Share { n: 1, prompts: 1..2 }, &target("gemini-2.5-flash")).unwrap();
+    let encoded = adapter()
+        .completion(&request, &ChoiceRange { n: 1, prompts: 1..2 }, &target("gemini-2.5-flash"))
+        .unwrap();
     let expected = json!({"contents": [{"role": "user", "parts": [{"text": "b"}]}], "generationConfig": {"maxOutputTokens": 3}});
     assert_eq!(body_of(&encoded), expected);
     assert_eq!(encoded.reading.echo.as_deref(), Some("b"));
@@ -204,7 +205,7 @@ fn legacy_functions_are_tools_and_their_messages_calls() {
 
 #[test]
 fn trap_07_signatures_come_back_and_stay_with_the_provider() {
-    // The golden `signatures` shows both; older models get no made-up signature, but those that they gave.
+    // The fixture `signatures` shows both. Older models get no placeholder, but the signatures that they made.
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[
         {"id":"a__thought__c2ln","type":"function","function":{"name":"f","arguments":"{}"}}]}]}"#;
     let body = body_of(&encode(json).unwrap());
@@ -215,7 +216,7 @@ fn trap_07_signatures_come_back_and_stay_with_the_provider() {
     let unsigned = json.replace("__thought__c2ln", "");
     let body = body_of(&encode(&unsigned).unwrap());
     assert_eq!(body["contents"][1]["parts"][0], json!({"functionCall": {"name": "f", "args": {}}}));
-    // The call without a result got an empty one.
+    // The call without a result gets an empty one.
     assert_eq!(
         body["contents"][2]["parts"][0]["functionResponse"],
         json!({"name": "f", "response": {"result": ""}})
@@ -266,7 +267,7 @@ fn pictures_of_an_answer_go_back_with_their_signatures() {
             {"role": "user", "parts": [{"text": "Now blue"}]},
         ])
     );
-    // An address cannot be given back.
+    // An image by URL cannot be sent back.
     assert_eq!(encoded.warnings, ["parameter_dropped:images"]);
     let without = encode(&json.replace("https://example.com/a.png", "data:image/webp;base64,eA==")).unwrap();
     assert!(without.warnings.is_empty(), "{:?}", without.warnings);
@@ -324,7 +325,7 @@ fn embeddings_go_in_one_batch_and_resources_keep_their_kind() {
         ("tunedModels/mine-1", "/v1beta/tunedModels/mine-1:generateContent"),
         ("odd name?", "/v1beta/models/odd%20name%3F:generateContent"),
     ] {
-        let encoded = adapter().chat(&request, &Share { n: 1, prompts: 0..1 }, &target(name)).unwrap();
+        let encoded = adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(name)).unwrap();
         assert_eq!(encoded.call.path, path);
     }
 }

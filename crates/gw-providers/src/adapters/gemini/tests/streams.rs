@@ -1,4 +1,4 @@
-//! Streams, in one piece and in all others.
+//! Streams in one chunk and in chunks of every other size.
 
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
@@ -10,7 +10,7 @@ use crate::adapter::Reading;
 const STREAM: &str = include_str!("../../../../fixtures/gemini/generate_content.stream.txt");
 const LIST: &str = include_str!("../../../../fixtures/gemini/generate_content.list.stream.txt");
 
-/// The events of a stream that arrives in these pieces, one per line; what belongs together is joined.
+/// Formats the events of a stream as lines and joins adjacent pieces of the same kind.
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let mut decoder = adapter().chat_stream(&Reading::default());
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -239,7 +239,7 @@ fn several_candidates_finish_each() {
 #[test]
 fn trap_01_a_stream_that_breaks_is_no_answer() {
     let text = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]}}]}\n\n";
-    // Without a finish reason there is no finish: the normaliser calls it broken.
+    // Without a finish reason the decoder emits no finish, and the caller reports a broken stream.
     assert_eq!(whole(text), ["text 0: x"]);
     let error = r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#;
     assert_eq!(whole(&format!("{text}data: {error}\n\n{text}")), ["text 0: x", "error Overloaded"]);

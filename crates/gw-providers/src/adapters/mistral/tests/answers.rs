@@ -1,4 +1,4 @@
-//! What comes back.
+//! Answers and streams.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use super::{fixture, mistral};
 use crate::adapter::Reading;
 
-/// What a stream says, pieces of the same kind in a row joined.
-fn told(pieces: &[&[u8]]) -> Vec<String> {
+/// The events of a stream. Adjacent pieces of one kind are joined.
+fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
     let mut decoder = mistral().chat_stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
@@ -47,21 +47,21 @@ fn a_stream_tells_thoughts_text_calls_and_usage() {
         "Usage(Usage { prompt: 94, completion: 30, cached: Some(64), cache_write: None, reasoning: None, audio_prompt: None, audio_completion: None, accepted_prediction: None, rejected_prediction: None, estimated: false })",
         "End",
     ];
-    assert_eq!(told(&[fixture!("all.stream.txt").as_bytes()]), expected);
+    assert_eq!(stream_events(&[fixture!("all.stream.txt").as_bytes()]), expected);
 }
 
 #[test]
 fn trap_19_the_events_do_not_depend_on_the_cuts() {
     let stream = fixture!("all.stream.txt").as_bytes();
-    let uncut = told(&[stream]);
+    let uncut = stream_events(&[stream]);
     for at in 0..=stream.len() {
         let (begin, end) = stream.split_at(at);
-        assert_eq!(told(&[begin, end]), uncut, "cut at {at}");
+        assert_eq!(stream_events(&[begin, end]), uncut, "cut at {at}");
     }
     let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-    assert_eq!(told(&bytes), uncut);
+    assert_eq!(stream_events(&bytes), uncut);
     let windows = fixture!("all.stream.txt").replace('\n', "\r\n");
-    assert_eq!(told(&[windows.as_bytes()]), uncut);
+    assert_eq!(stream_events(&[windows.as_bytes()]), uncut);
 }
 
 proptest! {
@@ -70,18 +70,18 @@ proptest! {
         let stream = fixture!("all.stream.txt").as_bytes();
         let [a, b] = cuts.map(|cut| cut.index(stream.len()));
         let (first, last) = (a.min(b), a.max(b));
-        prop_assert_eq!(told(&[&stream[..first], &stream[first..last], &stream[last..]]), told(&[stream]));
+        prop_assert_eq!(stream_events(&[&stream[..first], &stream[first..last], &stream[last..]]), stream_events(&[stream]));
     }
 
     #[test]
     fn no_bytes_make_the_decoder_panic(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
-        told(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        stream_events(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
     #[test]
     fn no_content_makes_the_decoder_panic(content in r#"(\[|\]|\{|\}|,|:|"type"|"text"|"thinking"|"a"|1){0,24}"#) {
         let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{content}}}}}]}}\n\n");
-        told(&[event.as_bytes()]);
+        stream_events(&[event.as_bytes()]);
     }
 }
 
@@ -92,7 +92,7 @@ fn thoughts_of_a_reply_are_its_reasoning() {
         mistral.decode_chat(fixture!("thinking.response.json").as_bytes(), &Reading::default()).unwrap();
     let choice = &reply.choices[0];
     assert_eq!(choice.reasoning.as_deref(), Some("Let me think: 東京"));
-    // trap 24: every text counts.
+    // Trap 24: every text counts.
     assert_eq!(choice.content.as_deref(), Some("The answer 🎉 is 4."));
     assert_eq!((choice.finish, choice.tool_calls.len()), (Some(Finish::Stop), 0));
     let usage = reply.usage.unwrap();
@@ -109,11 +109,11 @@ fn the_order_of_thoughts_and_texts_is_told_whole_and_streamed() {
     let mistral = mistral();
     let reply = mistral.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
     assert_eq!(reply.choices[0].extras[0].1.get(), order);
-    // All in one chunk.
+    // Everything comes in one chunk.
     let stream = format!(
         "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":{content}}},\"finish_reason\":\"stop\"}}]}}\n\n"
     );
-    let told = told(&[stream.as_bytes()]);
+    let told = stream_events(&[stream.as_bytes()]);
     assert_eq!(told[..4], ["reasoning ä", "text b", "reasoning cc", "text d"]);
     assert!(told[4].contains("r2 t1 r2 t1"), "{told:?}");
 }
@@ -134,7 +134,7 @@ fn trap_23_calls_of_a_reply_may_lack_an_id_and_have_objects_as_arguments() {
     let stream = chunk(r#"[{"id":"VvvODy9mT","index":0,"function":{"name":"f","arguments":"{\"a\":"}}]"#)
         + &chunk(r#"[{"id":"null","index":0,"function":{"name":"","arguments":"1}"}}]"#);
     assert_eq!(
-        told(&[stream.as_bytes()]),
+        stream_events(&[stream.as_bytes()]),
         [r#"ToolStart { choice: 0, call: 0, id: "VvvODy9mT", name: "f" }"#, r#"args 0 {"a":1}"#]
     );
 }
@@ -189,7 +189,7 @@ fn references_are_annotations_whole_and_streamed() {
         chunk("\"\"", "\"stop\""),
         "data: [DONE]\n\n".to_owned(),
     ];
-    let told = told(&[stream.concat().as_bytes()]);
+    let told = stream_events(&[stream.concat().as_bytes()]);
     assert_eq!(told[0], "text Well. Größe: 7 m.");
     assert!(told[1].contains("annotations") && told[1].contains(&annotations(16)), "{told:?}");
     assert!(told[2].starts_with("Finish"), "{told:?}");
@@ -203,11 +203,11 @@ fn trap_01_and_27_a_failure_in_a_stream_is_an_error() {
         r#"{"error":{"message":"x"}}"#,
     ] {
         let stream = format!("data: {event}\n\ndata: [DONE]\n\n");
-        let told = told(&[stream.as_bytes()]);
+        let told = stream_events(&[stream.as_bytes()]);
         assert!(told.last().is_some_and(|last| last.starts_with("Error(")), "{told:?}");
     }
     let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
-    assert_eq!(told(&[cut.as_bytes()]), ["text a"], "neither a finish nor an end is made up");
+    assert_eq!(stream_events(&[cut.as_bytes()]), ["text a"], "neither a finish nor an end is made up");
 }
 
 #[test]
@@ -320,6 +320,6 @@ fn a_server_that_repeats_its_finish_tells_the_order_once() {
         format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta},\"finish_reason\":\"stop\"}}]}}\n\n")
     };
     let stream = [chunk(&format!("{{\"content\":{content}}}")), chunk("{}"), chunk("{\"content\":\"\"}")];
-    let told = told(&[stream.concat().as_bytes()]);
+    let told = stream_events(&[stream.concat().as_bytes()]);
     assert_eq!(told.iter().filter(|line| line.contains("gateway.order")).count(), 1, "{told:?}");
 }

@@ -1,4 +1,4 @@
-//! What is sent.
+//! Encoded requests.
 
 use bytes::Bytes;
 use gw_wire::conversation::alphanumeric_id;
@@ -7,7 +7,7 @@ use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embedd
 use serde_json::{Value, json};
 
 use super::{chat, completion, fixture, json, mistral, sent, target};
-use crate::adapter::{Scheme, Share};
+use crate::adapter::{ChoiceRange, Scheme};
 use crate::adapters::trial::names;
 
 fn body(messages: &Value, members: &Value, model: &str) -> (Value, Vec<String>) {
@@ -121,10 +121,10 @@ fn roles_come_in_an_order_that_mistral_accepts() {
     let inserted = vec!["message_inserted:assistant".to_owned()];
     assert_eq!(roles(json!([user, called, result, user])), ("uatau".to_owned(), inserted));
     assert_eq!(roles(json!([user, called, result, result])), ("uatt".to_owned(), vec![]));
-    // A system message behind the user's may stay; one behind the assistant's goes to the front.
+    // A system message may follow a user's message. After an assistant's message it moves to the front.
     assert_eq!(roles(json!([user, system, user])), ("usu".to_owned(), vec![]));
     assert_eq!(roles(json!([user, called, result, system])), ("suat".to_owned(), vec![]));
-    // An empty turn of the assistant is left out.
+    // An empty message of the assistant is left out.
     assert_eq!(
         roles(json!([user, {"role": "assistant", "content": ""}, {"role": "assistant"}, user])),
         ("uu".to_owned(), vec![])
@@ -145,7 +145,7 @@ fn the_begin_of_an_answer_is_marked() {
         let (sent, warnings) = body(&messages, &json!({}), "m");
         assert_eq!((&sent["messages"][1], warnings.len()), (&marked, 0));
     }
-    // Only the last message is one, and only if nothing is called.
+    // Only the last message can be a prefix, and only without calls.
     let (sent, _) = body(&json!([user, marked, user]), &json!({}), "m");
     assert_eq!(sent["messages"][1], begin);
     let calls =
@@ -195,7 +195,7 @@ fn every_kind_of_part_has_its_chunk() {
     let nothing =
         json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
     let request = parse_chat(Bytes::from(nothing.to_string()), &RequestLimits::default()).unwrap();
-    let failure = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
+    let failure = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),
         (FailureKind::Unsupported, Some("unsupported_value"))
@@ -266,7 +266,7 @@ fn a_fallbacks_limit_is_bound() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
     let request = parse_chat(Bytes::from(request), &RequestLimits::default()).unwrap();
     let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
-    let encoded = mistral().chat(&request, &Share { n: 1, prompts: 0..1 }, &bound).unwrap();
+    let encoded = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &bound).unwrap();
     assert_eq!(json(&encoded.call.body)["max_tokens"], json!(100));
 }
 
@@ -278,11 +278,11 @@ fn codestral_fills_in() {
     assert_eq!(encoded.reading.echo.as_deref(), Some("def f("));
     let dropped = ["presence_penalty", "best_of", "logprobs"].map(|name| format!("parameter_dropped:{name}"));
     assert_eq!(encoded.warnings, dropped);
-    // Without a suffix it goes on from the prompt.
+    // Without a suffix the model continues the prompt.
     let encoded = completion(r#"{"model":"x","prompt":"a"}"#, "codestral-2508");
     assert_eq!(encoded.call.path, "/fim/completions");
     assert_eq!(json(&encoded.call.body), json!({"model": "codestral-2508", "prompt": "a"}));
-    // Other models answer the prompt; with a suffix Mistral itself says whether they can.
+    // Other models answer the prompt. With a suffix Mistral itself accepts or refuses it.
     let encoded = completion(r#"{"model":"x","prompt":"a","n":1}"#, "mistral-small-latest");
     assert_eq!(encoded.call.path, "/chat/completions");
     let chat = json!({"model": "mistral-small-latest", "messages": [{"role": "user", "content": "a"}]});
@@ -291,7 +291,8 @@ fn codestral_fills_in() {
     let request =
         parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#), &RequestLimits::default())
             .unwrap();
-    let failure = mistral().completion(&request, &Share { n: 2, prompts: 0..1 }, &target("codestral-2508"));
+    let failure =
+        mistral().completion(&request, &ChoiceRange { n: 2, prompts: 0..1 }, &target("codestral-2508"));
     assert_eq!(failure.unwrap_err().code.as_deref(), Some("unsupported_value"));
 }
 

@@ -1,4 +1,4 @@
-//! Whole answers, vectors, model lists and errors as they come.
+//! Complete answers, embeddings, model lists and errors.
 
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::{Finish, Vector};
@@ -23,7 +23,7 @@ fn trap_23_calls_have_texts_as_arguments_and_no_id_twice() {
             (&*call.id, &*call.name, arguments)
         })
         .collect();
-    // Whoever writes the answer makes an id where there is none.
+    // The writer of the answer adds a missing id.
     assert_eq!(
         calls,
         [

@@ -1,4 +1,4 @@
-//! Requests as they leave.
+//! Encoded requests.
 
 use serde_json::{Value, json};
 
@@ -125,16 +125,16 @@ fn thinking_is_a_switch_or_a_level() {
         assert_eq!(think("gpt-oss:120b", effort), (json!(level), warnings), "{effort}");
     }
     for (model, effort, sent, warnings) in [
-        // Three modes.
+        // A model with three levels.
         ("deepseek-v4-pro:0813-cloud", "none", json!(false), 0),
         ("deepseek-v4-pro:0813-cloud", "high", json!("high"), 0),
         ("deepseek-v4-flash", "xhigh", json!("max"), 1),
         ("deepseek-v4-flash", "max", json!("max"), 0),
-        // A model that does not think refuses the member.
+        // A model without reasoning refuses the member.
         ("llama3.2", "high", Value::Null, 1),
         ("llama3.2", "none", Value::Null, 0),
         ("qwen3-coder:30b", "low", Value::Null, 1),
-        // One that nobody knows may be told not to.
+        // Reasoning of an unknown model can be switched off.
         ("mine", "high", Value::Null, 1),
         ("mine", "none", json!(false), 0),
         ("qwen3", "odd", Value::Null, 1),

@@ -1,4 +1,4 @@
-//! Streams, line by line, and the ways in which they go wrong.
+//! Streams, line by line, and their failures.
 
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
@@ -44,7 +44,7 @@ fn trap_03_calls_are_counted_whatever_their_index_says() {
         "end",
     ];
     assert_eq!(whole(ALL), expected);
-    // Both calls of a stream in one line, or in the last one.
+    // Both calls come in one line, or in the last line.
     let calls: Vec<Value> = ["Paris", "Rome"]
         .iter()
         .map(|city| json!({"function": {"index": 0, "name": "f", "arguments": {"city": city}}}))
@@ -96,7 +96,7 @@ fn trap_02_a_call_without_arguments_has_an_empty_object_once() {
 
 #[test]
 fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
-    // It just ends: no finish, no end; the normaliser knows what that means.
+    // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&lines(&[text("a")])), [START, "text: a"]);
     let cut = format!("{}{{\"model\":\"m\",\"mess", lines(&[text("a")]));
     assert_eq!(failures(decoder(), cut.as_bytes()), (vec![FailureKind::StreamBroken], 2));
@@ -123,7 +123,7 @@ fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
         assert_eq!(failures(decoder(), body.as_bytes()), (vec![FailureKind::InvalidResponse], 0), "{body:?}");
     }
     assert_eq!(failures(decoder(), b"{\"model\":\"\xff\"}\n"), (vec![FailureKind::InvalidResponse], 0));
-    // What follows the end is not looked at.
+    // The decoder ignores everything after the end.
     assert_eq!(whole(&lines(&[done, text("late")])), [START, "finish stop", "end"]);
 }
 

@@ -3,12 +3,12 @@
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind;
 
-use super::Stream;
+use super::OpenAiStream;
 use crate::adapter::StreamDecoder;
 
 /// The events of a stream that arrives in chunks of this size, one per line.
 fn decode(stream: &[u8], step: usize) -> Vec<String> {
-    let mut decoder = Stream::default();
+    let mut decoder = OpenAiStream::default();
     let mut lines = Vec::new();
     let mut sink = |event: Event<'_>| lines.push(format!("{event:?}"));
     stream.chunks(step).for_each(|chunk| decoder.feed(chunk, &mut sink));
@@ -22,7 +22,7 @@ fn whole(stream: &str) -> Vec<String> {
 
 /// The kinds of the failures that a stream reports, and whether anything else came.
 fn failures(stream: &str) -> (Vec<FailureKind>, usize) {
-    let mut decoder = Stream::default();
+    let mut decoder = OpenAiStream::default();
     let (mut kinds, mut others) = (Vec::new(), 0);
     let mut sink = |event: Event<'_>| match event {
         Event::Error(failure) => kinds.push(failure.kind),
@@ -164,7 +164,7 @@ fn an_event_cut_off_by_the_end_is_a_broken_stream() {
 
 #[test]
 fn u13_an_endless_event_is_an_error() {
-    let mut decoder = Stream::default();
+    let mut decoder = OpenAiStream::default();
     let mut events = Vec::new();
     let chunk = vec![b'x'; 1 << 16];
     for _ in 0..300 {
@@ -216,7 +216,7 @@ fn u25_and_c16_odd_characters_stay_inside_their_event() {
 fn the_common_chunk_borrows_its_text() {
     let chunk = b"data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n";
     let inside = chunk.as_ptr_range();
-    let mut decoder = Stream::default();
+    let mut decoder = OpenAiStream::default();
     let mut texts = 0;
     decoder.feed(chunk, &mut |event| {
         if let Event::Text { text, .. } = event {
@@ -226,9 +226,9 @@ fn the_common_chunk_borrows_its_text() {
     assert_eq!(texts, 1);
 }
 
-/// What one event says on its own, so that no shortcut can be taken.
+/// The meaning of one event alone, which the template cannot shorten.
 fn alone(event: &str) -> Vec<String> {
-    let mut decoder = Stream::default();
+    let mut decoder = OpenAiStream::default();
     let mut lines = Vec::new();
     decoder.feed(format!("data: {event}\n\n").as_bytes(), &mut |event| lines.push(format!("{event:?}")));
     lines
@@ -257,7 +257,7 @@ proptest::proptest! {
             }
         }
         let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-        let mut decoder = Stream::default();
+        let mut decoder = OpenAiStream::default();
         let mut got = Vec::new();
         decoder.feed(stream.as_bytes(), &mut |event| got.push(format!("{event:?}")));
         // Alone, an empty text is no event; between others it may be given, and means nothing.
@@ -278,7 +278,7 @@ fn a_chunk_with_thoughts_and_texts_keeps_its_log_probabilities_and_tells_each_th
         )
     };
     let said = |more: &str| {
-        let mut decoder = Stream::default();
+        let mut decoder = OpenAiStream::default();
         let mut said = Vec::new();
         decoder.feed(chunk(more).as_bytes(), &mut |event| match event {
             Event::Reasoning { text, .. } => said.push(format!("thought {text}")),

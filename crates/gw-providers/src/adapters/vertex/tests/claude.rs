@@ -7,10 +7,10 @@ use gw_wire::request::{RequestLimits, chat::parse_chat};
 use serde_json::{Value, json};
 
 use super::{body, built, target};
-use crate::adapter::{Adapter, Encoded, Reading, Share};
+use crate::adapter::{Adapter, ChoiceRange, Encoded, Reading};
 use crate::adapters::anthropic;
 
-const ONE: Share = Share { n: 1, prompts: 0..1 };
+const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
 
 fn encode(adapter: &dyn Adapter, model: &str, more: &Value) -> Result<Encoded, Failure> {
     let mut json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"}]});

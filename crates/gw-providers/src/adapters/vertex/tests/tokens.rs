@@ -14,8 +14,8 @@ use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
 use crate::adapter::{HttpCall, Signer};
-use crate::adapters::vertex::source::{Source, tests as source};
-use crate::adapters::vertex::tokens::Tokens;
+use crate::adapters::vertex::token_source::{GoogleTokenSource, tests as source};
+use crate::adapters::vertex::tokens::VertexTokens;
 
 fn call() -> HttpCall {
     HttpCall {
@@ -26,7 +26,7 @@ fn call() -> HttpCall {
     }
 }
 
-async fn sign(tokens: &Tokens) -> Result<String, Failure> {
+async fn sign(tokens: &VertexTokens) -> Result<String, Failure> {
     let mut call = call();
     tokens.sign(&mut call, "https://x/").await?;
     let header = call.headers.get("authorization").unwrap();
@@ -44,10 +44,10 @@ fn numbered(upstream: &FakeUpstream, expires_in: u64) {
     });
 }
 
-fn refreshing(upstream: &FakeUpstream) -> Tokens {
+fn refreshing(upstream: &FakeUpstream) -> VertexTokens {
     let file = json!({"type": "authorized_user", "client_id": "id", "client_secret": "s+c/r", "refresh_token": "1//r",
         "quota_project_id": "payer", "token_uri": format!("http://{}/token", upstream.addr)});
-    Tokens::new(source::of(&file).unwrap().source)
+    VertexTokens::new(source::of(&file).unwrap().source)
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn a_service_account_signs_an_assertion() {
         "client_email": "gw@my-project.iam.gserviceaccount.com", "token_uri": token_uri});
     let read = source::of(&file).unwrap();
     assert_eq!(read.project.as_deref(), Some("my-project"));
-    let tokens = Tokens::new(read.source);
+    let tokens = VertexTokens::new(read.source);
     assert_eq!(sign(&tokens).await.unwrap(), "Bearer ya29.token-0");
     assert_eq!(sign(&tokens).await.unwrap(), "Bearer ya29.token-0");
     assert_eq!(tokens.secrets(), ["ya29.token-0"]);
@@ -114,7 +114,7 @@ async fn the_metadata_server_is_asked_as_it_wants_to_be() {
         &[("metadata-flavor", "Google"), ("content-type", "application/json")],
         &token,
     ));
-    let tokens = Tokens::new(Source::metadata_at(upstream.addr));
+    let tokens = VertexTokens::new(GoogleTokenSource::metadata_at(upstream.addr));
     assert_eq!(sign(&tokens).await.unwrap(), "Bearer ya29.machine");
     let request = &upstream.requests()[0];
     assert_eq!(
@@ -127,10 +127,10 @@ async fn the_metadata_server_is_asked_as_it_wants_to_be() {
     );
 
     upstream.enqueue(Answer::full(200, &[], &token));
-    let failure = sign(&Tokens::new(Source::metadata_at(upstream.addr))).await.unwrap_err();
+    let failure = sign(&VertexTokens::new(GoogleTokenSource::metadata_at(upstream.addr))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Auth);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let failure = sign(&Tokens::new(Source::metadata_at(nobody))).await.unwrap_err();
+    let failure = sign(&VertexTokens::new(GoogleTokenSource::metadata_at(nobody))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(failure.detail.unwrap().contains("no credentials_file"));
 }
@@ -209,10 +209,10 @@ fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
         (json!([]), "not a JSON object"),
         (json!({"type": "external_account", "private_key": secret}), "not of type"),
         (json!({"type": "service_account", "client_email": "a"}), "no private_key"),
-        (json!({"type": "service_account", "private_key": secret, "client_email": "a"}), "no RSA key"),
+        (json!({"type": "service_account", "private_key": secret, "client_email": "a"}), "not an RSA key"),
         (json!({"type": "authorized_user", "client_id": "a", "refresh_token": secret}), "no client_secret"),
         (json!({"type": "authorized_user", "token_uri": "http://example.org/token"}), "not https"),
-        (json!({"type": "authorized_user", "token_uri": secret}), "no address"),
+        (json!({"type": "authorized_user", "token_uri": secret}), "not a URL"),
     ] {
         let fault = source::of(&file).map(|_| ()).unwrap_err();
         assert!(fault.contains(words) && !fault.contains(secret), "{fault}");

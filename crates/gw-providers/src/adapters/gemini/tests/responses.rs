@@ -1,4 +1,4 @@
-//! Whole answers, embeddings, the model list and errors.
+//! Complete responses, embeddings, the list of models and errors.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn a_model_that_gives_up_is_a_failure() {
     }
 }
 
-/// Metadata of the text "Größe: 7 m".
+/// Grounding metadata of the text "Größe: 7 m".
 const GROUNDING: &str = r#"{"webSearchQueries":["x"],"groundingChunks":[{"web":{"uri":"https://a.example","title":"A"}},{"web":{"uri":"https://b.example","title":"B"}}],
     "groundingSupports":[{"segment":{"startIndex":9,"endIndex":12,"text":"7 m"},"groundingChunkIndices":[1,7]}]}"#;
 

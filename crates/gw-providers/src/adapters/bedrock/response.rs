@@ -1,4 +1,4 @@
-//! A complete answer of Converse. API Reference, `API_runtime_Converse`, "Response Syntax".
+//! The complete response of Converse. API Reference, `API_runtime_Converse`, "Response Syntax".
 
 use std::borrow::Cow;
 
@@ -16,9 +16,9 @@ use crate::adapters::text::{Text, filled};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct ConverseResponse<'a> {
     #[serde(borrow)]
-    output: Option<Output<'a>>,
+    output: Option<ConverseOutput<'a>>,
     #[serde(borrow)]
     stop_reason: Option<Text<'a>>,
     #[serde(borrow)]
@@ -26,90 +26,90 @@ struct Answer<'a> {
 }
 
 #[derive(Deserialize)]
-struct Output<'a> {
+struct ConverseOutput<'a> {
     #[serde(borrow)]
-    message: Option<Message<'a>>,
+    message: Option<ConverseMessage<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct ConverseMessage<'a> {
     #[serde(borrow)]
-    content: Option<Vec<Content<'a>>>,
+    content: Option<Vec<ConverseContent<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Content<'a> {
+struct ConverseContent<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
-    tool_use: Option<ToolUse<'a>>,
+    tool_use: Option<ConverseToolUse<'a>>,
     #[serde(borrow)]
-    reasoning_content: Option<Reasoning<'a>>,
+    reasoning_content: Option<ConverseReasoning<'a>>,
     #[serde(borrow)]
-    image: Option<images::Block<'a>>,
-    /// Text with the places that it is taken from.
+    image: Option<images::BedrockImage<'a>>,
+    /// Text with its citations.
     #[serde(borrow)]
-    citations_content: Option<Cited<'a>>,
+    citations_content: Option<CitationsContent<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Cited<'a> {
+struct CitationsContent<'a> {
     #[serde(borrow)]
-    content: Option<Vec<Content<'a>>>,
+    content: Option<Vec<ConverseContent<'a>>>,
     #[serde(borrow)]
     citations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolUse<'a> {
+struct ConverseToolUse<'a> {
     #[serde(borrow)]
     tool_use_id: Option<Text<'a>>,
     #[serde(borrow)]
     name: Option<Text<'a>>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
-    /// `server_tool_use`: a tool that the provider itself calls.
+    /// `server_tool_use` for a tool that the provider itself calls.
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Reasoning<'a> {
+struct ConverseReasoning<'a> {
     #[serde(borrow)]
-    reasoning_text: Option<ReasoningText<'a>>,
+    reasoning_text: Option<ConverseReasoningText<'a>>,
     #[serde(borrow)]
     redacted_content: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
-struct ReasoningText<'a> {
+struct ConverseReasoningText<'a> {
     #[serde(borrow)]
     text: Option<Text<'a>>,
     #[serde(borrow)]
     signature: Option<Text<'a>>,
 }
 
-/// Reads it. A 200 without `output` is no answer, whatever else it holds.
+/// Decodes the response. A 200 without `output` is an invalid response.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let answer: ConverseResponse<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let message = answer.output.and_then(|output| output.message);
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
     let mut choice = ChatChoice::default();
-    let (mut details, mut order, mut sources) = (Vec::new(), Order::default(), Sources::default());
+    let (mut details, mut order, mut sources) = (Vec::new(), Order::default(), BedrockCitations::default());
     for content in message.content.unwrap_or_default() {
         block(content, &mut choice, &mut details, &mut order, &mut sources);
     }
-    sources.annotations.put(&mut choice);
-    let order = order.entry(&[reasoning::USUAL], details.len());
+    sources.annotations.add_to(&mut choice);
+    let order = order.entry(&[reasoning::USUAL_ORDER], details.len());
     if let Some(details) = joined(reasoning::details(&details), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
     choice.finish = match answer.stop_reason {
-        Some(reason) => finish(&reason.0, has_calls)?,
+        Some(reason) => finish_reason(&reason.0, has_calls)?,
         None => None,
     };
     Ok(ChatReply {
@@ -121,16 +121,16 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-/// The sources of the text so far.
+/// The citations and the length of the text so far.
 #[derive(Default)]
-struct Sources {
+struct BedrockCitations {
     annotations: Annotations,
     characters: u64,
 }
 
-impl Sources {
-    /// Text is added to the answer.
-    fn say<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
+impl BedrockCitations {
+    /// Appends text to the answer.
+    fn add_text<'a>(&mut self, choice: &mut ChatChoice<'a>, order: &mut Order, text: Cow<'a, str>) {
         self.characters += characters(&text);
         order.add(order::Block::Text(text.len()));
         append(&mut choice.content, text);
@@ -138,26 +138,26 @@ impl Sources {
 }
 
 fn block<'a>(
-    content: Content<'a>,
+    content: ConverseContent<'a>,
     choice: &mut ChatChoice<'a>,
     details: &mut Vec<serde_json::Value>,
     order: &mut Order,
-    sources: &mut Sources,
+    sources: &mut BedrockCitations,
 ) {
     order.close();
     if let Some(text) = filled(content.text) {
-        sources.say(choice, order, text);
+        sources.add_text(choice, order, text);
     }
     if let Some(cited) = content.citations_content {
         let start = sources.characters;
-        for text in cited.content.unwrap_or_default().into_iter().filter_map(|said| filled(said.text)) {
-            sources.say(choice, order, text);
+        for text in cited.content.unwrap_or_default().into_iter().filter_map(|part| filled(part.text)) {
+            sources.add_text(choice, order, text);
         }
         if let Some(citations) = cited.citations {
             citations::cite(citations, start, sources.characters, &mut sources.annotations);
         }
     }
-    if let Some(image) = content.image.and_then(images::Block::image) {
+    if let Some(image) = content.image.and_then(images::BedrockImage::image) {
         order.add(order::Block::Image);
         choice.images.push(image);
     }
@@ -173,12 +173,12 @@ fn block<'a>(
             custom: false,
         });
     }
-    if let Some(thought) = content.reasoning_content {
-        let mut block = reasoning::Block {
-            redacted: filled(thought.redacted_content).unwrap_or_default(),
-            ..reasoning::Block::default()
+    if let Some(reasoning) = content.reasoning_content {
+        let mut block = reasoning::ReasoningBlock {
+            redacted: filled(reasoning.redacted_content).unwrap_or_default(),
+            ..reasoning::ReasoningBlock::default()
         };
-        if let Some(text) = thought.reasoning_text {
+        if let Some(text) = reasoning.reasoning_text {
             block.text = filled(text.text).unwrap_or_default();
             block.signature = filled(text.signature).unwrap_or_default();
         }
@@ -192,27 +192,28 @@ fn block<'a>(
     }
 }
 
-/// Whether it is a tool that the provider calls itself, which is none of the client's.
+/// Whether the provider itself calls the tool. Clients do not see such calls.
 pub(super) fn is_server_tool(kind: Option<&Text<'_>>) -> bool {
     kind.is_some_and(|kind| kind.0 == "server_tool_use")
 }
 
-/// Adds a further piece; the first is not copied.
-fn append<'a>(whole: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
-    match whole {
-        None => *whole = Some(piece),
-        Some(whole) => whole.to_mut().push_str(&piece),
+/// Appends a piece. The first piece is not copied.
+fn append<'a>(joined: &mut Option<Cow<'a, str>>, piece: Cow<'a, str>) {
+    match joined {
+        None => *joined = Some(piece),
+        Some(joined) => joined.to_mut().push_str(&piece),
     }
 }
 
-/// Why the answer ended; None for a word that we do not know. API Reference, `API_runtime_Converse`, `stopReason`, November 2026.
+/// Returns the finish reason; None for an unknown word. API Reference, `API_runtime_Converse`, `stopReason`, November
+/// 2026.
 ///
 /// # Errors
-/// The model gave up.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
+/// The model stopped without a usable answer.
+pub(super) fn finish_reason(reason: &str, has_calls: bool) -> Result<Option<Finish>, Failure> {
     Ok(Some(match reason {
         "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
-        // Not every model names its calls as the reason, and clients go by the reason.
+        // Some models report `end_turn` after tool calls, and clients rely on the reason.
         "end_turn" if has_calls => Finish::ToolCalls,
         "end_turn" | "stop_sequence" => Finish::Stop,
         "tool_use" => Finish::ToolCalls,

@@ -1,4 +1,4 @@
-//! What the provider's errors mean ("Errors" at platform.claude.com; CONTRACT 2.4).
+//! Classification of the provider's errors ("Errors" at platform.claude.com).
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! Where access tokens come from: a service account's key (RFC 7523, <https://developers.google.com/identity/protocols/oauth2/service-account>),
-//! a person's refresh token (`gcloud auth application-default login`), or the metadata server.
+//! Sources of Google access tokens: the key of a service account (RFC 7523,
+//! <https://developers.google.com/identity/protocols/oauth2/service-account>), the refresh token of a user (`gcloud
+//! auth application-default login`), or the metadata server.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -20,82 +21,84 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::metadata;
+use super::metadata_server::{self, MAX_TOKEN_RESPONSE_BYTES};
 use crate::adapter::HttpCall;
 use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::gemini::path::encoded_path;
 use crate::client::Client;
 use crate::settings::Timeouts;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 
-/// What a token is asked for.
-const VALID: Duration = Duration::from_secs(3600);
-/// A lifetime is believed up to here; without any, the shorter one.
-const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3600);
-const UNKNOWN_LIFE: Duration = Duration::from_secs(300);
+/// The lifetime that is requested for a token.
+const REQUESTED_LIFETIME: Duration = Duration::from_secs(3600);
+/// The longest lifetime that is believed.
+const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
+/// The lifetime that is assumed when a response names none.
+const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
-/// Neither a credentials file nor a token's answer is larger.
-pub(super) const LARGEST: usize = 64 << 10;
+/// The largest credentials file.
+const MAX_CREDENTIALS_BYTES: usize = 64 << 10;
 
-/// The clocks of a token's call; the whole is bound by who asks.
-const CLOCKS: Timeouts = Timeouts {
+/// The time limits of one token call. The caller limits the whole renewal.
+const TIMEOUTS: Timeouts = Timeouts {
     connect: Duration::from_secs(5),
     first_token: Duration::from_secs(10),
     idle: Duration::from_secs(10),
     total: Duration::from_secs(10),
 };
 
-/// A token as it was given.
-pub(super) struct Fetched {
+/// A token from the token endpoint.
+pub(super) struct FetchedGoogleToken {
     pub(super) token: SecretString,
     pub(super) lifetime: Duration,
 }
 
-/// Gives access tokens.
-pub(super) struct Source {
-    kind: Kind,
-    /// Whose quota a person's calls count against.
+/// Fetches access tokens.
+pub(super) struct GoogleTokenSource {
+    kind: GoogleTokenSourceKind,
+    /// The project whose quota a user's calls count against.
     quota_project: Option<HeaderValue>,
 }
 
-enum Kind {
+enum GoogleTokenSourceKind {
     ServiceAccount(Box<ServiceAccount>),
-    Refresh(Box<Refresh>),
+    UserLogin(Box<UserLogin>),
     Metadata(SocketAddr),
 }
 
-/// A person's login.
-struct Refresh {
-    endpoint: Endpoint,
-    /// What is posted: the same each time.
+/// The login of a user.
+struct UserLogin {
+    endpoint: TokenEndpoint,
+    /// The form that every call posts.
     form: SecretString,
 }
 
 struct ServiceAccount {
-    endpoint: Endpoint,
+    endpoint: TokenEndpoint,
     key: RsaKeyPair,
     key_id: Option<String>,
     email: String,
-    /// Whom the assertion is meant for: the endpoint as the file spells it.
+    /// The recipient named in the assertion: the token endpoint as the file spells it.
     audience: String,
 }
 
-/// Where tokens are asked for.
-struct Endpoint {
+/// A token endpoint.
+struct TokenEndpoint {
     client: Client,
     path: String,
 }
 
-/// What a credentials file holds.
-pub(super) struct Read {
-    pub(super) source: Source,
-    /// The project that it belongs to.
+/// The content of a credentials file.
+pub(super) struct LoadedCredentials {
+    pub(super) source: GoogleTokenSource,
+    /// The project that the credentials belong to.
     pub(super) project: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct File {
+struct CredentialsJson {
     #[serde(rename = "type", default)]
     kind: String,
     project_id: Option<String>,
@@ -110,45 +113,53 @@ struct File {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct GoogleTokenResponse {
     access_token: Option<String>,
     expires_in: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct GoogleTokenError {
     error: Option<String>,
 }
 
 /// Reads a credentials file.
 ///
 /// # Errors
-/// What is wrong with it, without anything of what it holds.
-pub(super) fn read(path: &Path, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Read, String> {
-    let fault = |what: &str| format!("the credentials file {} {what}", path.display());
+/// A description of the fault, without anything from the file's content.
+pub(super) fn read(
+    path: &Path,
+    allow_private_network: bool,
+    ca_file: Option<&Path>,
+) -> Result<LoadedCredentials, String> {
+    let fault = |fault: &str| format!("the credentials file {} {fault}", path.display());
     let size =
         std::fs::metadata(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?.len();
-    if size > LARGEST as u64 {
-        return Err(fault("is too large to be one"));
+    if size > MAX_CREDENTIALS_BYTES as u64 {
+        return Err(fault("is larger than 64 KiB"));
     }
     let text = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?;
-    parse(&text, allow_private_network, ca_file).map_err(|what| fault(&what))
+    parse(&text, allow_private_network, ca_file).map_err(|problem| fault(&problem))
 }
 
-fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Result<Read, String> {
-    let file: File =
+fn parse(
+    text: &[u8],
+    allow_private_network: bool,
+    ca_file: Option<&Path>,
+) -> Result<LoadedCredentials, String> {
+    let file: CredentialsJson =
         serde_json::from_slice(text).map_err(|_| "is not a JSON object of credentials".to_owned())?;
     let audience = file.token_uri.unwrap_or_else(|| TOKEN_URI.to_owned());
-    let endpoint = Endpoint::new(&audience, allow_private_network, ca_file)?;
+    let endpoint = TokenEndpoint::new(&audience, allow_private_network, ca_file)?;
     let missing = |name: &str| format!("has no {name}");
     let kind = match file.kind.as_str() {
         "service_account" => {
             let pem = file.private_key.ok_or_else(|| missing("private_key"))?;
             let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes());
             let key = der.ok().and_then(|der| RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
-            let key = key.ok_or_else(|| "holds a private_key that is no RSA key in PKCS #8".to_owned())?;
+            let key = key.ok_or_else(|| "has a private_key that is not an RSA key in PKCS #8".to_owned())?;
             let email = file.client_email.ok_or_else(|| missing("client_email"))?;
-            Kind::ServiceAccount(Box::new(ServiceAccount {
+            GoogleTokenSourceKind::ServiceAccount(Box::new(ServiceAccount {
                 endpoint,
                 key,
                 key_id: file.private_key_id,
@@ -163,55 +174,59 @@ fn parse(text: &[u8], allow_private_network: bool, ca_file: Option<&Path>) -> Re
                 ("client_secret", &file.client_secret.ok_or_else(|| missing("client_secret"))?),
                 ("refresh_token", &file.refresh_token.ok_or_else(|| missing("refresh_token"))?),
             ]);
-            Kind::Refresh(Box::new(Refresh { endpoint, form: form.into() }))
+            GoogleTokenSourceKind::UserLogin(Box::new(UserLogin { endpoint, form: form.into() }))
         }
         _ => return Err("is not of type service_account or authorized_user".to_owned()),
     };
     let quota_project = file.quota_project_id.and_then(|project| HeaderValue::from_str(&project).ok());
-    Ok(Read { source: Source { kind, quota_project }, project: file.project_id })
+    Ok(LoadedCredentials { source: GoogleTokenSource { kind, quota_project }, project: file.project_id })
 }
 
-impl Source {
-    /// The service account of the machine.
+impl GoogleTokenSource {
+    /// The service account of the machine that the gateway runs on.
     pub(super) fn metadata() -> Self {
-        Self { kind: Kind::Metadata(metadata::ADDRESS), quota_project: None }
+        Self { kind: GoogleTokenSourceKind::Metadata(metadata_server::ADDRESS), quota_project: None }
     }
 
     #[cfg(test)]
     pub(super) fn metadata_at(address: SocketAddr) -> Self {
-        Self { kind: Kind::Metadata(address), quota_project: None }
+        Self { kind: GoogleTokenSourceKind::Metadata(address), quota_project: None }
     }
 
     pub(super) fn quota_project(&self) -> Option<&HeaderValue> {
         self.quota_project.as_ref()
     }
 
-    /// A new token.
-    pub(super) async fn fetch(&self) -> Result<Fetched, Failure> {
+    /// Fetches a new token.
+    pub(super) async fn fetch(&self) -> Result<FetchedGoogleToken, Failure> {
         let (status, body) = match &self.kind {
-            Kind::ServiceAccount(account) => {
+            GoogleTokenSourceKind::ServiceAccount(account) => {
                 let assertion = account.assertion(SystemTime::now())?;
                 let grant = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-                account.endpoint.ask(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
+                account.endpoint.post(form(&[("grant_type", grant), ("assertion", &assertion)])).await?
             }
-            Kind::Refresh(login) => login.endpoint.ask(login.form.expose_secret().to_owned()).await?,
-            Kind::Metadata(address) => metadata::ask(*address).await?,
+            GoogleTokenSourceKind::UserLogin(login) => {
+                login.endpoint.post(login.form.expose_secret().to_owned()).await?
+            }
+            GoogleTokenSourceKind::Metadata(address) => metadata_server::request_token(*address).await?,
         };
         if status != 200 {
-            return Err(refused(status, &body));
+            return Err(refusal(status, &body));
         }
-        let answer: Answer = serde_json::from_slice(&body).map_err(|fault| invalid_json(&fault))?;
+        let answer: GoogleTokenResponse =
+            serde_json::from_slice(&body).map_err(|fault| invalid_json(&fault))?;
         let token = answer.access_token.filter(|token| !token.is_empty());
-        let token = token.ok_or_else(|| invalid("the token endpoint gave no access_token"))?;
+        let token = token.ok_or_else(|| invalid("the token endpoint's response has no access_token"))?;
         let lifetime = answer.expires_in.filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-        let lifetime = lifetime
-            .map_or(UNKNOWN_LIFE, |seconds| Duration::from_secs_f64(seconds.min(LONGEST_LIFE.as_secs_f64())));
-        Ok(Fetched { token: token.into(), lifetime })
+        let lifetime = lifetime.map_or(DEFAULT_LIFETIME, |seconds| {
+            Duration::from_secs_f64(seconds.min(MAX_LIFETIME.as_secs_f64()))
+        });
+        Ok(FetchedGoogleToken { token: token.into(), lifetime })
     }
 }
 
 impl ServiceAccount {
-    /// A JWT that says who we are, signed with the account's key.
+    /// A JWT that names the service account, signed with its key.
     fn assertion(&self, now: SystemTime) -> Result<String, Failure> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut header = json!({ "alg": "RS256", "typ": "JWT" });
@@ -223,7 +238,7 @@ impl ServiceAccount {
             "scope": SCOPE,
             "aud": self.audience,
             "iat": now,
-            "exp": now + VALID.as_secs(),
+            "exp": now + REQUESTED_LIFETIME.as_secs(),
         });
         let mut token = URL_SAFE_NO_PAD.encode(header.to_string());
         token.push('.');
@@ -235,7 +250,7 @@ impl ServiceAccount {
                 FailureKind::Auth,
                 "The gateway's credentials for the upstream provider cannot be used.",
             )
-            .with_detail("the service account's key does not sign")
+            .with_detail("signing with the service account's key failed")
         })?;
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(&signature, &mut token);
@@ -243,10 +258,10 @@ impl ServiceAccount {
     }
 }
 
-impl Endpoint {
-    /// Credentials are sent there: only by TLS, or to this machine.
+impl TokenEndpoint {
+    /// Accepts an address only with TLS or on this machine, because credentials are sent to it.
     fn new(address: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
-        let fault = || "has a token_uri that is no address".to_owned();
+        let fault = || "has a token_uri that is not a URL".to_owned();
         let uri: Uri = address.parse().map_err(|_| fault())?;
         let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(fault)?;
         let is_here = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
@@ -259,23 +274,27 @@ impl Endpoint {
         Ok(Self { client, path })
     }
 
-    /// Posts a form; gives the status and the body.
-    async fn ask(&self, form: String) -> Result<(u16, Vec<u8>), Failure> {
+    /// Posts a form; returns the status and the body.
+    async fn post(&self, form: String) -> Result<(u16, Vec<u8>), Failure> {
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body: form.into() };
-        let response = self.client.send(call, &CLOCKS).await?;
+        let response = self.client.send(call, &TIMEOUTS).await?;
         let status = response.status;
-        let body = response.body.collect(LARGEST, CLOCKS.idle, Instant::now() + CLOCKS.total).await?;
+        let body = response
+            .body
+            .collect(MAX_TOKEN_RESPONSE_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
+            .await?;
         Ok((status, body.to_vec()))
     }
 }
 
-/// The endpoint said no: `{"error": "invalid_grant", "error_description": …}`. Only the short name is kept, for the log.
-fn refused(status: u16, body: &[u8]) -> Failure {
-    let (kind, words) = match status {
+/// The failure for a refusal of the token endpoint: `{"error": "invalid_grant", "error_description": …}`. Only the
+/// short name is kept, for the log.
+fn refusal(status: u16, body: &[u8]) -> Failure {
+    let (kind, message) = match status {
         408 | 504 => (FailureKind::Timeout, "The upstream provider timed out."),
         429 => (FailureKind::RateLimited, "The upstream provider is limiting the rate of requests."),
         503 => (FailureKind::Overloaded, "The upstream provider is overloaded."),
@@ -285,13 +304,15 @@ fn refused(status: u16, body: &[u8]) -> Failure {
     let is_plain = |name: &String| {
         name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    let name =
-        serde_json::from_slice::<Refusal>(body).ok().and_then(|refusal| refusal.error).filter(is_plain);
+    let name = serde_json::from_slice::<GoogleTokenError>(body)
+        .ok()
+        .and_then(|refusal| refusal.error)
+        .filter(is_plain);
     let name = name.as_deref().unwrap_or("no reason given");
-    Failure::new(kind, words).with_detail(format_args!("token endpoint: {status} {name}"))
+    Failure::new(kind, message).with_detail(format_args!("token endpoint: {status} {name}"))
 }
 
-/// Names and values as a form writes them.
+/// Encodes names and values as a form.
 fn form(members: &[(&str, &str)]) -> String {
     let mut out = String::new();
     for (name, value) in members {
@@ -300,27 +321,27 @@ fn form(members: &[(&str, &str)]) -> String {
         }
         out.push_str(name);
         out.push('=');
-        // Slashes stay as they are, which a form allows.
-        out.push_str(&super::encoded_path(value));
+        // Slashes are not encoded, which a form allows.
+        out.push_str(&encoded_path(value));
     }
     out
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for GoogleTokenSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
-            Kind::ServiceAccount(_) => "a service account",
-            Kind::Refresh(_) => "a refresh token",
-            Kind::Metadata(_) => "the metadata server",
+            GoogleTokenSourceKind::ServiceAccount(_) => "a service account",
+            GoogleTokenSourceKind::UserLogin(_) => "a refresh token",
+            GoogleTokenSourceKind::Metadata(_) => "the metadata server",
         })
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Read, parse};
+    use super::{LoadedCredentials, parse};
 
-    pub(in crate::adapters::vertex) fn of(json: &serde_json::Value) -> Result<Read, String> {
+    pub(in crate::adapters::vertex) fn of(json: &serde_json::Value) -> Result<LoadedCredentials, String> {
         parse(json.to_string().as_bytes(), true, None)
     }
 }

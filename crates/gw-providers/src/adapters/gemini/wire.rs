@@ -1,4 +1,4 @@
-//! The request's members, as `models.generateContent` names them: <https://ai.google.dev/api/generate-content>.
+//! The members of `GenerateContentRequest`: <https://ai.google.dev/api/generate-content>.
 
 use std::borrow::Cow;
 
@@ -8,66 +8,66 @@ use serde_json::value::RawValue;
 /// `GenerateContentRequest`.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Request<'a> {
+pub(super) struct GeminiRequest<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) system_instruction: Option<Content<'a>>,
-    pub(super) contents: Vec<Content<'a>>,
+    pub(super) system_instruction: Option<GeminiContent<'a>>,
+    pub(super) contents: Vec<GeminiContent<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tools<'a>>,
+    pub(super) tools: Vec<GeminiTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_config: Option<ToolConfig<'a>>,
+    pub(super) tool_config: Option<GeminiToolConfig<'a>>,
     #[serde(skip_serializing_if = "GenerationConfig::is_empty")]
     pub(super) generation_config: GenerationConfig<'a>,
 }
 
 /// `Content`.
 #[derive(Debug, Serialize)]
-pub(super) struct Content<'a> {
+pub(super) struct GeminiContent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<&'static str>,
-    pub(super) parts: Vec<Part<'a>>,
+    pub(super) parts: Vec<GeminiPart<'a>>,
 }
 
-/// `Part`: one of these, and perhaps a signature.
+/// `Part`: one of these members, possibly with a signature.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Part<'a> {
+pub(super) struct GeminiPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) inline_data: Option<Blob<'a>>,
+    pub(super) inline_data: Option<GeminiBlob<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) file_data: Option<FileData<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+    pub(super) function_call: Option<GeminiFunctionCall<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) function_response: Option<FunctionResponse<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) thought_signature: Option<Cow<'a, str>>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> GeminiPart<'a> {
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self { text: Some(text.into()), ..Self::default() }
     }
 
-    /// Whether it is a text without a letter and without a signature.
-    pub(super) fn is_nothing(&self) -> bool {
+    /// Whether the part is an empty text without a signature.
+    pub(super) fn is_empty_text(&self) -> bool {
         self.text.as_deref() == Some("") && self.thought_signature.is_none()
     }
 }
 
-/// Bytes in base64.
+/// `Blob`: bytes in base64.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
+pub(super) struct GeminiBlob<'a> {
     pub(super) mime_type: Cow<'a, str>,
     pub(super) data: Cow<'a, str>,
 }
 
-/// Bytes that the provider fetches.
+/// `FileData`: bytes that the provider fetches.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FileData<'a> {
@@ -76,42 +76,42 @@ pub(super) struct FileData<'a> {
     pub(super) file_uri: Cow<'a, str>,
 }
 
-/// A call that the model made.
+/// `FunctionCall`: a call that the model made.
 #[derive(Debug, Serialize)]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct GeminiFunctionCall<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
     pub(super) args: Cow<'a, RawValue>,
 }
 
-/// What came of a call.
+/// `FunctionResponse`: the result of a call.
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Cow<'a, str>>,
     pub(super) name: Cow<'a, str>,
-    pub(super) response: Response<'a>,
+    pub(super) response: FunctionResult<'a>,
 }
 
-/// The result of a function: an object.
+/// The result of a call as an object.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Response<'a> {
-    /// The client's own object.
+pub(super) enum FunctionResult<'a> {
+    /// The client's result, if it is an object.
     Object(Cow<'a, RawValue>),
-    /// Any other text.
+    /// Any other text, wrapped in an object.
     Wrapped { result: Cow<'a, str> },
 }
 
 /// `Tool`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Tools<'a> {
+pub(super) struct GeminiTool<'a> {
     pub(super) function_declarations: Vec<FunctionDeclaration<'a>>,
 }
 
-/// `FunctionDeclaration`; at most one of the two schemas.
+/// `FunctionDeclaration` with at most one of the two schemas.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct FunctionDeclaration<'a> {
@@ -127,7 +127,7 @@ pub(super) struct FunctionDeclaration<'a> {
 /// `ToolConfig`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolConfig<'a> {
+pub(super) struct GeminiToolConfig<'a> {
     pub(super) function_calling_config: FunctionCallingConfig<'a>,
 }
 
@@ -206,7 +206,7 @@ impl GenerationConfig<'_> {
     }
 }
 
-/// `ThinkingConfig`; a level or a budget.
+/// `ThinkingConfig` with a level or a budget.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThinkingConfig {

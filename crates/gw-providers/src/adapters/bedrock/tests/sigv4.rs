@@ -1,12 +1,13 @@
-//! Signatures equal botocore's.
+//! Signatures equal those of botocore.
 
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use http::HeaderMap;
 
-use super::super::sign::sign_at;
-use super::super::{endpoint, post};
+use super::super::call::post;
+use super::super::endpoint;
+use super::super::sigv4::sign_at;
 use super::json_of;
 use crate::adapter::HttpCall;
 
@@ -31,7 +32,7 @@ fn trap_11_signatures_and_addresses_are_those_of_botocore() {
         let origin = text(&vector["endpoint"]).unwrap_or_else(|| endpoint(region));
         let url = format!("{origin}{}", call.path);
         assert_eq!(url, vector["url"].as_str().unwrap());
-        // What the gateway itself adds is not signed.
+        // The gateway's own headers are not signed.
         call.headers.insert("user-agent", "model-gateway/0".parse().unwrap());
         sign_at(&mut call, &url, region, credentials, now).unwrap();
         for (name, value) in vector["headers"].as_object().unwrap() {

@@ -1,4 +1,4 @@
-//! Whole answers.
+//! Complete responses.
 
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::{ChatReply, Finish};

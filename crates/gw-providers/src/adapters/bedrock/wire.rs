@@ -1,4 +1,4 @@
-//! What a Converse request is made of, as it is written. API Reference, `ContentBlock` and its parts.
+//! The members of a Converse request. API Reference, `ContentBlock` and its members.
 
 use std::borrow::Cow;
 
@@ -6,102 +6,102 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One turn.
+/// `Message`: one turn.
 #[derive(Debug, Serialize)]
-pub(super) struct Message<'c> {
-    pub(super) role: Role,
-    pub(super) content: Vec<Block<'c>>,
+pub(super) struct BedrockMessage<'c> {
+    pub(super) role: BedrockRole,
+    pub(super) content: Vec<BedrockBlock<'c>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Role {
+pub(super) enum BedrockRole {
     User,
     Assistant,
 }
 
-/// A piece of a turn, of a tool's result or of the system prompt.
+/// `ContentBlock`: an element of a turn, of a tool result or of the system prompt.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Block<'c> {
+pub(super) enum BedrockBlock<'c> {
     Text(Cow<'c, str>),
-    Image(Media<'c>),
-    Audio(Media<'c>),
-    Document(Document<'c>),
-    ToolUse(ToolUse<'c>),
-    ToolResult(ToolResult<'c>),
-    ReasoningContent(Reasoning<'c>),
-    CachePoint(CachePoint),
+    Image(BedrockMedia<'c>),
+    Audio(BedrockMedia<'c>),
+    Document(BedrockDocument<'c>),
+    ToolUse(BedrockToolUse<'c>),
+    ToolResult(BedrockToolResult<'c>),
+    ReasoningContent(BedrockReasoning<'c>),
+    CachePoint(BedrockCachePoint),
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Media<'c> {
+pub(super) struct BedrockMedia<'c> {
     pub(super) format: &'static str,
-    pub(super) source: Source<'c>,
+    pub(super) source: BedrockBytes<'c>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Document<'c> {
+pub(super) struct BedrockDocument<'c> {
     pub(super) format: &'static str,
     pub(super) name: String,
-    pub(super) source: Source<'c>,
+    pub(super) source: BedrockBytes<'c>,
 }
 
-/// Base64, as blobs are in JSON.
+/// The bytes of an image, audio clip or document, in base64.
 #[derive(Debug, Serialize)]
-pub(super) struct Source<'c> {
+pub(super) struct BedrockBytes<'c> {
     pub(super) bytes: &'c str,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolUse<'c> {
+pub(super) struct BedrockToolUse<'c> {
     pub(super) tool_use_id: Cow<'c, str>,
     pub(super) name: &'c str,
-    pub(super) input: Json<'c>,
+    pub(super) input: BedrockJson<'c>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolResult<'c> {
+pub(super) struct BedrockToolResult<'c> {
     pub(super) tool_use_id: Cow<'c, str>,
-    pub(super) content: Vec<Block<'c>>,
+    pub(super) content: Vec<BedrockBlock<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Reasoning<'c> {
+pub(super) enum BedrockReasoning<'c> {
     ReasoningText {
         text: Cow<'c, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         signature: Option<Cow<'c, str>>,
     },
-    /// Base64.
+    /// Encrypted reasoning, in base64.
     RedactedContent(Cow<'c, str>),
 }
 
-/// Everything before it is cached.
+/// `CachePointBlock`: everything before it is cached.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct CachePoint {
+pub(super) struct BedrockCachePoint {
     #[serde(rename = "type")]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl: Option<&'static str>,
 }
 
-impl CachePoint {
-    /// For an hour, else as long as usual.
-    pub(super) fn new(hour: bool) -> Self {
-        Self { kind: "default", ttl: hour.then_some("1h") }
+impl BedrockCachePoint {
+    /// Creates a cache point with a lifetime of one hour or the default lifetime.
+    pub(super) fn new(is_hour: bool) -> Self {
+        Self { kind: "default", ttl: is_hour.then_some("1h") }
     }
 }
 
-/// JSON that is passed on as it was written, or that we made.
+/// JSON that the client wrote, or that the adapter made.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Json<'c> {
+pub(super) enum BedrockJson<'c> {
     Written(&'c RawValue),
     Made(Box<RawValue>),
     /// An empty object.
@@ -111,17 +111,17 @@ pub(super) enum Json<'c> {
 /// `toolConfig`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ToolConfig<'c> {
+pub(super) struct BedrockToolConfig<'c> {
     pub(super) tools: Vec<ToolEntry<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_choice: Option<Choice<'c>>,
+    pub(super) tool_choice: Option<BedrockToolChoice<'c>>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ToolEntry<'c> {
     ToolSpec(ToolSpec<'c>),
-    CachePoint(CachePoint),
+    CachePoint(BedrockCachePoint),
 }
 
 #[derive(Debug, Serialize)]
@@ -130,18 +130,18 @@ pub(super) struct ToolSpec<'c> {
     pub(super) name: Cow<'c, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<Cow<'c, str>>,
-    pub(super) input_schema: Schema<'c>,
+    pub(super) input_schema: ToolInputSchema<'c>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Schema<'c> {
-    pub(super) json: Json<'c>,
+pub(super) struct ToolInputSchema<'c> {
+    pub(super) json: BedrockJson<'c>,
 }
 
-/// `toolChoice`. There is no "none".
+/// `toolChoice`. Converse has no value for "call no tool".
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Choice<'c> {
+pub(super) enum BedrockToolChoice<'c> {
     Auto {},
     Any {},
     Tool { name: Cow<'c, str> },
@@ -150,7 +150,7 @@ pub(super) enum Choice<'c> {
 /// `inferenceConfig`.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Inference<'c> {
+pub(super) struct InferenceConfig<'c> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,21 +164,21 @@ pub(super) struct Inference<'c> {
 /// The body of Converse and ConverseStream.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Request<'c> {
-    pub(super) messages: Vec<Message<'c>>,
+pub(super) struct ConverseRequest<'c> {
+    pub(super) messages: Vec<BedrockMessage<'c>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) system: Vec<Block<'c>>,
+    pub(super) system: Vec<BedrockBlock<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) inference_config: Option<Inference<'c>>,
+    pub(super) inference_config: Option<InferenceConfig<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool_config: Option<ToolConfig<'c>>,
+    pub(super) tool_config: Option<BedrockToolConfig<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output_config: Option<OutputConfig<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_model_request_fields: Option<Value>,
 }
 
-/// `outputConfig`. API Reference, `OutputConfig`, `JsonSchemaDefinition`: the schema is a string.
+/// `outputConfig`. API Reference, `OutputConfig`, `JsonSchemaDefinition`: the schema is a string of JSON.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OutputConfig<'c> {
@@ -208,7 +208,7 @@ struct JsonSchema<'c> {
 }
 
 impl<'c> OutputConfig<'c> {
-    /// An answer of this schema.
+    /// Creates the configuration that holds the answer to a schema.
     pub(super) fn of_schema(schema: String, name: &'c str, description: Option<&'c str>) -> Self {
         let json_schema = JsonSchema { schema, name, description };
         Self { text_format: TextFormat { kind: "json_schema", structure: Structure { json_schema } } }

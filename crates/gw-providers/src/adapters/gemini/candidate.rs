@@ -1,5 +1,6 @@
-//! The members of `GenerateContentResponse`, whole or as an event of a stream:
-//! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Borrowed from the text wherever it holds no escape.
+//! The members of `GenerateContentResponse`, which is a complete response or one event of a stream:
+//! <https://ai.google.dev/api/generate-content#generatecontentresponse>. Strings without escapes are borrowed from the
+//! body.
 
 use std::borrow::Cow;
 
@@ -7,20 +8,20 @@ use gw_wire::failure::Failure;
 use gw_wire::reply::{Finish, Image};
 use serde_json::value::RawValue;
 
-use super::usage::Counts;
+use super::usage::UsageMetadata;
 use crate::adapters::failure::{broken, gave_up};
 pub(super) use crate::adapters::text::Text;
 use crate::media_sizes::made_image;
 
-/// The whole, or one event.
+/// `GenerateContentResponse`.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Answer<'a> {
+pub(super) struct GeminiResponse<'a> {
     #[serde(borrow)]
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow)]
     pub(super) prompt_feedback: Option<PromptFeedback<'a>>,
-    pub(super) usage_metadata: Option<Counts>,
+    pub(super) usage_metadata: Option<UsageMetadata>,
     #[serde(borrow)]
     pub(super) model_version: Option<Text<'a>>,
     #[serde(borrow)]
@@ -29,14 +30,14 @@ pub(super) struct Answer<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-impl Answer<'_> {
-    /// The prompt was refused.
+impl GeminiResponse<'_> {
+    /// Whether the prompt was refused.
     pub(super) fn is_blocked(&self) -> bool {
         self.prompt_feedback.as_ref().is_some_and(|feedback| feedback.block_reason.is_some())
     }
 
-    /// It says something, if not an answer.
-    pub(super) fn is_answer(&self) -> bool {
+    /// Whether the document is a response, possibly one without an answer.
+    pub(super) fn is_response(&self) -> bool {
         self.candidates.is_some()
             || self.prompt_feedback.is_some()
             || self.usage_metadata.is_some()
@@ -44,7 +45,7 @@ impl Answer<'_> {
     }
 }
 
-/// What became of the prompt.
+/// `PromptFeedback`: why the prompt was refused.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PromptFeedback<'a> {
@@ -52,13 +53,13 @@ pub(super) struct PromptFeedback<'a> {
     pub(super) block_reason: Option<Text<'a>>,
 }
 
-/// A choice.
+/// `Candidate`: a choice.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
     pub(super) index: Option<u32>,
     #[serde(borrow)]
-    pub(super) content: Option<Content<'a>>,
+    pub(super) content: Option<CandidateContent<'a>>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
@@ -67,33 +68,34 @@ pub(super) struct Candidate<'a> {
     pub(super) grounding_metadata: Option<&'a RawValue>,
 }
 
-/// Its content; `role` may be absent and means nothing.
+/// `Content` of a candidate. Its `role` is ignored.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct Content<'a> {
+pub(super) struct CandidateContent<'a> {
     #[serde(borrow)]
-    pub(super) parts: Option<Vec<Part<'a>>>,
+    pub(super) parts: Option<Vec<CandidatePart<'a>>>,
 }
 
-/// A part: text, a thought, a call or a picture.
+/// `Part`: text, a thought, a function call or an image.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Part<'a> {
+pub(super) struct CandidatePart<'a> {
     #[serde(borrow)]
     pub(super) text: Option<Text<'a>>,
     pub(super) thought: Option<bool>,
     #[serde(borrow)]
     pub(super) thought_signature: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) function_call: Option<FunctionCall<'a>>,
+    pub(super) function_call: Option<CandidateFunctionCall<'a>>,
     #[serde(borrow)]
-    pub(super) inline_data: Option<Blob<'a>>,
+    pub(super) inline_data: Option<CandidateBlob<'a>>,
 }
 
-impl<'a> Part<'a> {
-    /// The picture that it holds. One among the thoughts is a draft: it is no part of the answer.
+impl<'a> CandidatePart<'a> {
+    /// Takes the part's image. Images among the thoughts are drafts and not part of the answer.
     pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
-        let Blob { mime_type, data } = self.inline_data.take().filter(|_| self.thought != Some(true))?;
+        let CandidateBlob { mime_type, data } =
+            self.inline_data.take().filter(|_| self.thought != Some(true))?;
         let (media_type, base64) = (mime_type?.0, data?.0);
         let is_image =
             media_type.get(.."image/".len()).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"));
@@ -102,20 +104,20 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Bytes in base64.
+/// `Blob`: bytes in base64.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Blob<'a> {
+pub(super) struct CandidateBlob<'a> {
     #[serde(borrow)]
     pub(super) mime_type: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) data: Option<Text<'a>>,
 }
 
-/// A call, whole.
+/// `FunctionCall`, always complete.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
-pub(super) struct FunctionCall<'a> {
+pub(super) struct CandidateFunctionCall<'a> {
     #[serde(borrow)]
     pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
@@ -124,8 +126,8 @@ pub(super) struct FunctionCall<'a> {
     pub(super) args: Option<&'a RawValue>,
 }
 
-impl<'a> FunctionCall<'a> {
-    /// The arguments as JSON text on one line; "" when there are none.
+impl<'a> CandidateFunctionCall<'a> {
+    /// Returns the arguments as JSON on one line; "" if there are none.
     pub(super) fn arguments(&self) -> Cow<'a, str> {
         match self.args.map(RawValue::get) {
             None | Some("null") => Cow::Borrowed(""),
@@ -135,7 +137,7 @@ impl<'a> FunctionCall<'a> {
     }
 }
 
-/// A value without the blanks between its tokens (whole answers are pretty-printed).
+/// Removes the white space between the tokens of a JSON value. Google indents complete responses.
 pub(super) fn on_one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut is_string, mut is_escaped) = (false, false);
@@ -153,39 +155,39 @@ pub(super) fn on_one_line(text: &str) -> String {
     out
 }
 
-/// Log probabilities of the tokens.
+/// `LogprobsResult`: log probabilities of the tokens.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct LogprobsResult<'a> {
     #[serde(borrow)]
-    pub(super) chosen_candidates: Option<Vec<Token<'a>>>,
+    pub(super) chosen_candidates: Option<Vec<LogprobsToken<'a>>>,
     #[serde(borrow)]
     pub(super) top_candidates: Option<Vec<TopCandidates<'a>>>,
 }
 
-/// The likeliest tokens of one step.
+/// The most likely tokens at one position.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct TopCandidates<'a> {
     #[serde(borrow)]
-    pub(super) candidates: Option<Vec<Token<'a>>>,
+    pub(super) candidates: Option<Vec<LogprobsToken<'a>>>,
 }
 
-/// One token. Google leaves zeros and empty texts out.
+/// One token. Google leaves out zeros and empty strings.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Token<'a> {
+pub(super) struct LogprobsToken<'a> {
     #[serde(borrow)]
     pub(super) token: Option<Text<'a>>,
     pub(super) log_probability: Option<f64>,
 }
 
-/// What a finish reason means, given whether the choice called a function: a call ends with STOP, too.
-/// <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
+/// Returns the finish reason. `has_calls` tells whether the choice called a function, because a call ends with STOP,
+/// too. <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
 ///
 /// # Errors
-/// The model gave up.
-pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
+/// The model stopped without a usable answer.
+pub(super) fn finish_reason(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
     Ok(match reason {
         "MALFORMED_FUNCTION_CALL"
         | "MALFORMED_RESPONSE"
@@ -196,21 +198,21 @@ pub(super) fn finish(reason: &str, has_calls: bool) -> Result<Finish, Failure> {
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE"
         | "MODEL_ARMOR" => Finish::ContentFilter,
         _ if reason.starts_with("IMAGE_") => Finish::ContentFilter,
-        // STOP, OTHER and what is not known yet.
+        // STOP, OTHER and reasons that are added later.
         _ if has_calls => Finish::ToolCalls,
         _ => Finish::Stop,
     })
 }
 
-/// A 200 without a candidate that does not say why: no answer, though it is one by its form.
+/// The failure for a 200 without a candidate and without a reason for its absence.
 pub(super) fn no_candidate() -> Failure {
     broken("The upstream provider answered without a candidate.")
 }
 
-/// The id that the client sees: the model's, else ours; a signature travels in it (CONTRACT 2.5, trap 7). Empty when
-/// there is nothing to carry: the writer makes one up.
+/// Returns the call's id for the client: the model's own id or one that `made` makes. A thought signature is appended
+/// to the id, because clients send the id back. The id is empty if neither exists; the response writer then makes one.
 pub(super) fn call_id<'a>(
-    call: &mut FunctionCall<'a>,
+    call: &mut CandidateFunctionCall<'a>,
     signature: Option<Text<'a>>,
     made: impl FnOnce() -> String,
 ) -> Cow<'a, str> {
@@ -224,9 +226,9 @@ pub(super) fn call_id<'a>(
     }
 }
 
-/// An id that no other call has: from the answer's own id where it has one, so that it does not depend on how the
-/// answer came.
-pub(super) fn made_id(response: &str, choice: u32, call: u32) -> String {
+/// Makes a unique id for a call. It is derived from the response's id if there is one, so streamed and complete
+/// responses give equal ids.
+pub(super) fn make_call_id(response: &str, choice: u32, call: u32) -> String {
     use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
     let number = if response.is_empty() {
         RandomState::new().hash_one((choice, call))

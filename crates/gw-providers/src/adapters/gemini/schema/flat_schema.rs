@@ -1,4 +1,4 @@
-//! One level of a schema with what it refers to put in place.
+//! One level of a schema with its references and its `allOf` merged in.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,40 +6,40 @@ use std::collections::HashMap;
 use gw_wire::json::{Kind, Node, Tree};
 use gw_wire::names::{NameIndex, position};
 
-use super::Budget;
+use super::ReferenceBudget;
 use crate::adapters::definitions::{TABLES, definitions};
 
-/// So often a reference is put in place inside itself.
-const UNROLLED: usize = 2;
+/// How often a reference is replaced by its target inside that target.
+const MAX_UNROLLS: usize = 2;
 
-/// So many references and `allOf`s lead from one to the next at most; more is a circle.
-const CHAIN: usize = 16;
+/// The longest chain of references and `allOf`s without a keyword between them. A longer chain is a circle.
+const MAX_CHAIN: usize = 16;
 
-/// The whole schema that is read.
+/// Reads a schema and follows its references.
 #[derive(Debug)]
-pub(super) struct Source<'t, 'a> {
+pub(super) struct SchemaReader<'t, 'a> {
     root: Node<'t, 'a>,
-    /// What nearly all references name, by the reference.
+    /// The definitions by their usual references.
     definitions: HashMap<String, Node<'t, 'a>>,
-    budget: &'t mut Budget,
-    /// How often each reference was followed to the place that is being read.
+    budget: &'t mut ReferenceBudget,
+    /// How often each reference was followed on the way to the current position.
     above: HashMap<Cow<'a, str>, usize>,
-    /// What was read allows more than what was written.
+    /// The result allows more values than the schema.
     pub(super) is_simplified: bool,
 }
 
-impl<'t, 'a> Source<'t, 'a> {
-    pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut Budget) -> Self {
+impl<'t, 'a> SchemaReader<'t, 'a> {
+    pub(super) fn new(tree: &'t Tree<'a>, budget: &'t mut ReferenceBudget) -> Self {
         let (root, above) = (tree.root(), HashMap::new());
         Self { root, definitions: definitions(root), budget, above, is_simplified: false }
     }
 
-    /// Nothing more is read.
+    /// Whether the budget is used up, so that nothing more is read.
     pub(super) fn is_exhausted(&self) -> bool {
         self.budget.is_exhausted()
     }
 
-    /// The place that these references led to was left.
+    /// Leaves the position that these references led to.
     pub(super) fn leave(&mut self, references: &[Cow<'a, str>]) {
         for reference in references {
             if let Some(times) = self.above.get_mut(reference) {
@@ -48,17 +48,17 @@ impl<'t, 'a> Source<'t, 'a> {
         }
     }
 
-    /// What a reference names. None when it was followed too often on the way here, or when what it names is more than may
-    /// be read.
+    /// Returns the target of a reference. None if the reference was followed too often on the way here, or if the
+    /// target exceeds the budget.
     fn follow(&mut self, reference: &Cow<'a, str>) -> Option<Node<'t, 'a>> {
         let times = self.above.entry(reference.clone()).or_default();
         *times += 1;
-        if *times > UNROLLED {
+        if *times > MAX_UNROLLS {
             return None;
         }
         let found = self.resolve(reference)?;
         let (mut values, mut bytes) = (found.size(), found.text().len());
-        // Definitions are read only where something refers to them.
+        // Definitions inside the target cost nothing until a reference reads them.
         for table in found.pick(TABLES).into_iter().flatten() {
             values = values.saturating_sub(table.size());
             bytes = bytes.saturating_sub(table.text().len());
@@ -67,7 +67,7 @@ impl<'t, 'a> Source<'t, 'a> {
         (!self.is_exhausted()).then_some(found)
     }
 
-    /// A pointer into the same document: `#`, `#/$defs/name`, any other path.
+    /// Resolves a pointer into the same document: `#`, `#/$defs/name` or any other path.
     fn resolve(&mut self, reference: &str) -> Option<Node<'t, 'a>> {
         if let Some(found) = self.definitions.get(reference) {
             return Some(*found);
@@ -104,22 +104,22 @@ impl<'t, 'a> Source<'t, 'a> {
     }
 }
 
-/// Entries with names, each name once, in order.
+/// Entries with unique names, in their order.
 #[derive(Debug)]
-pub(super) struct Named<'a, T> {
+pub(super) struct OrderedEntries<'a, T> {
     entries: Vec<(Cow<'a, str>, T)>,
-    /// Of many entries.
+    /// Exists only for many entries.
     index: Option<NameIndex>,
 }
 
-impl<T> Default for Named<'_, T> {
+impl<T> Default for OrderedEntries<'_, T> {
     fn default() -> Self {
         Self { entries: Vec::new(), index: None }
     }
 }
 
-impl<'a, T: Copy> Named<'a, T> {
-    /// Adds an entry unless there is one of this name.
+impl<'a, T: Copy> OrderedEntries<'a, T> {
+    /// Adds an entry unless its name is taken.
     pub(super) fn put(&mut self, name: Cow<'a, str>, value: T) {
         if self.has(&name) {
             return;
@@ -161,7 +161,7 @@ impl<'a, T: Copy> Named<'a, T> {
         self.entries.iter().map(|(name, value)| (&**name, *value))
     }
 
-    /// The entries themselves, to be put elsewhere.
+    /// Returns copies of the entries.
     pub(super) fn entries(&self) -> impl Iterator<Item = (Cow<'a, str>, T)> {
         self.entries.iter().cloned()
     }
@@ -175,32 +175,32 @@ impl<'a, T: Copy> Named<'a, T> {
     }
 }
 
-/// A schema's keywords, those of its reference and its `allOf` merged in.
+/// The keywords of a schema, merged with those of its reference and its `allOf`.
 #[derive(Debug, Default)]
-pub(super) struct Flat<'t, 'a> {
-    /// Everything but `properties`, `required`, `$…` and `definitions`.
-    pub(super) members: Named<'a, Node<'t, 'a>>,
-    pub(super) properties: Named<'a, Node<'t, 'a>>,
-    /// Has `properties`, if empty ones.
+pub(super) struct FlatSchema<'t, 'a> {
+    /// All keywords except `properties`, `required`, `$…` and `definitions`.
+    pub(super) members: OrderedEntries<'a, Node<'t, 'a>>,
+    pub(super) properties: OrderedEntries<'a, Node<'t, 'a>>,
+    /// The schema has `properties`, possibly empty.
     pub(super) is_object: bool,
-    pub(super) required: Named<'a, ()>,
-    /// The references that led here, until [`Source::leave`] is told of them.
+    pub(super) required: OrderedEntries<'a, ()>,
+    /// The references that led here, until [`SchemaReader::leave`] takes them.
     pub(super) references: Vec<Cow<'a, str>>,
 }
 
-impl<'t, 'a> Flat<'t, 'a> {
-    pub(super) fn of(schema: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Self {
+impl<'t, 'a> FlatSchema<'t, 'a> {
+    pub(super) fn of(schema: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>) -> Self {
         let mut flat = Self::default();
-        flat.add(schema, source, CHAIN);
-        // The one value says more than the choice of values, and they are written under one name.
+        flat.add(schema, source, MAX_CHAIN);
+        // `const` is stricter than `enum`, and both are written as `enum`.
         if flat.members.has("const") {
             flat.members.remove("enum");
         }
         flat
     }
 
-    /// What is there already wins: a schema's own words count more than those of its reference.
-    fn add(&mut self, schema: Node<'t, 'a>, source: &mut Source<'t, 'a>, chain: usize) {
+    /// Merges a schema. Entries that exist win: a schema's own keywords go before those of its reference.
+    fn add(&mut self, schema: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>, chain: usize) {
         let mut others = Vec::new();
         for (name, value) in schema.members() {
             if source.is_exhausted() {
@@ -235,9 +235,9 @@ impl<'t, 'a> Flat<'t, 'a> {
         }
     }
 
-    /// What a reference names. None, and the schema allows more than it should, for one that leads nowhere or too often
-    /// into itself.
-    fn target(&mut self, reference: Node<'t, 'a>, source: &mut Source<'t, 'a>) -> Option<Node<'t, 'a>> {
+    /// Returns the target of a reference. None, with the result marked as simplified, if the reference leads nowhere or
+    /// too often into itself.
+    fn target(&mut self, reference: Node<'t, 'a>, source: &mut SchemaReader<'t, 'a>) -> Option<Node<'t, 'a>> {
         source.budget.charge_reference(reference.text().len());
         if source.is_exhausted() {
             return None;

@@ -1,4 +1,4 @@
-//! Signature Version 4, made by AWS's own crate. IAM User Guide, "AWS Signature Version 4 for API requests".
+//! Signature Version 4, computed by AWS's own crate. IAM User Guide, "AWS Signature Version 4 for API requests".
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,20 +11,20 @@ use gw_wire::failure::{Failure, FailureKind};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
-use super::credentials::Source;
+use super::credentials::AwsCredentialSource;
 use crate::adapter::{HttpCall, Signer};
 
-/// What a signature is for, besides the region.
+/// The service name in the signature's scope.
 const SERVICE: &str = "bedrock";
 
 /// Signs calls to one region.
 pub(super) struct SigV4 {
     region: String,
-    source: Source,
+    source: AwsCredentialSource,
 }
 
 impl SigV4 {
-    pub(super) fn new(region: String, source: Source) -> Self {
+    pub(super) fn new(region: String, source: AwsCredentialSource) -> Self {
         Self { region, source }
     }
 }
@@ -48,15 +48,15 @@ impl Signer for SigV4 {
     }
 
     fn secrets(&self) -> Vec<String> {
-        let credentials = self.source.known();
+        let credentials = self.source.last_used();
         let token = credentials.session_token().map(str::to_owned);
         let keys = [credentials.access_key_id().to_owned(), credentials.secret_access_key().to_owned()];
         keys.into_iter().chain(token).collect()
     }
 }
 
-/// Adds the signature of this moment. Signed are the host, the body, its type and what the signature itself adds:
-/// nothing that a proxy may change. The path is encoded once more for the signature, as for all services but S3.
+/// Adds a signature of the time `now`. It covers the host, the body, the content type and the headers that signing
+/// adds, so no header that a proxy may change. Signing encodes the path once more, as for all AWS services except S3.
 pub(super) fn sign_at(
     call: &mut HttpCall,
     url: &str,

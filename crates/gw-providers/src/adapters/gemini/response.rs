@@ -1,4 +1,4 @@
-//! A whole answer.
+//! The complete response.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,19 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use serde_json::value::RawValue;
 
-use super::answer::{Answer, Candidate, Part, Text, call_id, finish, made_id, no_candidate};
-use super::contents::{IMAGE_ID, SIGNATURE_FORMAT, USUAL};
+use super::candidate::{
+    Candidate, CandidatePart, GeminiResponse, Text, call_id, finish_reason, make_call_id, no_candidate,
+};
+use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, USUAL_ORDER};
 use super::errors;
-use super::grounding::Sources;
+use super::grounding::GroundingCitations;
 use super::logprobs;
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order, joined};
 
 pub(super) use crate::adapters::replay::DETAILS;
 
-/// Reads a whole answer.
+/// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -27,12 +29,12 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
             None => invalid("the body is a list"),
         });
     }
-    let mut answer: Answer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let mut answer: GeminiResponse<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
         return Err(errors::reported(&error, FailureKind::Server));
     }
-    if !answer.is_answer() {
+    if !answer.is_response() {
         return Err(invalid("the body has no candidates"));
     }
     let is_blocked = answer.is_blocked();
@@ -67,27 +69,27 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
         order.close();
         add(&mut choice, part, &mut signatures, &mut order, response);
     }
-    let order = order.entry(&[USUAL], signatures.len());
+    let order = order.entry(&[USUAL_ORDER], signatures.len());
     if let Some(details) = joined(details(&signatures, 0), order) {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     if let Some(grounding) = candidate.grounding_metadata {
-        let mut sources = Sources::default();
-        sources.say(choice.content.as_deref().unwrap_or_default());
+        let mut sources = GroundingCitations::default();
+        sources.add_text(choice.content.as_deref().unwrap_or_default());
         sources.add(grounding);
-        sources.annotations().put(&mut choice);
+        sources.annotations().add_to(&mut choice);
     }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);
     let has_calls = !choice.tool_calls.is_empty();
-    choice.finish = candidate.finish_reason.map(|reason| finish(&reason.0, has_calls)).transpose()?;
-    // Without a reason, a call is one.
+    choice.finish = candidate.finish_reason.map(|reason| finish_reason(&reason.0, has_calls)).transpose()?;
+    // A call without a finish reason ended the choice.
     if choice.finish.is_none() && has_calls {
         choice.finish = Some(Finish::ToolCalls);
     }
     Ok(choice)
 }
 
-/// Takes a text or a thought, a picture and a signature into the order.
+/// Records a text or thought, an image and a signature in the order of blocks.
 pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_image: bool, is_signed: bool) {
     if len > 0 || is_signed && !is_image {
         order.add(if is_thought { Block::Thought(len) } else { Block::Text(len) });
@@ -102,16 +104,16 @@ pub(super) fn record(order: &mut Order, is_thought: bool, len: usize, is_image: 
 
 fn add<'a>(
     choice: &mut ChatChoice<'a>,
-    mut part: Part<'a>,
+    mut part: CandidatePart<'a>,
     signatures: &mut Vec<Signature<'a>>,
     order: &mut Order,
     response: &str,
 ) {
     if let Some(mut call) = part.function_call {
         let count = u32::try_from(choice.tool_calls.len()).unwrap_or(u32::MAX);
-        let id = call_id(&mut call, part.thought_signature, || made_id(response, choice.index, count));
+        let id = call_id(&mut call, part.thought_signature, || make_call_id(response, choice.index, count));
         let arguments = call.arguments();
-        // A call of nothing is none.
+        // A call without a name is ignored.
         if let Some(name) = call.name.map(|name| name.0).filter(|name| !name.is_empty()) {
             order.add(Block::Call);
             choice.tool_calls.push(ToolCall { id, name, arguments, custom: false });
@@ -136,10 +138,10 @@ fn add<'a>(
     signatures.extend(signature);
 }
 
-/// A signature of text or of a picture.
+/// The signature of a text or an image.
 pub(super) struct Signature<'a> {
     data: Cow<'a, str>,
-    /// The place of the picture among those of the choice.
+    /// The index of the image among the choice's images.
     image: Option<usize>,
 }
 
@@ -149,8 +151,8 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// Signatures as OpenRouter writes them, so that clients which send `reasoning_details` back bring them home. One of a
-/// picture names it.
+/// Returns signatures in the format of OpenRouter's `reasoning_details`, which clients send back. The entry of an image
+/// names the image.
 pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<RawValue>> {
     if signatures.is_empty() {
         return None;
@@ -158,7 +160,7 @@ pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<Ra
     let entry = |(index, Signature { data, image }): (u32, &Signature<'_>)| {
         let mut entry = serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index });
         if let (Some(image), Some(members)) = (image, entry.as_object_mut()) {
-            members.insert("id".to_owned(), format!("{IMAGE_ID}{image}").into());
+            members.insert("id".to_owned(), format!("{IMAGE_ID_PREFIX}{image}").into());
         }
         entry
     };

@@ -1,55 +1,55 @@
-//! Without `alt=sse` a stream is one JSON list, `[{…},\r\n{…}]`, sent piece by piece. This cuts it into its objects,
-//! however the network cut the bytes.
+//! Cuts a stream without `alt=sse` into its objects. The stream is one JSON array, `[{…},\r\n{…}]`, and arrives in
+//! chunks of any size.
 
 use gw_wire::sse::{MAX_EVENT_BYTES, hold};
 
-/// A carry-over buffer above this many bytes is given back after the object that needed it.
-const KEPT_CAPACITY: usize = 16 << 10;
+/// The capacity that the buffer keeps after an object was completed.
+const MAX_KEPT_BUFFER_BYTES: usize = 16 << 10;
 
-/// Finds the objects of a list, or a lone one.
+/// Finds the objects of an array, or a single object.
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
-    /// What came of an unfinished object.
+pub(super) struct ObjectSplitter {
+    /// The received bytes of an incomplete object.
     held: Vec<u8>,
     depth: usize,
     is_string: bool,
     is_escaped: bool,
 }
 
-/// An object outgrew [`MAX_EVENT_BYTES`].
+/// An object is larger than [`MAX_EVENT_BYTES`].
 #[derive(Debug)]
-pub(super) struct TooLarge;
+pub(super) struct ObjectTooLarge;
 
-impl Splitter {
-    /// Bytes that are kept of an object that is not complete.
+impl ObjectSplitter {
+    /// Returns the capacity that is held for an incomplete object, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.capacity()
     }
 
-    /// Bytes of an object that is not complete.
+    /// Returns the received bytes of an incomplete object.
     pub(super) fn pending_bytes(&self) -> usize {
         self.held.len()
     }
 
-    /// Takes the next bytes; every object that they complete goes to `sink`.
-    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), TooLarge> {
+    /// Takes a chunk and passes every object that it completes to `sink`.
+    pub(super) fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<(), ObjectTooLarge> {
         let mut rest = chunk;
         while !rest.is_empty() {
             if self.depth == 0 {
-                // Between objects there are only blanks, commas and the list's brackets.
+                // Only white space, commas and the array's brackets lie between objects.
                 let Some(start) = memchr::memchr(b'{', rest) else { return Ok(()) };
                 rest = rest.get(start..).unwrap_or_default();
             }
             let Some(end) = self.end(rest) else {
                 if self.held.len() + rest.len() > MAX_EVENT_BYTES {
-                    return Err(TooLarge);
+                    return Err(ObjectTooLarge);
                 }
                 hold(&mut self.held, rest, MAX_EVENT_BYTES);
                 return Ok(());
             };
             let (object, after) = rest.split_at(end);
             if self.held.len() + object.len() > MAX_EVENT_BYTES {
-                return Err(TooLarge);
+                return Err(ObjectTooLarge);
             }
             if self.held.is_empty() {
                 sink(object);
@@ -57,7 +57,7 @@ impl Splitter {
                 hold(&mut self.held, object, MAX_EVENT_BYTES);
                 sink(&self.held);
                 self.held.clear();
-                if self.held.capacity() > KEPT_CAPACITY {
+                if self.held.capacity() > MAX_KEPT_BUFFER_BYTES {
                     self.held = Vec::new();
                 }
             }
@@ -66,12 +66,12 @@ impl Splitter {
         Ok(())
     }
 
-    /// Whether the bytes ended inside an object.
+    /// Whether the bytes so far end inside an object.
     pub(super) fn is_inside(&self) -> bool {
         self.depth > 0
     }
 
-    /// Behind the brace that ends the object.
+    /// Returns the position behind the brace that ends the object.
     fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             if self.is_string {

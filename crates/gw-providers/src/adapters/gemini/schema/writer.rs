@@ -1,21 +1,21 @@
-//! Writing a schema, keyword by keyword.
+//! Writes a schema keyword by keyword.
 
 use std::borrow::Cow;
 
-use gw_wire::json::{Kind as Json, Node, Tree, write_str};
+use gw_wire::json::{Kind, Node, Tree, write_str};
 use memchr::memmem;
 
-use super::flat::{Flat, Source};
-use super::{Budget, Kind};
+use super::flat_schema::{FlatSchema, SchemaReader};
+use super::{ReferenceBudget, SchemaFormat};
 
-/// The largest schema that is sent; references that are put in place can make a small one huge.
-pub(super) const MOST_BYTES: usize = 256 << 10;
+/// The largest schema that is sent. References can make a small schema huge.
+pub(super) const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// Schemas inside schemas; what lies deeper may be anything.
-const DEEPEST: usize = 48;
+/// The deepest nesting of schemas; deeper schemas allow any value.
+const MAX_DEPTH: usize = 48;
 
-/// Keywords of the OpenAPI subset that are copied as they are. The others of it have rules of their own below.
-const COPIED: [&str; 13] = [
+/// Keywords of the OpenAPI subset that are copied unchanged. Code below handles the others.
+const COPIED_KEYWORDS: [&str; 13] = [
     "title",
     "description",
     "nullable",
@@ -31,8 +31,8 @@ const COPIED: [&str; 13] = [
     "propertyOrdering",
 ];
 
-/// Keywords that tell people something and models nothing that counts.
-const REMARKS: [&str; 10] = [
+/// Keywords that inform people and do not change which values are valid.
+const ANNOTATION_KEYWORDS: [&str; 10] = [
     "default",
     "example",
     "examples",
@@ -45,49 +45,49 @@ const REMARKS: [&str; 10] = [
     "strict",
 ];
 
-/// Formats that the OpenAPI subset knows; others are refused.
-const FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
+/// The formats of the OpenAPI subset. Models refuse others.
+const STRING_FORMATS: [&str; 6] = ["date-time", "enum", "float", "double", "int32", "int64"];
 
-pub(super) struct Writer<'t, 'a> {
-    source: Source<'t, 'a>,
-    kind: Kind,
+pub(super) struct SchemaWriter<'t, 'a> {
+    source: SchemaReader<'t, 'a>,
+    kind: SchemaFormat,
     out: Vec<u8>,
 }
 
-/// What is known of a schema's type.
+/// The types of a schema.
 #[derive(Default)]
-struct Types<'a> {
+struct SchemaTypes<'a> {
     names: Vec<Cow<'a, str>>,
     is_nullable: bool,
 }
 
-impl<'t, 'a> Writer<'t, 'a> {
-    pub(super) fn new(tree: &'t Tree<'a>, kind: Kind, budget: &'t mut Budget) -> Self {
-        Self { source: Source::new(tree, budget), kind, out: Vec::new() }
+impl<'t, 'a> SchemaWriter<'t, 'a> {
+    pub(super) fn new(tree: &'t Tree<'a>, kind: SchemaFormat, budget: &'t mut ReferenceBudget) -> Self {
+        Self { source: SchemaReader::new(tree, budget), kind, out: Vec::new() }
     }
 
-    /// The schema's text, and whether it allows more than what was read. None: too large.
+    /// Returns the schema's text, and whether it allows more values than the client's schema. None if it is too large.
     pub(super) fn finish(self) -> Option<(Vec<u8>, bool)> {
-        let is_whole = self.out.len() <= MOST_BYTES && !self.source.is_exhausted();
+        let is_whole = self.out.len() <= MAX_SCHEMA_BYTES && !self.source.is_exhausted();
         is_whole.then_some((self.out, self.source.is_simplified))
     }
 
-    /// Writes one schema. None: too large.
+    /// Writes one schema. None if the result is too large.
     pub(super) fn schema(&mut self, schema: Node<'t, 'a>, depth: usize) -> Option<()> {
-        if self.out.len() > MOST_BYTES || self.source.is_exhausted() {
+        if self.out.len() > MAX_SCHEMA_BYTES || self.source.is_exhausted() {
             return None;
         }
-        if schema.kind() != Json::Object || depth > DEEPEST {
-            // `true` allows everything; `false` nothing, which cannot be said.
+        if schema.kind() != Kind::Object || depth > MAX_DEPTH {
+            // `true` allows every value. `false` allows none, which the formats cannot express.
             self.source.is_simplified |= schema.text() != "true";
             self.out.extend_from_slice(b"{}");
             return Some(());
         }
-        let flat = Flat::of(schema, &mut self.source);
+        let flat = FlatSchema::of(schema, &mut self.source);
         self.out.push(b'{');
         match self.kind {
-            Kind::Json => self.json(&flat, depth)?,
-            Kind::OpenApi => self.open_api(&flat, depth, false)?,
+            SchemaFormat::Json => self.json(&flat, depth)?,
+            SchemaFormat::OpenApi => self.open_api(&flat, depth, false)?,
         }
         self.out.push(b'}');
         self.source.leave(&flat.references);
@@ -132,9 +132,9 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.out.push(b']');
     }
 
-    /// Properties, and those of the required ones that are among them: another name is refused.
-    fn properties(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
-        if !flat.is_object || flat.properties.is_empty() && self.kind == Kind::OpenApi {
+    /// Writes the properties, and `required` with the names that are properties: models refuse other names.
+    fn properties(&mut self, flat: &FlatSchema<'t, 'a>, depth: usize) -> Option<()> {
+        if !flat.is_object || flat.properties.is_empty() && self.kind == SchemaFormat::OpenApi {
             return Some(());
         }
         self.name("properties");
@@ -152,10 +152,10 @@ impl<'t, 'a> Writer<'t, 'a> {
         Some(())
     }
 
-    /// Nearly everything stays: what the model does not know it ignores.
-    fn json(&mut self, flat: &Flat<'t, 'a>, depth: usize) -> Option<()> {
+    /// Writes a schema as JSON Schema. Nearly all keywords stay, because models ignore unknown ones.
+    fn json(&mut self, flat: &FlatSchema<'t, 'a>, depth: usize) -> Option<()> {
         let has = |wanted: &str| flat.members.has(wanted);
-        let types = Types::of(flat);
+        let types = SchemaTypes::of(flat);
         if flat.is_object && !has("type") {
             self.name("type");
             self.out.extend_from_slice(b"\"object\"");
@@ -164,13 +164,13 @@ impl<'t, 'a> Writer<'t, 'a> {
             match name {
                 "anyOf" | "oneOf" => self.list(name, value.elements(), depth)?,
                 "prefixItems" => self.list(name, value.elements(), depth)?,
-                "items" | "additionalProperties" if value.kind() == Json::Object => {
+                "items" | "additionalProperties" if value.kind() == Kind::Object => {
                     self.name(name);
                     self.schema(value, depth + 1)?;
                 }
                 "const" => self.enumeration(std::iter::once(value)),
                 "enum" => self.enumeration(value.elements()),
-                // The models ignore it, but not a reference in it that leads nowhere.
+                // Models ignore this keyword, but refuse an unresolvable reference inside it.
                 _ if memmem::find(value.text().as_bytes(), b"\"$ref\"").is_some() => {
                     self.source.is_simplified = true;
                 }
@@ -184,11 +184,12 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.properties(flat, depth)
     }
 
-    /// Strings and numbers are known as values. Null is said by the type; a boolean cannot be said.
+    /// Writes `enum`. Models take strings and numbers as values; the type expresses null, and nothing expresses a
+    /// boolean.
     fn enumeration(&mut self, values: impl Iterator<Item = Node<'t, 'a>>) {
         let (known, others): (Vec<Node<'t, 'a>>, Vec<Node<'t, 'a>>) =
-            values.partition(|value| matches!(value.kind(), Json::String | Json::Integer | Json::Decimal));
-        self.source.is_simplified |= others.iter().any(|value| value.kind() != Json::Null);
+            values.partition(|value| matches!(value.kind(), Kind::String | Kind::Integer | Kind::Decimal));
+        self.source.is_simplified |= others.iter().any(|value| value.kind() != Kind::Null);
         if known.is_empty() {
             return;
         }
@@ -199,9 +200,9 @@ impl<'t, 'a> Writer<'t, 'a> {
         self.out.push(b']');
     }
 
-    /// `is_nullable`: an `anyOf` around this schema had a null beside it.
-    fn open_api(&mut self, flat: &Flat<'t, 'a>, depth: usize, is_nullable: bool) -> Option<()> {
-        let types = Types::of(flat);
+    /// Writes a schema in the OpenAPI subset. `is_nullable`: an `anyOf` around this schema also allows null.
+    fn open_api(&mut self, flat: &FlatSchema<'t, 'a>, depth: usize, is_nullable: bool) -> Option<()> {
+        let types = SchemaTypes::of(flat);
         let alternatives = flat.members.iter().find(|(name, _)| matches!(*name, "anyOf" | "oneOf"));
         let is_nullable = is_nullable || types.is_nullable;
         if let Some((_, alternatives)) = alternatives {
@@ -245,17 +246,23 @@ impl<'t, 'a> Writer<'t, 'a> {
         Some(())
     }
 
-    /// An array must say what it holds. Strings are what can hold most.
+    /// Writes `items`, which an array must have. Strings can express the most values.
     fn any_items(&mut self) {
         self.name("items");
         self.out.extend_from_slice(br#"{"type":"string"}"#);
     }
 
-    /// One keyword of the subset. `type`, `properties` and `required` are written elsewhere.
-    fn keyword(&mut self, name: &str, value: Node<'t, 'a>, types: &Types<'_>, depth: usize) -> Option<()> {
+    /// Writes one keyword of the subset, except `type`, `properties` and `required`.
+    fn keyword(
+        &mut self,
+        name: &str,
+        value: Node<'t, 'a>,
+        types: &SchemaTypes<'_>,
+        depth: usize,
+    ) -> Option<()> {
         match name {
             "type" => {}
-            "items" if value.kind() == Json::Object => {
+            "items" if value.kind() == Kind::Object => {
                 self.name(name);
                 self.schema(value, depth + 1)?;
             }
@@ -263,8 +270,8 @@ impl<'t, 'a> Writer<'t, 'a> {
             "const" | "enum" => {
                 let values: Vec<Node<'t, 'a>> =
                     if name == "const" { vec![value] } else { value.elements().collect() };
-                let strings = values.iter().filter(|value| value.kind() == Json::String).count();
-                let nulls = values.iter().filter(|value| value.kind() == Json::Null).count();
+                let strings = values.iter().filter(|value| value.kind() == Kind::String).count();
+                let nulls = values.iter().filter(|value| value.kind() == Kind::Null).count();
                 if strings > 0 && strings + nulls == values.len() && types.names == ["string"] {
                     self.enumeration(values.into_iter());
                 } else {
@@ -272,21 +279,22 @@ impl<'t, 'a> Writer<'t, 'a> {
                 }
             }
             "format" => {
-                if value.string().is_some_and(|format| FORMATS.contains(&&*format)) {
+                if value.string().is_some_and(|format| STRING_FORMATS.contains(&&*format)) {
                     self.copy(name, value);
                 }
             }
-            "additionalProperties" => self.source.is_simplified |= value.kind() == Json::Object,
-            _ if COPIED.contains(&name) => self.copy(name, value),
-            _ => self.source.is_simplified |= !REMARKS.contains(&name) && !name.starts_with("x-"),
+            "additionalProperties" => self.source.is_simplified |= value.kind() == Kind::Object,
+            _ if COPIED_KEYWORDS.contains(&name) => self.copy(name, value),
+            _ => self.source.is_simplified |= !ANNOTATION_KEYWORDS.contains(&name) && !name.starts_with("x-"),
         }
         Some(())
     }
 
-    /// `anyOf` stands alone there but for the description; a single alternative beside null is the schema itself.
+    /// Writes `anyOf`, which takes only a description beside it. A single alternative beside null becomes the schema
+    /// itself.
     fn alternatives(
         &mut self,
-        flat: &Flat<'t, 'a>,
+        flat: &FlatSchema<'t, 'a>,
         alternatives: Node<'t, 'a>,
         depth: usize,
         is_nullable: bool,
@@ -296,9 +304,9 @@ impl<'t, 'a> Writer<'t, 'a> {
         let is_nullable = is_nullable || !nulls.is_empty();
         let own = |name: &str| matches!(name, "title" | "description");
         if let [only] = schemas.as_slice()
-            && depth <= DEEPEST
+            && depth <= MAX_DEPTH
         {
-            let mut inner = Flat::of(*only, &mut self.source);
+            let mut inner = FlatSchema::of(*only, &mut self.source);
             for (name, value) in flat.members.entries().filter(|(name, _)| own(name)) {
                 inner.members.remove(&name);
                 inner.members.put(name, value);
@@ -311,7 +319,7 @@ impl<'t, 'a> Writer<'t, 'a> {
             self.copy(name, value);
         }
         let lost = |name: &str| {
-            !own(name) && !matches!(name, "anyOf" | "oneOf" | "type") && !REMARKS.contains(&name)
+            !own(name) && !matches!(name, "anyOf" | "oneOf" | "type") && !ANNOTATION_KEYWORDS.contains(&name)
         };
         self.source.is_simplified |= flat.is_object || flat.members.iter().any(|(name, _)| lost(name));
         self.list("anyOf", schemas.into_iter(), depth)?;
@@ -323,13 +331,13 @@ impl<'t, 'a> Writer<'t, 'a> {
     }
 }
 
-impl<'a> Types<'a> {
-    /// What `type` says, else what the other keywords imply.
-    fn of(flat: &Flat<'_, 'a>) -> Self {
+impl<'a> SchemaTypes<'a> {
+    /// Returns the types of `type`, or those that other keywords imply.
+    fn of(flat: &FlatSchema<'_, 'a>) -> Self {
         let find = |wanted: &str| flat.members.get(wanted);
         let mut types = Self::default();
         match find("type") {
-            Some(value) if value.kind() == Json::Array => {
+            Some(value) if value.kind() == Kind::Array => {
                 types.names = value.elements().filter_map(Node::string).collect();
             }
             Some(value) => types.names.extend(value.string()),
@@ -338,7 +346,7 @@ impl<'a> Types<'a> {
             None => {
                 let first =
                     find("enum").and_then(|values| values.elements().next()).or_else(|| find("const"));
-                if first.is_some_and(|value| value.kind() == Json::String) {
+                if first.is_some_and(|value| value.kind() == Kind::String) {
                     types.names.push(Cow::Borrowed("string"));
                 }
             }

@@ -1,10 +1,10 @@
-//! Complete answers.
+//! Complete responses.
 
 use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
 use serde_json::{Value, json};
 
-use super::super::reply::decode;
+use super::super::response::decode;
 use super::{bytes, sent};
 
 #[test]
@@ -12,7 +12,7 @@ fn a_full_answer_is_read() {
     let body = bytes("full.response.json");
     let reply = decode(&body).unwrap();
     let [choice] = &reply.choices[..] else { panic!() };
-    // Trap 24: all text blocks, cited ones too.
+    // The answer holds all text blocks, including those with citations.
     assert_eq!(choice.content.as_deref(), Some("東京と大阪 (cited)"));
     assert_eq!(choice.reasoning.as_deref(), Some("Think 🤔."));
     assert_eq!(choice.finish, Some(Finish::ToolCalls));
@@ -75,7 +75,7 @@ fn signed_reasoning_makes_the_round_trip() {
             {"text": "y"},
         ])
     );
-    // Models that sign nothing refuse signatures and reasoning.
+    // Models without signatures refuse signatures and reasoning.
     let other = sent(json!({"model": "us.deepseek.r1-v1:0", "messages": history}));
     assert_eq!(other["messages"][1]["content"], json!([{"text": "y"}]));
 }
@@ -96,7 +96,7 @@ fn every_stop_reason_has_its_finish() {
             json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
         assert_eq!(decode(body.as_bytes()).unwrap().choices[0].finish, finish, "{reason}");
     }
-    // Not every model says `tool_use` when it uses tools.
+    // Some models report another stop reason than `tool_use` after tool calls.
     let call = json!({"toolUse": {"toolUseId": "a", "name": "f", "input": null}});
     let body = json!({"output": {"message": {"content": [call]}}, "stopReason": "end_turn"}).to_string();
     let reply = decode(body.as_bytes()).unwrap();
@@ -166,7 +166,7 @@ fn a_200_without_output_is_no_answer() {
     ] {
         assert_eq!(decode(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
     }
-    // Trap 9: an answer without content is one.
+    // An answer without content is valid.
     let empty =
         decode(br#"{"output":{"message":{"role":"assistant","content":null}},"stopReason":"max_tokens"}"#);
     assert_eq!(empty.unwrap().choices[0].finish, Some(Finish::Length));

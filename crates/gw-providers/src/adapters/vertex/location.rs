@@ -1,0 +1,51 @@
+//! Addresses and paths of a project in a region.
+
+use crate::adapters::gemini::path::encoded_path;
+
+/// The region without a location of its own.
+pub(super) const GLOBAL: &str = "global";
+
+/// The path prefix of a project in a region: `/v1/projects/…/locations/…`.
+#[derive(Clone, Debug)]
+pub(super) struct ProjectLocation(String);
+
+/// The service address of a region: <https://cloud.google.com/vertex-ai/generative-ai/docs/learn/locations>.
+pub(super) fn endpoint(region: &str) -> String {
+    match region {
+        GLOBAL => "https://aiplatform.googleapis.com".to_owned(),
+        "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com"),
+        _ => format!("https://{region}-aiplatform.googleapis.com"),
+    }
+}
+
+impl ProjectLocation {
+    /// # Errors
+    /// The project or the region has a character that no name has.
+    pub(super) fn new(project: &str, region: &str) -> Result<Self, String> {
+        if !is_label(region) || !is_label(project) {
+            return Err("region and project are made of letters, digits, '-', '.' and ':'".to_owned());
+        }
+        Ok(Self(format!("/v1/projects/{}/locations/{region}", encoded_path(project))))
+    }
+
+    /// Returns the path of a model's method. `upstream_model` is the bare name of one of the publisher's models, or a
+    /// resource name.
+    pub(super) fn path(&self, publisher: &str, upstream_model: &str, method: &str) -> String {
+        let Self(prefix) = self;
+        let name = upstream_model.strip_prefix(publisher).and_then(|name| name.strip_prefix('/'));
+        let name = name.unwrap_or(upstream_model);
+        let model = encoded_path(name);
+        if name.starts_with("projects/") {
+            format!("/v1/{model}:{method}")
+        } else if name.starts_with("publishers/") || name.starts_with("endpoints/") {
+            format!("{prefix}/{model}:{method}")
+        } else {
+            format!("{prefix}/publishers/{publisher}/models/{model}:{method}")
+        }
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':');
+    !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)
+}
