@@ -32,4 +32,5 @@ mod trial;
 mod unique_names;
 mod vectors;
 pub(crate) mod vertex;
+mod warnings;
 mod write;

@@ -4,10 +4,11 @@ pub mod adapter;
 pub mod adapters;
 pub mod client;
 pub mod demo;
+pub mod gateway_format;
 pub mod in_process;
 pub mod media_sizes;
 pub mod model_rules;
-pub mod own;
+
 pub mod presets;
 pub mod provider;
 pub mod registry;

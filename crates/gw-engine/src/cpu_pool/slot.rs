@@ -90,7 +90,7 @@ where
 {
     /// Polls the future once, inside the worker's runtime.
     fn run(&self) {
-        let _inside = self.runtime.as_ref().map(Handle::enter);
+        let _inside = self.runtime.as_ref().map(|runtime| runtime.enter());
         let mut inner = self.inner.lock();
         let (mut future, waiting) = match std::mem::replace(&mut inner.place, FuturePlace::Running) {
             FuturePlace::Queued(future, waiting) => (future, waiting),

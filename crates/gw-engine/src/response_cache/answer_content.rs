@@ -2,7 +2,7 @@
 //! written again for another request.
 
 use gw_cache::Accumulator;
-use gw_providers::own;
+use gw_providers::gateway_format;
 use gw_wire::event::Event;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatReply, Finish, TextReply};
@@ -23,8 +23,8 @@ impl<'a> AnswerContent<'a> {
     /// Reads a document of the gateway; None if it cannot be read.
     pub(crate) fn read(shape: Shape, body: &'a [u8]) -> Option<Self> {
         match shape {
-            Shape::Chat => own::chat(body).ok().map(Self::Chat),
-            Shape::Text => own::completion(body).ok().map(Self::Text),
+            Shape::Chat => gateway_format::chat(body).ok().map(Self::Chat),
+            Shape::Text => gateway_format::completion(body).ok().map(Self::Text),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
 use gw_providers::adapter::StreamDecoder;
-use gw_providers::own;
+use gw_providers::gateway_format;
 use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
 use gw_wire::stream::{Closing, Normaliser, write_error};
@@ -131,7 +131,7 @@ impl FollowerStream {
                 let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
                 let normaliser = Normaliser::new(reply_context.opening(model));
                 // An event larger than the flight's log is not copied for each follower.
-                let decoder = own::stream(caching.flights.bounds().max_log_bytes);
+                let decoder = gateway_format::stream(caching.flights.bounds().max_log_bytes);
                 Reader::FollowerReader(Box::new(FollowerReader {
                     call,
                     translator: Some(Box::new(Translator { decoder, normaliser })),

@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
-use gw_providers::own;
+use gw_providers::gateway_format;
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
@@ -146,7 +146,7 @@ impl AnswerWriter {
     ) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, &call);
         let mut stream = EventStream::for_sharing(call, live, cut);
-        let mut decoder = own::stream(MAX_ANSWER_BYTES);
+        let mut decoder = gateway_format::stream(MAX_ANSWER_BYTES);
         let mut accumulator = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };

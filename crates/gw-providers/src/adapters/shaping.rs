@@ -13,6 +13,7 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 use super::bounded::Bounded;
 use super::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapter::{Reading, StreamDecoder};
+use crate::adapters::sse_adapter::EventSink;
 
 /// Converts a complete answer.
 pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
@@ -92,20 +93,18 @@ pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dy
     Box::new(Bounded::new(ShapedStream { inner, shape }))
 }
 
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
-
 struct ShapedStream {
     inner: Box<dyn StreamDecoder>,
     shape: ShapingState,
 }
 
 impl StreamDecoder for ShapedStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+    fn feed(&mut self, chunk: &[u8], sink: EventSink<'_>) {
         let Self { inner, shape } = self;
         inner.feed(chunk, &mut |event| shape.event(event, sink));
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: EventSink<'_>) {
         let Self { inner, shape } = self;
         inner.eof(&mut |event| shape.event(event, sink));
     }
@@ -157,7 +156,7 @@ impl ShapingState {
         texts.saturating_add(lists * ENTRY_BYTES + self.stamps.held_bytes())
     }
 
-    fn event(&mut self, event: Event<'_>, sink: Sink<'_>) {
+    fn event(&mut self, event: Event<'_>, sink: EventSink<'_>) {
         match event {
             Event::ToolStart { choice, call, name, id } => {
                 if self.reading.json_tool.as_deref() == Some(&*name) {
@@ -205,7 +204,14 @@ impl ShapingState {
         }
     }
 
-    fn tool_start(&mut self, choice: u32, call: u32, id: Cow<'_, str>, name: Cow<'_, str>, sink: Sink<'_>) {
+    fn tool_start(
+        &mut self,
+        choice: u32,
+        call: u32,
+        id: Cow<'_, str>,
+        name: Cow<'_, str>,
+        sink: EventSink<'_>,
+    ) {
         let name = own_name(&self.reading, &name).map_or(name, |own| Cow::Owned(own.to_owned()));
         if self.reading.custom_tools.iter().any(|custom| *custom == *name) {
             self.inputs.insert((choice, call), custom::CustomInput::default());
@@ -227,7 +233,7 @@ impl ShapingState {
         }
     }
 
-    fn text(&mut self, choice: u32, text: Cow<'_, str>, sink: Sink<'_>) {
+    fn text(&mut self, choice: u32, text: Cow<'_, str>, sink: EventSink<'_>) {
         if let Some(echo) = &self.reading.echo
             && !self.echoed.contains(&choice)
         {
@@ -258,7 +264,7 @@ impl ShapingState {
 
     /// Holds text until it is known whether the structured-output tool gives the answer. A very long text is the
     /// answer.
-    fn hold_aside(&mut self, choice: u32, text: &str, sink: Sink<'_>) {
+    fn hold_aside(&mut self, choice: u32, text: &str, sink: EventSink<'_>) {
         if self.json_choices.contains(&choice) {
             return;
         }
@@ -276,7 +282,7 @@ impl ShapingState {
     }
 
     /// Ends a choice: the held text is passed on without its fence. An empty answer still gets its echo.
-    fn flush(&mut self, choice: u32, sink: Sink<'_>) {
+    fn flush(&mut self, choice: u32, sink: EventSink<'_>) {
         for ((_, call), input) in self.inputs.iter_mut().filter(|((of, _), _)| *of == choice) {
             self.input_bytes = self.input_bytes.saturating_sub(input.held_bytes());
             let rest = std::mem::take(input).end();

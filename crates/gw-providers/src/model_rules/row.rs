@@ -126,7 +126,7 @@ pub enum SchemaDialect {
 pub enum LogprobsRule {
     /// Yes.
     #[default]
-    Told,
+    Reported,
     /// Only on Vertex AI.
     OnVertex,
     /// No. The model refuses the request.

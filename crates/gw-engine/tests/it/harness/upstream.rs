@@ -102,18 +102,18 @@ impl Upstream {
 }
 
 /// The place of a call in the list. Dropped, it notes that the gateway let go of the call.
-struct Place {
+struct RunningCall {
     calls: Calls,
     index: usize,
 }
 
-impl Place {
+impl RunningCall {
     fn note(&self, change: impl FnOnce(&mut SeenCall)) {
         change(&mut self.calls.lock().unwrap()[self.index]);
     }
 }
 
-impl Drop for Place {
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.note(|call| call.is_dropped = true);
     }
@@ -152,7 +152,7 @@ impl InProcess for Upstream {
 }
 
 impl Upstream {
-    fn begin(&self, call: &HttpCall) -> Place {
+    fn begin(&self, call: &HttpCall) -> RunningCall {
         let header = call.headers.get(AUTHORIZATION);
         let mut calls = self.calls.lock().unwrap();
         calls.push(SeenCall {
@@ -168,7 +168,7 @@ impl Upstream {
             is_over: false,
             is_dropped: false,
         });
-        Place { index: calls.len() - 1, calls: Arc::clone(&self.calls) }
+        RunningCall { index: calls.len() - 1, calls: Arc::clone(&self.calls) }
     }
 }
 
@@ -179,7 +179,7 @@ async fn pause(wait: Duration) {
     }
 }
 
-fn refusal(status: u16, retry_after: Option<u64>, place: Place) -> InProcessResponse {
+fn refusal(status: u16, retry_after: Option<u64>, place: RunningCall) -> InProcessResponse {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.extend(retry_after.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
@@ -190,7 +190,7 @@ fn refusal(status: u16, retry_after: Option<u64>, place: Place) -> InProcessResp
 
 /// A body that follows steps.
 struct Body {
-    place: Place,
+    place: RunningCall,
     steps: VecDeque<Step>,
     /// Sent behind the steps, at once.
     document: Option<Document>,
@@ -200,7 +200,7 @@ struct Body {
 }
 
 impl Body {
-    fn new(place: Place, document: Option<Document>, steps: Vec<Step>) -> Self {
+    fn new(place: RunningCall, document: Option<Document>, steps: Vec<Step>) -> Self {
         Self { place, steps: steps.into(), document, sent: None, sleep: None, is_over: false }
     }
 

@@ -13,6 +13,7 @@ use super::thinking::{ThinkingContext, ThinkingPlan};
 use super::tools::{AnswerFormat, Tooling};
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
+use crate::adapters::warnings::Warnings;
 use crate::model_rules::Sampling;
 use crate::settings::Api;
 
@@ -35,8 +36,6 @@ pub(in crate::adapters) enum MessagesHost {
 /// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). Version 2026-10-21 exists, too,
 /// but it has no sampling parameters, which Claude up to 4.6 takes.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";
-
-type Warnings = Vec<Cow<'static, str>>;
 
 /// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::object::JsonObject;
+use crate::adapters::warnings::Warnings;
 use crate::model_rules::{Effort, ModelRules, Off, Prefill, Thinks};
 
 /// The least value of `budget_tokens`.
@@ -60,8 +61,6 @@ fn budget(effort: Effort, max_tokens: u64) -> u64 {
     };
     (max_tokens / 100).saturating_mul(percent).min(most).max(MIN_BUDGET_TOKENS)
 }
-
-type Warnings = Vec<Cow<'static, str>>;
 
 const DROPPED: Cow<'static, str> = Cow::Borrowed("parameter_dropped:reasoning_effort");
 const CLAMPED: Cow<'static, str> = Cow::Borrowed("parameter_clamped:reasoning_effort");

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::wire::BedrockReasoning;
 use crate::adapter::Target;
 use crate::adapters::anthropic::thinking::{ThinkingContext, ThinkingPlan};
+use crate::adapters::warnings::Warnings;
 use crate::model_rules::{Effort, EffortField, ModelRules, Thinks};
 
 /// The `format` of entries with signatures of these models.
@@ -39,8 +40,6 @@ pub(super) struct BedrockThinking {
     /// The conversation must end with a user message.
     pub(super) must_end_with_user: bool,
 }
-
-type Warnings = Vec<Cow<'static, str>>;
 
 /// Translates the requested effort for a model.
 pub(super) fn thinking(

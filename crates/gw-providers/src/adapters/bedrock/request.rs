@@ -11,10 +11,9 @@ use super::wire::{BedrockBlock, ConverseRequest, InferenceConfig};
 use super::{messages, tools};
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
+use crate::adapters::warnings::Warnings;
 use crate::model_rules::{ModelRules, Prefill, Sampling};
 use crate::settings::Api;
-
-type Warnings = Vec<Cow<'static, str>>;
 
 /// Encodes the call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

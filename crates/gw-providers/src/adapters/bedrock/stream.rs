@@ -21,9 +21,8 @@ use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{self, Order};
+use crate::adapters::sse_adapter::EventSink;
 use crate::adapters::text::{Text, filled};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
 
 /// The most bytes of reasoning that are held until their signatures arrive, over all blocks. A longer block is streamed
 /// but not sent back.
@@ -166,7 +165,7 @@ struct Metadata<'a> {
 }
 
 impl StreamDecoder for BedrockStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+    fn feed(&mut self, chunk: &[u8], sink: EventSink<'_>) {
         let Self { frames, state } = self;
         if state.is_over {
             return;
@@ -183,7 +182,7 @@ impl StreamDecoder for BedrockStream {
         }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: EventSink<'_>) {
         // After the finish reason only the usage can be missing, and the caller estimates it.
         if self.state.is_finished {
             return;
@@ -237,13 +236,13 @@ impl BedrockStreamState {
         self.image_bytes.saturating_add(self.reasoning_bytes).saturating_add(open + other)
     }
 
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             sink(Event::Error(failure));
         }
     }
 
-    fn message(&mut self, message: &Message, sink: Sink<'_>) {
+    fn message(&mut self, message: &Message, sink: EventSink<'_>) {
         let payload: &[u8] = message.payload();
         match header(message, ":message-type") {
             Some("exception") => {
@@ -263,7 +262,7 @@ impl BedrockStreamState {
         }
     }
 
-    fn event(&mut self, name: &str, payload: &[u8], sink: Sink<'_>) -> Result<(), Failure> {
+    fn event(&mut self, name: &str, payload: &[u8], sink: EventSink<'_>) -> Result<(), Failure> {
         match name {
             "contentBlockDelta" => {
                 let event: ContentBlockDelta<'_> = read(payload)?;
@@ -314,7 +313,7 @@ impl BedrockStreamState {
         }
     }
 
-    fn call(&mut self, index: u32, call: ToolStart<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn call(&mut self, index: u32, call: ToolStart<'_>, sink: EventSink<'_>) -> Result<(), Failure> {
         if self.calls as usize >= MAX_TOOL_CALLS || self.open.len() >= MAX_TOOL_CALLS {
             return Err(invalid("the stream has too many tool calls"));
         }
@@ -335,7 +334,7 @@ impl BedrockStreamState {
         Ok(())
     }
 
-    fn delta(&mut self, index: u32, delta: BlockDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn delta(&mut self, index: u32, delta: BlockDelta<'_>, sink: EventSink<'_>) -> Result<(), Failure> {
         if self.last.replace(index) != Some(index) {
             self.order.close();
         }
@@ -377,7 +376,12 @@ impl BedrockStreamState {
         }
     }
 
-    fn thought(&mut self, index: u32, thought: ReasoningDelta<'_>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn thought(
+        &mut self,
+        index: u32,
+        thought: ReasoningDelta<'_>,
+        sink: EventSink<'_>,
+    ) -> Result<(), Failure> {
         if self.find(index).is_none() {
             if self.open.len() >= MAX_TOOL_CALLS {
                 return Err(invalid("the stream has too many open blocks of reasoning"));
@@ -431,7 +435,7 @@ impl BedrockStreamState {
         self.open.range_mut((index, 0)..=(index, usize::MAX)).next_back().map(|(_, open)| open)
     }
 
-    fn close(&mut self, index: u32, sink: Sink<'_>) {
+    fn close(&mut self, index: u32, sink: EventSink<'_>) {
         let last = self.open.range((index, 0)..=(index, usize::MAX)).next_back().map(|(place, _)| *place);
         if let Some(open) = last.and_then(|place| self.open.remove(&place)) {
             self.emit_end(open, sink);
@@ -439,7 +443,7 @@ impl BedrockStreamState {
     }
 
     /// Ends a block: a call without arguments gets empty ones, and signed reasoning is emitted as a whole.
-    fn emit_end(&mut self, open: BedrockOpenBlock, sink: Sink<'_>) {
+    fn emit_end(&mut self, open: BedrockOpenBlock, sink: EventSink<'_>) {
         match open {
             BedrockOpenBlock::Call { handle, has_arguments: false } => {
                 sink(Event::ToolArgs { choice: 0, call: handle, fragment: Cow::Borrowed("{}") });
@@ -464,7 +468,7 @@ impl BedrockStreamState {
         }
     }
 
-    fn finish(&mut self, reason: Option<Text<'_>>, sink: Sink<'_>) -> Result<(), Failure> {
+    fn finish(&mut self, reason: Option<Text<'_>>, sink: EventSink<'_>) -> Result<(), Failure> {
         if std::mem::replace(&mut self.is_finished, true) {
             return Ok(());
         }

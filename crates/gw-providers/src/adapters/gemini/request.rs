@@ -16,10 +16,9 @@ use super::wire::{
 };
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
+use crate::adapters::warnings::Warnings;
 use crate::model_rules::{LogprobsRule, ModelRules, SchemaDialect, System};
 use crate::settings::Api;
-
-type Warnings = Vec<Cow<'static, str>>;
 
 /// The largest value of the API's 32-bit integers.
 const MAX_OUTPUT_TOKENS: u64 = i32::MAX as u64;
@@ -147,7 +146,7 @@ fn kind(rules: ModelRules) -> SchemaFormat {
 
 fn has_logprobs(rules: ModelRules, flavour: Flavour) -> bool {
     match rules.logprobs {
-        LogprobsRule::Told => true,
+        LogprobsRule::Reported => true,
         LogprobsRule::OnVertex => flavour == Flavour::Vertex,
         LogprobsRule::Refused => false,
     }

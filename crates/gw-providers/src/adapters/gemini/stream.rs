@@ -24,8 +24,7 @@ use super::{errors, logprobs, response};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order};
-
-type Sink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::sse_adapter::EventSink;
 
 /// The most choices of a stream, more than any request can ask for.
 const MAX_CHOICES: u32 = 128;
@@ -75,7 +74,7 @@ struct StreamChoice {
 }
 
 impl StreamDecoder for GeminiStream {
-    fn feed(&mut self, chunk: &[u8], sink: Sink<'_>) {
+    fn feed(&mut self, chunk: &[u8], sink: EventSink<'_>) {
         let Self { body, state } = self;
         if state.is_over {
             return;
@@ -101,7 +100,7 @@ impl StreamDecoder for GeminiStream {
         }
     }
 
-    fn eof(&mut self, sink: Sink<'_>) {
+    fn eof(&mut self, sink: EventSink<'_>) {
         let Self { body, state } = self;
         match body {
             GeminiStreamBody::Unknown => {}
@@ -143,19 +142,19 @@ impl GeminiStreamState {
         self.response.capacity().saturating_add(choices.sum())
     }
 
-    fn fail(&mut self, failure: Failure, sink: Sink<'_>) {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.has_begun = true;
             sink(Event::Error(failure));
         }
     }
 
-    fn fail_cut_off(&mut self, sink: Sink<'_>) {
+    fn fail_cut_off(&mut self, sink: EventSink<'_>) {
         self.fail(broken("The upstream's stream ended in the middle of an event."), sink);
     }
 
     /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, data: &[u8], is_last: bool, sink: Sink<'_>) {
+    fn event(&mut self, data: &[u8], is_last: bool, sink: EventSink<'_>) {
         let data = data.trim_ascii();
         if self.is_over || data.is_empty() || data == b"[DONE]" {
             return;
@@ -179,7 +178,13 @@ impl GeminiStreamState {
 
     /// Handles an event that is an array with an error in it, or no response at all.
     #[cold]
-    fn unreadable_event(&mut self, text: &str, is_last: bool, fault: &serde_json::Error, sink: Sink<'_>) {
+    fn unreadable_event(
+        &mut self,
+        text: &str,
+        is_last: bool,
+        fault: &serde_json::Error,
+        sink: EventSink<'_>,
+    ) {
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         match errors::in_list(&value) {
             Some(error) => self.fail(errors::reported(error, FailureKind::StreamBroken), sink),
@@ -188,7 +193,7 @@ impl GeminiStreamState {
         }
     }
 
-    fn response(&mut self, mut answer: GeminiResponse<'_>, sink: Sink<'_>) {
+    fn response(&mut self, mut answer: GeminiResponse<'_>, sink: EventSink<'_>) {
         self.is_blocked |= answer.is_blocked();
         if let Some(response) = answer.response_id.take().filter(|_| self.response.is_empty()) {
             self.response = response.0.into_owned();
@@ -216,7 +221,7 @@ impl GeminiStreamState {
         }
     }
 
-    fn finish(&mut self, sink: Sink<'_>) {
+    fn finish(&mut self, sink: EventSink<'_>) {
         if self.is_over {
             return;
         }
@@ -254,7 +259,7 @@ impl StreamChoice {
         size_of::<Self>() + reason + self.sources.held_bytes() + self.order.held_bytes()
     }
 
-    fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: Sink<'_>) {
+    fn candidate(&mut self, candidate: Candidate<'_>, response: &str, sink: EventSink<'_>) {
         let mut logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai);
         for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
             // The log probabilities belong to the event's text, so they go with its first piece.
@@ -281,7 +286,7 @@ impl StreamChoice {
         mut part: CandidatePart<'_>,
         logprobs: Option<&serde_json::value::RawValue>,
         response: &str,
-        sink: Sink<'_>,
+        sink: EventSink<'_>,
     ) {
         let choice = self.index;
         if let Some(mut call) = part.function_call {

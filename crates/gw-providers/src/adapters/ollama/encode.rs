@@ -11,6 +11,7 @@ use super::{messages, post};
 use crate::adapter::{Encoded, Target};
 use crate::adapters::function_tool::write_function;
 use crate::adapters::native::dropped;
+use crate::adapters::warnings::Warnings;
 use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Off, Thinks};
 use crate::settings::Api;
@@ -19,8 +20,6 @@ use crate::settings::Api;
 const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
 /// OpenAI's members that are options with the same name.
 const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed"];
-
-type Warnings = Vec<Cow<'static, str>>;
 
 /// Encodes a conversation. `num_ctx` is the context to ask for. `allows_keep_alive`: the client's `keep_alive` is forwarded.
 pub(super) fn encode(
