@@ -374,8 +374,8 @@ const NO_SECRETS: [(&str, &str, &str); 5] = [
     // A key's name.
     ("access_log.rs", "LogLine", "key"),
     // Pieces of an answer.
-    ("gemini/logprobs.rs", "Entry", "token"),
-    ("gemini/logprobs.rs", "Top", "token"),
+    ("gemini/logprobs.rs", "TokenLogprob", "token"),
+    ("gemini/logprobs.rs", "TopLogprob", "token"),
 ];
 
 #[test]
