@@ -12,6 +12,8 @@ pub(crate) enum Operation {
     Chat,
     Completion,
     Embeddings,
+    Messages,
+    Responses,
 }
 
 impl Operation {
@@ -20,6 +22,8 @@ impl Operation {
             Self::Chat => "chat",
             Self::Completion => "completion",
             Self::Embeddings => "embeddings",
+            Self::Messages => "messages",
+            Self::Responses => "responses",
         }
     }
 }
