@@ -98,6 +98,11 @@ impl Call {
         self.progress.settlement.finish(&Outcome::Served);
     }
 
+    /// Ends the call with an answer that needs no upstream.
+    pub(crate) fn finish_without_upstream(&mut self) {
+        self.progress.settlement.finish(&Outcome::Served);
+    }
+
     /// Ends the call with an error instead of an answer.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.progress.settlement.finish(&Outcome::Failed(error));

@@ -36,7 +36,7 @@ use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::stored_responses::StoredResponses;
-use crate::{limit_error, pipeline};
+use crate::{count_tokens, limit_error, messages, pipeline};
 
 /// A configured provider and its terms.
 #[derive(Clone, Debug)]
@@ -276,6 +276,22 @@ impl Engine {
         pipeline::run(&self.services, Operation::Completion, context, body).await
     }
 
+    /// `POST /v1/messages`.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn messages(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        messages::create(&self.services, context, body).await
+    }
+
+    /// `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+    ///
+    /// # Errors
+    /// The refusals that the request itself would get before any upstream is called.
+    pub async fn count_tokens(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        count_tokens::count_tokens(&self.services, context, body).await
+    }
+
     /// `POST /v1/embeddings`.
     ///
     /// # Errors
@@ -377,6 +393,10 @@ impl Engine {
     /// Ends each open stream with an error event, because the grace period of the shutdown is over.
     pub fn cut_streams(&self) {
         self.services.stream_cutoff.trigger();
+    }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.services
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

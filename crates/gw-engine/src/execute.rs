@@ -43,6 +43,18 @@ pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<
     }
 }
 
+/// Calls upstreams for this request alone, and gives the stream at once: errors are events of the stream.
+///
+/// # Errors
+/// The reservation is refused.
+pub(crate) async fn execute_as_stream(services: &Services, mut call: Box<Call>) -> Result<Box<EventStream>> {
+    if let Err(error) = reserve(&services.limiter, &mut call).await {
+        call.fail(&error);
+        return Err(error);
+    }
+    Ok(waiting_stream(services, call))
+}
+
 /// Executes a request that could have shared another request's call, and cannot.
 ///
 /// # Errors
@@ -68,7 +80,17 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
 }
 
-async fn stream(services: &Services, mut call: Box<Call>) -> Result<Reply> {
+async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
+    let mut stream = waiting_stream(services, call);
+    let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
+        Ok(served) => reply_headers(served?.as_ref()),
+        Err(_) => Vec::new(),
+    };
+    Ok(Reply { headers, body: ReplyBody::Stream(stream) })
+}
+
+/// The stream of a call whose upstreams are not called yet.
+fn waiting_stream(services: &Services, mut call: Box<Call>) -> Box<EventStream> {
     let (keepalive, log) = (call.context.client.keepalive, Arc::clone(&call.context.client.log));
     let due = call.context.client.accepted + call.plan.longest_total();
     let opening = opening(&call);
@@ -84,16 +106,11 @@ async fn stream(services: &Services, mut call: Box<Call>) -> Result<Reply> {
         services.cutoff_watch(),
         services.disconnect_drain.clone(),
     );
-    let mut stream = Box::new(waiting.due_by(due).opened_by(opening));
-    let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
-        Ok(served) => reply_headers(served?.as_ref()),
-        Err(_) => Vec::new(),
-    };
-    Ok(Reply { headers, body: ReplyBody::Stream(stream) })
+    Box::new(waiting.due_by(due).opened_by(opening))
 }
 
 /// The opening of a stream that no upstream has answered yet.
-fn opening(call: &Call) -> Opening {
+pub(crate) fn opening(call: &Call) -> Opening {
     let first = call.plan.candidates.first();
     let prompt_tokens = first.map_or(0, |first| call.context.request.prompt_tokens(first));
     call.context.opening(call.context.request.model().to_owned(), prompt_tokens)

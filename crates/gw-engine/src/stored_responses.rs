@@ -51,7 +51,7 @@ pub struct StoredResponse {
     /// The response object, as the client got it.
     pub document: Bytes,
     /// The items of the request's `input`, each with an id.
-    pub input: Vec<Bytes>,
+    pub input: Vec<String>,
     /// The items of the conversation before the request.
     pub history: Vec<Bytes>,
     /// Unix seconds.
@@ -67,8 +67,9 @@ impl std::fmt::Debug for StoredResponse {
 impl StoredResponse {
     /// The bytes of all texts. Texts that several responses of a conversation share count for each of them.
     fn bytes(&self) -> usize {
-        let items = self.input.iter().chain(&self.history);
-        self.document.len() + items.map(|item| item.len() + size_of::<Bytes>()).sum::<usize>()
+        let input: usize = self.input.iter().map(|item| item.len() + size_of::<String>()).sum();
+        let history: usize = self.history.iter().map(|item| item.len() + size_of::<Bytes>()).sum();
+        self.document.len() + input + history
     }
 }
 

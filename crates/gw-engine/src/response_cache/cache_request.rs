@@ -41,6 +41,10 @@ impl CacheUse {
         let Some((directives, ttl)) = cache.directives(call) else { return Self::None };
         let planned = match &call.context.request {
             _ if directives.is_bypass() => None,
+            // The chat form lacks a part of the request, so equal chats may have different answers.
+            ValidatedRequest::Chat(request) if request.client.as_ref().is_some_and(|client| client.native.only_native) => {
+                None
+            }
             ValidatedRequest::Embeddings(request) => {
                 EmbeddingsCacheRequest::of(cache, call, request, directives, ttl)
                     .map(|wanted| Self::Vectors(Box::new(wanted)))

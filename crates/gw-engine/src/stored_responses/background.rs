@@ -1,12 +1,15 @@
 //! Responses that are made in the background: the call runs on without its client, which polls it, follows it or stops it.
 
 use std::collections::HashMap;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::stream::unfold;
+use futures_util::future::ready;
+use futures_util::stream::{StreamExt, unfold};
+use gw_wire::json::View;
+use memchr::memmem;
 use http_body::Body;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -54,7 +57,7 @@ impl std::fmt::Debug for Events {
 }
 
 impl BackgroundResponses {
-    /// Runs a response in a task of its own. `body` gives its stream.
+    /// Runs a response in a task of its own, to the end of its stream.
     ///
     /// # Errors
     /// `rate_limit_exceeded`: too many responses run in the background.
@@ -62,7 +65,7 @@ impl BackgroundResponses {
         &self,
         owner: &str,
         id: &str,
-        body: impl Future<Output = Box<EventStream>> + Send + 'static,
+        stream: Box<EventStream>,
     ) -> Result<()> {
         let name = name(owner, id);
         let mut running = self.running.lock();
@@ -73,7 +76,7 @@ impl BackgroundResponses {
         let events = Arc::new(Mutex::new(Events::default()));
         let (changes, changed) = watch::channel(());
         let guard = RunningGuard { running: Arc::clone(&self.running), name: name.clone() };
-        let task = tokio::spawn(pump(body, Arc::clone(&events), changes, guard));
+        let task = tokio::spawn(pump(stream, Arc::clone(&events), changes, guard));
         running.insert(name, Running { events, changed, task: task.abort_handle() });
         Ok(())
     }
@@ -89,15 +92,21 @@ impl BackgroundResponses {
         stopped.inspect(|running| running.task.abort()).is_some()
     }
 
-    /// The events of a running response from its beginning. None = it does not run here, or its events are too many.
-    pub(crate) fn follow(&self, owner: &str, id: &str) -> Option<BackgroundEvents> {
+    /// The events of a running response after this sequence number, or all. None = it does not run here, or its events are
+    /// too many.
+    pub(crate) fn follow(
+        &self,
+        owner: &str,
+        id: &str,
+        starting_after: Option<u64>,
+    ) -> Option<BackgroundEvents> {
         let running = self.running.lock();
         let Running { events, changed, .. } = running.get(&name(owner, id))?;
         if events.lock().is_cut {
             return None;
         }
         let start = (Arc::clone(events), changed.clone(), 0_usize);
-        Some(Box::pin(unfold(start, |(events, mut changed, at)| async move {
+        let all = unfold(start, |(events, mut changed, at)| async move {
             loop {
                 changed.borrow_and_update();
                 let (next, is_cut) = {
@@ -115,7 +124,11 @@ impl BackgroundResponses {
                 // The sender is gone: the response has ended.
                 changed.changed().await.ok()?;
             }
-        })))
+        });
+        Some(match starting_after {
+            None => Box::pin(all),
+            Some(number) => Box::pin(all.filter_map(move |frame| ready(events_after(&frame, number)))),
+        })
     }
 }
 
@@ -132,12 +145,11 @@ impl Drop for RunningGuard {
 }
 
 async fn pump(
-    body: impl Future<Output = Box<EventStream>> + Send,
+    mut stream: Box<EventStream>,
     events: Arc<Mutex<Events>>,
     changes: watch::Sender<()>,
     guard: RunningGuard,
 ) {
-    let mut stream = body.await;
     while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *stream).poll_frame(cx)).await {
         if let Ok(bytes) = frame.into_data() {
             events.lock().push(bytes);
@@ -162,4 +174,39 @@ impl Events {
 /// Ids of keys and of responses have no line breaks.
 fn name(owner: &str, id: &str) -> String {
     format!("{owner}\n{id}")
+}
+
+/// The events of a frame with a sequence number above this one. None = the frame has none.
+fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
+    const END: &[u8] = b"\n\n";
+    let (mut kept, mut rest) = (Vec::new(), &frame[..]);
+    while let Some(end) = memmem::find(rest, END) {
+        let (event, after) = rest.split_at_checked(end + END.len())?;
+        if sequence_number(event).is_none_or(|found| found > number) {
+            kept.extend_from_slice(event);
+        }
+        rest = after;
+    }
+    (!kept.is_empty()).then(|| kept.into())
+}
+
+fn sequence_number(event: &[u8]) -> Option<u64> {
+    let at = memmem::find(event, b"data: {")? + b"data: ".len();
+    let data = std::str::from_utf8(event.get(at..)?).ok()?;
+    let [number] = View::new(data.trim_end()).pick(["sequence_number"]);
+    number?.text().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_follower_gets_the_events_after_its_own() {
+        let event = |number: u64| format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"\\n\"}}\n\n");
+        let frame = Bytes::from([event(1), event(2), event(3), "data: [DONE]\n\n".to_owned()].concat());
+        let after = events_after(&frame, 2).unwrap();
+        assert_eq!(after, [event(3), "data: [DONE]\n\n".to_owned()].concat());
+        assert_eq!(events_after(&Bytes::from(event(2)), 2), None);
+    }
 }

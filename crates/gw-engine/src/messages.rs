@@ -1,0 +1,140 @@
+//! `POST /v1/messages`: a request of the Messages API becomes a chat, and its answer is written in that API's form.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_wire::dialects::ClientRequest;
+use gw_wire::dialects::messages;
+use gw_wire::gateway::GatewayMeta;
+use gw_wire::money::Money;
+use gw_wire::render::Envelope;
+use gw_wire::reply::ChatReply;
+use gw_wire::request::{RequestLimits, chat};
+use gw_wire::usage::Usage;
+
+use crate::call::Call;
+use crate::error::{Error, Kind, Result};
+use crate::execute::opening;
+use crate::pipeline;
+use crate::request::ValidatedRequest;
+use crate::request::context::{RequestContext, Surface};
+use crate::request::operation::Operation;
+use crate::response::headers::reply_headers;
+use crate::response::reply::{Reply, ReplyBody};
+use crate::services::Services;
+
+/// Answers a request.
+///
+/// # Errors
+/// Every refusal of the request, and the error of its last attempt.
+pub(crate) async fn create(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+    let surface = client.surface.clone();
+    let mut warms_cache = false;
+    let parse = |body, limits: &RequestLimits| {
+        let request = messages::translate(body, limits)?;
+        warms_cache = request.context.warms_cache;
+        let (chat, client) = request.with_plain(surface.is_plain).into_parts();
+        validated(chat, client, surface, limits)
+    };
+    let call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
+    let overflow = Overflow::of(&call);
+    if warms_cache && !is_native(&call) {
+        return empty(call);
+    }
+    pipeline::answer(services, call).await.map_err(|error| overflow.explain(error))
+}
+
+/// The chat form of a translated request, with the client's own form beside it.
+pub(crate) fn validated(
+    chat: Vec<u8>,
+    mut client: ClientRequest,
+    surface: Surface,
+    limits: &RequestLimits,
+) -> Result<ValidatedRequest> {
+    client.headers = surface
+        .forwarded
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str().into(), value.to_str().ok()?.into())))
+        .collect();
+    let mut request = chat::parse_chat(Bytes::from(chat), limits)?;
+    request.client = Some(Box::new(client));
+    Ok(ValidatedRequest::Chat(Box::new(request)))
+}
+
+/// Whether the first candidate speaks the Messages API itself.
+fn is_native(call: &Call) -> bool {
+    let dialect = gw_wire::dialects::ClientDialect::Messages;
+    call.plan.candidates.first().is_some_and(|first| first.provider.adapter().speaks(dialect))
+}
+
+/// The answer to `max_tokens: 0`, which only fills a provider's prompt cache: an empty message without an upstream call.
+fn empty(mut call: Box<Call>) -> Result<Reply> {
+    let no_candidate = || Error::new(Kind::InternalError, "The plan has no candidate.");
+    let first = call.plan.candidates.first().cloned().ok_or_else(no_candidate)?;
+    let form = call.context.request.client().map(|client| Arc::clone(&client.form)).ok_or_else(no_candidate)?;
+    let gateway: GatewayMeta = call.meta(&first, true);
+    let headers = reply_headers(Some(&first));
+    let (usage, cost) = (Usage::default(), Money::ZERO);
+    call.finish_without_upstream();
+    if call.context.request.wants_stream() {
+        let mut out = Vec::new();
+        if let Some(mut encoder) = opening(&call).encoder() {
+            let closing = gw_wire::stream::Closing { usage, cost, gateway: &gateway };
+            encoder.finish(None, &closing, &mut out);
+        }
+        let due = call.context.client.accepted + call.plan.longest_total();
+        let stream = crate::response::event_stream::EventStream::ready(out, due);
+        return Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) });
+    }
+    let body = form.write(
+        &ChatReply::default(),
+        &Envelope {
+            id: &call.context.id,
+            created: call.context.created,
+            model: &first.model.upstream_model,
+            fingerprint: "",
+            usage,
+            cost,
+            gateway: &gateway,
+        },
+    );
+    Ok(Reply { headers, body: ReplyBody::Full(body.into()) })
+}
+
+/// The sizes of a request and of its model's context, for the message about a prompt that is too long.
+struct Overflow {
+    tokens: u64,
+    maximum: Option<u64>,
+}
+
+impl Overflow {
+    fn of(call: &Call) -> Self {
+        let first = call.plan.candidates.first();
+        Self {
+            tokens: first.map_or(0, |first| call.context.request.prompt_tokens(first)),
+            maximum: first.and_then(|first| first.model.context_length),
+        }
+    }
+
+    /// Puts the numbers into an error about a prompt that is too long, because clients shorten the conversation by them.
+    fn explain(&self, mut error: Error) -> Error {
+        if error.kind != Kind::ContextLengthExceeded {
+            return error;
+        }
+        let told = messages::overflow::recognise(&error.message).unwrap_or_default();
+        let tokens = told.tokens.unwrap_or(self.tokens);
+        if let Some(maximum) = told.maximum.or(self.maximum) {
+            error.message = messages::overflow::message(tokens, maximum).into();
+        }
+        error
+    }
+}
+
+/// The estimate of the tokens of a `count_tokens` request.
+///
+/// # Errors
+/// As [`create`], without those of upstreams.
+pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
+    let (chat, client) = messages::translate_count(body, limits)?.into_parts();
+    validated(chat, client, Surface::default(), limits)
+}

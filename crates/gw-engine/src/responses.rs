@@ -1,0 +1,330 @@
+//! `/v1/responses`: a request of the Responses API becomes a chat, and its answer is written in that API's form. Answers
+//! can be stored, so that a client retrieves, continues, follows and cancels them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_wire::dialects::EncoderOpening;
+use gw_wire::dialects::responses::input_items::input_items;
+use gw_wire::dialects::responses::replay::replay;
+use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext};
+use gw_wire::json::View;
+use gw_wire::request::RequestLimits;
+
+use crate::auth::Caller;
+use crate::call::Call;
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::execute::execute_as_stream;
+use crate::messages::validated;
+use crate::pipeline;
+use crate::request::ValidatedRequest;
+use crate::request::context::{RequestContext, Surface};
+use crate::request::operation::Operation;
+use crate::response::event_stream::EventStream;
+use crate::response::event_stream::recording::Keep;
+use crate::response::reply::{Reply, ReplyBody};
+use crate::stored_responses::{StoredResponse, StoredResponses};
+
+/// The parts of a request that its stored response keeps.
+struct Made {
+    context: ResponsesContext,
+    /// The answer is stored.
+    is_stored: bool,
+    is_background: bool,
+    is_stream: bool,
+    input: Vec<String>,
+    history: Vec<Bytes>,
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// Every refusal of the request, and the error of its last attempt.
+pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: Bytes) -> Result<Reply> {
+    let services = engine.services();
+    let stored = Arc::clone(&services.stored_responses);
+    let owner = Arc::clone(client.caller.key_id());
+    let limits = services.snapshot().request_limits;
+    let wanted = responses::wanted_items(&body, &limits);
+    let earlier = earlier_items(&stored, &owner, &wanted).await;
+    let surface = client.surface.clone();
+    let (is_plain, can_store) = (surface.is_plain, stored.is_on());
+    let mut made = None;
+    let parse = |body: Bytes, limits: &RequestLimits| {
+        let earlier = earlier?;
+        let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
+        let known = EarlierItems { items: &texts, ..EarlierItems::default() };
+        let request = responses::translate_with(body, limits, &known)?;
+        if request.background && !(can_store && request.store) {
+            return Err(no_background(can_store));
+        }
+        let is_stored = can_store && request.store;
+        let context = request.context.clone().with_plain(is_plain).with_stored(is_stored);
+        let history = if wanted.previous_response_id.is_some() { earlier } else { Vec::new() };
+        made = Some(Made {
+            context: context.clone(),
+            is_stored,
+            is_background: request.background,
+            is_stream: request.stream,
+            input: if is_stored { input_items(&request.native.bytes, &texts) } else { Vec::new() },
+            history,
+        });
+        let client = request.client(context);
+        validated(request.chat, client, surface, limits)
+    };
+    let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
+    let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
+    if made.is_background {
+        return background(engine, call, made, &owner).await;
+    }
+    let keep = made.is_stored.then(|| keep(&stored, &owner, &call.context.id, made.input, made.history));
+    let mut reply = pipeline::answer(services, call).await?;
+    if let Some(keep) = keep {
+        match &mut reply.body {
+            ReplyBody::Full(document) => keep(document.clone()).await,
+            ReplyBody::Stream(stream) => stream.record(keep),
+        }
+    }
+    Ok(reply)
+}
+
+fn no_background(can_store: bool) -> Error {
+    let message = match can_store {
+        true => "Invalid 'background': a response in the background must be stored. Leave out 'store: false'.",
+        false => "Invalid 'background': this gateway stores no responses (the setting 'store' of [responses] is \"off\").",
+    };
+    Error { code: Some("unsupported_value".into()), ..Error::new(Kind::Invalid, message) }
+}
+
+/// The items that the request continues or refers to.
+pub(crate) async fn earlier_items(
+    stored: &StoredResponses,
+    owner: &str,
+    wanted: &responses::WantedItems,
+) -> Result<Vec<Bytes>> {
+    if let Some(id) = &wanted.previous_response_id {
+        let found = stored.load(owner, id).await?;
+        let previous = found.filter(|found| is_over(&found.document)).ok_or_else(|| not_found(stored, id))?;
+        return Ok(conversation(&previous));
+    }
+    let mut items = Vec::new();
+    let mut loaded: Vec<String> = Vec::new();
+    for id in &wanted.items {
+        // The gateway's own item ids hold the id of their response.
+        let Some(response) = id.split('_').nth(1).map(|unique| format!("resp_{unique}")) else { continue };
+        if loaded.contains(&response) || loaded.len() >= MAX_REFERENCED_RESPONSES {
+            continue;
+        }
+        if let Some(found) = stored.load(owner, &response).await? {
+            items.extend(conversation(&found));
+        }
+        loaded.push(response);
+    }
+    Ok(items)
+}
+
+/// Responses whose items one request may refer to.
+const MAX_REFERENCED_RESPONSES: usize = 16;
+
+fn not_found(stored: &StoredResponses, id: &str) -> Error {
+    let id: String = id.chars().take(64).collect();
+    let message = match stored.is_on() {
+        true => format!("Invalid 'previous_response_id': previous response with id '{id}' not found."),
+        false => "Invalid 'previous_response_id': this gateway stores no responses (the setting 'store' of [responses] \
+                  is \"off\"). Send the whole conversation in 'input'."
+            .to_owned(),
+    };
+    Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
+}
+
+/// All items of a conversation up to this response and with its output.
+fn conversation(response: &StoredResponse) -> Vec<Bytes> {
+    let mut items = response.history.clone();
+    items.extend(response.input.iter().map(|item| Bytes::copy_from_slice(item.as_bytes())));
+    if let Ok(text) = std::str::from_utf8(&response.document) {
+        let [output] = View::new(text).pick(["output"]);
+        let output = output.into_iter().flat_map(View::elements);
+        items.extend(output.map(|item| response.document.slice_ref(item.text().as_bytes())));
+    }
+    items
+}
+
+/// Stores the final object of a response.
+fn keep(
+    stored: &Arc<StoredResponses>,
+    owner: &Arc<str>,
+    id: &str,
+    input: Vec<String>,
+    history: Vec<Bytes>,
+) -> Keep {
+    let (stored, owner, id) = (Arc::clone(stored), Arc::clone(owner), id.to_owned());
+    Box::new(move |document| {
+        Box::pin(async move {
+            let expires_at = stored.expiry();
+            let response = StoredResponse { document, input, history, expires_at };
+            // The client has its answer; only a later request that refers to it will fail.
+            let _ = stored.save(&owner, &id, response).await;
+        })
+    })
+}
+
+/// Runs a response without its client.
+async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &Arc<str>) -> Result<Reply> {
+    let services = engine.services();
+    let stored = Arc::clone(&services.stored_responses);
+    let id = call.context.id.clone();
+    let opening = EncoderOpening {
+        id: id.clone(),
+        created: call.context.created,
+        model: call.context.request.model().to_owned(),
+        prompt_tokens: 0,
+    };
+    let (context, keepalive) = (made.context, call.context.client.keepalive);
+    let running = StoredResponse {
+        document: context.write_pending(&opening, "in_progress").into(),
+        input: made.input.clone(),
+        history: made.history.clone(),
+        expires_at: stored.expiry(),
+    };
+    let keep = keep(&stored, owner, &id, made.input, made.history);
+    stored.save(owner, &id, running).await?;
+    let mut stream = execute_as_stream(services, call).await?;
+    stream.record(keep);
+    stored.background.start(owner, &id, stream)?;
+    if made.is_stream
+        && let Some(events) = stored.background.follow(owner, &id, None)
+    {
+        let stream = EventStream::background(events, keepalive, services.cutoff_watch());
+        return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
+    }
+    let queued = context.write_pending(&opening, "queued");
+    Ok(Reply { headers: Vec::new(), body: ReplyBody::Full(queued.into()) })
+}
+
+/// The members of a stored object that decide about its further life.
+fn status_of(document: &[u8]) -> (String, bool) {
+    let text = std::str::from_utf8(document).unwrap_or("null");
+    let [status, background] = View::new(text).pick(["status", "background"]);
+    let status = status.and_then(View::string).unwrap_or_default().into_owned();
+    (status, background.is_some_and(|value| value.text() == "true"))
+}
+
+/// The object with the status `cancelled`.
+fn cancelled(document: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(document).unwrap_or("null");
+    let [status] = View::new(text).pick(["status"]);
+    let Some(status) = status.map(View::text) else { return document.to_vec() };
+    let at = (status.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+    let after = after.get(status.len()..).unwrap_or_default();
+    [before, "\"cancelled\"", after].concat().into_bytes()
+}
+
+fn is_over(document: &[u8]) -> bool {
+    !matches!(&*status_of(document).0, "queued" | "in_progress")
+}
+
+impl Engine {
+    /// `POST /v1/responses`.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`], and `previous_response_not_found`.
+    pub async fn responses(self: Arc<Self>, context: RequestContext, body: Bytes) -> Result<Reply> {
+        create(&self, context, body).await
+    }
+
+    /// `GET /v1/responses/{id}`.
+    ///
+    /// # Errors
+    /// `not_found` or `store_unavailable`.
+    pub async fn stored_response(&self, caller: &Caller, id: &str) -> Result<Arc<StoredResponse>> {
+        let found = self.services().stored_responses.load(caller.key_id(), id).await?;
+        found.ok_or_else(|| missing(id))
+    }
+
+    /// `DELETE /v1/responses/{id}`. A response in the background is stopped, too.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`].
+    pub async fn delete_response(&self, caller: &Caller, id: &str) -> Result<()> {
+        let stored = &self.services().stored_responses;
+        stored.background.stop(caller.key_id(), id);
+        match stored.delete(caller.key_id(), id).await? {
+            true => Ok(()),
+            false => Err(missing(id)),
+        }
+    }
+
+    /// `POST /v1/responses/{id}/cancel`; gives the response object.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`], and a 400 for a response that is not made in the background.
+    pub async fn cancel_response(&self, caller: &Caller, id: &str) -> Result<Bytes> {
+        let found = self.stored_response(caller, id).await?;
+        let (status, is_background) = status_of(&found.document);
+        if !is_background {
+            let message = "Only a response with 'background: true' can be cancelled.";
+            return Err(Error::new(Kind::Invalid, message));
+        }
+        if !matches!(&*status, "queued" | "in_progress") {
+            return Ok(found.document.clone());
+        }
+        let stored = &self.services().stored_responses;
+        stored.background.stop(caller.key_id(), id);
+        // The response may have ended since it was read.
+        let found = self.stored_response(caller, id).await?;
+        if is_over(&found.document) {
+            return Ok(found.document.clone());
+        }
+        let document = Bytes::from(cancelled(&found.document));
+        let cancelled = StoredResponse { document: document.clone(), ..StoredResponse::clone(&found) };
+        stored.save(caller.key_id(), id, cancelled).await?;
+        Ok(document)
+    }
+
+    /// `GET /v1/responses/{id}?stream=true`: the events after `starting_after`.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`], and a 400 for a response that runs in another process.
+    pub async fn follow_response(
+        &self,
+        caller: &Caller,
+        id: &str,
+        starting_after: Option<u64>,
+    ) -> Result<Box<EventStream>> {
+        let found = self.stored_response(caller, id).await?;
+        let services = self.services();
+        let running = services.stored_responses.background.follow(caller.key_id(), id, starting_after);
+        if let Some(events) = running {
+            return Ok(Box::new(EventStream::background(events, None, services.cutoff_watch())));
+        }
+        let found = if is_over(&found.document) { found } else { self.stored_response(caller, id).await? };
+        if !is_over(&found.document) {
+            let message = "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
+            return Err(Error::new(Kind::Invalid, message));
+        }
+        let text = std::str::from_utf8(&found.document).unwrap_or("null");
+        let events = replay(text, starting_after);
+        Ok(Box::new(EventStream::ready(events, crate::clock::now() + REPLAY_TIME)))
+    }
+}
+
+/// The time in which a client must read a replayed response.
+const REPLAY_TIME: std::time::Duration = std::time::Duration::from_secs(600);
+
+fn missing(id: &str) -> Error {
+    let id: String = id.chars().take(64).collect();
+    Error::new(Kind::NotFound, format!("Response with id '{id}' not found."))
+}
+
+/// Reads the body of `POST /v1/responses/input_tokens`.
+///
+/// # Errors
+/// The first fault.
+pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits, earlier: &[Bytes]) -> Result<ValidatedRequest> {
+    let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
+    let request = responses::translate(body, limits, &texts)?;
+    let client = request.client(request.context.clone());
+    validated(request.chat, client, Surface::default(), limits)
+}
