@@ -98,6 +98,7 @@ impl Accumulator {
                 self.bytes = self.bytes.saturating_sub(before).saturating_add(self.members.bytes());
                 Some(())
             }
+            Event::Frame { .. } => Some(()),
             Event::Error(_) => None,
             Event::End => {
                 self.finish();
@@ -160,6 +161,7 @@ impl Accumulator {
             choices: choices.collect::<Option<_>>()?,
             usage: self.usage,
             members: members.map(|(name, value)| (Cow::Owned(name), Cow::Owned(value))).collect(),
+            native: None,
         })
     }
 
@@ -225,7 +227,12 @@ impl Choice {
                 }
             }
             Event::Finish { reason, .. } => self.finish = Some(*reason),
-            Event::Start { .. } | Event::Member { .. } | Event::Usage(_) | Event::Error(_) | Event::End => {}
+            Event::Start { .. }
+            | Event::Member { .. }
+            | Event::Frame { .. }
+            | Event::Usage(_)
+            | Event::Error(_)
+            | Event::End => {}
         }
         Some(())
     }
@@ -323,7 +330,7 @@ fn event_bytes(event: &Event<'_>) -> usize {
         Event::Image { image, .. } => image.base64.len() + image.media_type.len() + size_of::<Image<'_>>(),
         Event::Extra { name, value, .. } => name.len() + value.get().len() + size_of::<Box<RawValue>>(),
         // The last value of a member counts; `note` does that.
-        Event::Member { .. } => 0,
+        Event::Member { .. } | Event::Frame { .. } => 0,
         Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => 0,
     }
 }

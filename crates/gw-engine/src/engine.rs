@@ -35,6 +35,7 @@ use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
 use crate::settings::{EngineSettings, KeySettings};
+use crate::stored_responses::StoredResponses;
 use crate::{limit_error, pipeline};
 
 /// A configured provider and its terms.
@@ -63,6 +64,8 @@ pub struct Stored {
     pub limiter: Limiter,
     /// The response cache; None = requests cannot use one.
     pub caching: Option<Arc<ResponseCache>>,
+    /// The responses that clients can retrieve.
+    pub responses: StoredResponses,
     /// Runs the steps of requests that compute for long.
     pub cpu: CpuPool,
 }
@@ -78,6 +81,7 @@ impl Default for Stored {
             payloads: None,
             limiter,
             caching: None,
+            responses: StoredResponses::default(),
             cpu: CpuPool::default(),
         }
     }
@@ -133,6 +137,7 @@ impl Engine {
                 journal: stored.journal,
                 limiter: stored.limiter,
                 response_cache: stored.caching,
+                stored_responses: Arc::new(stored.responses),
                 cpu_pool: stored.cpu,
                 disconnect_drain: settings.routing.drain_on_disconnect.then(DisconnectDrain::default),
                 stream_cutoff: Arc::default(),

@@ -27,12 +27,13 @@ mod retry_policy;
 mod services;
 pub mod settings;
 mod shutdown;
+pub mod stored_responses;
 mod upstream;
 
 pub use auth::Caller;
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
 pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
-pub use request::context::{CallLog, CallRecord, RequestContext};
+pub use request::context::{CallLog, CallRecord, RequestContext, Surface};
 pub use response::event_stream::EventStream;
 pub use response::reply::{Reply, ReplyBody};

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_wire::request::RequestLimits;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
@@ -43,6 +44,22 @@ pub(crate) async fn run(
     client: RequestContext,
     body: Bytes,
 ) -> Result<Reply> {
+    let call =
+        begin(services, operation, client, body, |body, limits| parse(operation, body, limits)).await?;
+    answer(services, call).await
+}
+
+/// Validates and plans a request. `parse` reads its body.
+///
+/// # Errors
+/// Every refusal of the request that needs no reservation.
+pub(crate) async fn begin(
+    services: &Services,
+    operation: Operation,
+    client: RequestContext,
+    body: Bytes,
+    parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
+) -> Result<Box<Call>> {
     let mut settlement = Settlement::open(
         &client,
         Arc::clone(&services.metrics),
@@ -50,8 +67,7 @@ pub(crate) async fn run(
         operation.as_str(),
     );
     let is_heavy = is_heavy(&body);
-    let prepared =
-        offload_if(is_heavy, || prepare(services, operation, &client, body, &mut settlement)).await;
+    let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, &mut settlement)).await;
     let Prepared { request, snapshot, plan } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -84,6 +100,15 @@ pub(crate) async fn run(
     if let Some(client) = call.context.request.client() {
         call.progress.warnings.extend(client.warnings.iter().cloned());
     }
+    Ok(call)
+}
+
+/// Answers a planned request: from the cache, by a call that requests share, or by a call of its own.
+///
+/// # Errors
+/// The refusal of the reservation, or the error of the last attempt.
+pub(crate) async fn answer(services: &Services, call: Box<Call>) -> Result<Reply> {
+    let is_heavy = call.context.is_heavy;
     let cache_use = match &services.response_cache {
         Some(cache) => Some((cache, offload_if(is_heavy, || CacheUse::of(cache, &call)).await)),
         None => None,
@@ -111,7 +136,7 @@ struct Prepared {
 /// The steps without input and output: parse, validate, resolve, permit, check capabilities.
 fn prepare(
     services: &Services,
-    operation: Operation,
+    parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
     client: &RequestContext,
     body: Bytes,
     settlement: &mut Settlement,
@@ -121,7 +146,7 @@ fn prepare(
             .retry_after(Duration::from_secs(1)));
     }
     let snapshot = services.snapshot();
-    let request = parse(operation, body, &snapshot.request_limits)?;
+    let request = parse(body, &snapshot.request_limits)?;
     settlement.note_request(&request);
     let plan_request = PlanRequest {
         snapshot: &snapshot,

@@ -14,6 +14,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response_cache::caching::ResponseCache;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
+use crate::stored_responses::StoredResponses;
 
 /// Everything that the steps of all calls share.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(crate) struct Services {
     pub(crate) limiter: Limiter,
     /// None = requests may not use a response cache.
     pub(crate) response_cache: Option<Arc<ResponseCache>>,
+    pub(crate) stored_responses: Arc<StoredResponses>,
     pub(crate) cpu_pool: CpuPool,
     /// Takes over calls whose client disconnects; None = such a call is cancelled.
     pub(crate) disconnect_drain: Option<DisconnectDrain>,

@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::cpu_pool::is_heavy;
 use gw_engine::error::Result;
-use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext};
+use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext, Surface};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
+use crate::client_dialect;
 use crate::cut::until_cut;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
@@ -26,6 +27,9 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
 const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
 const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
 const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
+
+/// `true` leaves the gateway's own members out of the answer, for clients that refuse unknown members.
+const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
 
 /// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
@@ -78,6 +82,11 @@ where
         client: Some(record.client.ip()),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
+        surface: Surface {
+            dialect: client_dialect::of(parts),
+            is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
+            forwarded: forwarded_headers(&parts.headers),
+        },
     };
     let engine = Arc::clone(&state.engine);
     // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
@@ -86,6 +95,12 @@ where
             Operation::Chat => cpu.host(async move { engine.chat(context, bytes).await }).await,
             Operation::Completion => cpu.host(async move { engine.completion(context, bytes).await }).await,
             Operation::Embeddings => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
+            Operation::Messages => cpu.host(async move { engine.messages(context, bytes).await }).await,
+            Operation::Responses => cpu.host(async move { engine.responses(context, bytes).await }).await,
+            Operation::CountTokens => {
+                cpu.host(async move { engine.count_tokens(context, bytes).await }).await
+            }
+            Operation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
         }
     });
     let reply = until_cut(&state, Some(&log), calling).await?;
@@ -123,4 +138,10 @@ fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
         all.extend_from_slice(line);
     }
     Some(all.into())
+}
+
+/// The `anthropic-*` headers, for an upstream that speaks the Messages API.
+fn forwarded_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let anthropic = headers.iter().filter(|(name, _)| name.as_str().starts_with("anthropic-"));
+    anthropic.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::{Caller, EventStream, request_id};
+use gw_wire::dialects::ClientDialect;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -19,6 +20,7 @@ use crate::access_log::sanitise;
 use crate::admin;
 use crate::admission::Admission;
 use crate::catalogue::CatalogueCall;
+use crate::client_dialect::{self, OVERLOADED};
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
@@ -28,9 +30,12 @@ use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
-use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, PROCESSING_MS, REQUEST_ID};
+use crate::response::{
+    Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
+};
 use crate::router::{self, Endpoint, Guard, RouteMatch};
 use crate::state::ServerState;
+use crate::stored_responses;
 use crate::timed_io::Activity;
 use crate::upload::{self, BoxError, MIN_BYTES_PER_SECOND, overloaded};
 use crate::url_hint;
@@ -60,6 +65,7 @@ where
     let accepted = Instant::now();
     let (parts, mut body) = request.into_parts();
     let found = router::find(parts.uri.path(), origin.listener);
+    let dialect = client_dialect::of(&parts);
     let mut record = RequestRecord {
         state: Arc::clone(&origin.state),
         accepted,
@@ -89,19 +95,20 @@ where
     };
     let mut reply = match answered {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => HttpReply::error(&error),
+        Ok(Err(error)) => HttpReply::error_in(dialect, &error, &record.request_id),
         Err(_) => {
             origin.state.metrics.panics.inc();
             let route = record.route.pattern;
             tracing::error!(request_id = %record.request_id, route, "a bug: the handler of a request panicked");
             let message = "The gateway failed while answering this request.";
-            HttpReply::error(&Error::new(Kind::InternalError, message))
+            HttpReply::error_in(dialect, &Error::new(Kind::InternalError, message), &record.request_id)
         }
     };
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
     // HTTP/2 resets a stream whose body is dropped unread, and the client would lose the answer.
-    let is_overload_answer = reply.status == StatusCode::SERVICE_UNAVAILABLE && record.call.is_none();
+    let is_overload = reply.status == StatusCode::SERVICE_UNAVAILABLE || reply.status.as_u16() == OVERLOADED;
+    let is_overload_answer = is_overload && record.call.is_none();
     let patience = if is_http1 && is_overload_answer { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
     let is_settled = settle_body(&parts.headers, &mut body, patience).await
         && upload::check_transfer_encoding(&parts.headers).is_ok();
@@ -123,6 +130,9 @@ fn finish(
     mut record: RequestRecord,
 ) -> GatewayResponse {
     if let Ok(id) = HeaderValue::from_str(&record.request_id) {
+        if client_dialect::of(parts) == ClientDialect::Messages {
+            reply.headers.insert(MESSAGES_REQUEST_ID, id.clone());
+        }
         reply.headers.insert(REQUEST_ID, id);
     }
     if !matches!(reply.content, Content::Stream(_)) {
@@ -183,7 +193,7 @@ where
     }
     let caller = authenticate(&state, parts, route.guard, record)?;
     if let Some(allow) = route.method_error(&parts.method) {
-        return Ok(HttpReply::method_not_allowed(allow));
+        return Ok(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id));
     }
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
@@ -194,6 +204,11 @@ where
         (Endpoint::Admin(build), Some(_)) => {
             let id = found.id.as_deref().map(str::to_owned);
             Box::pin(admin::answer(&state, parts, id, build, body)).await
+        }
+        (Endpoint::StoredResponse(action), Some(caller)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            let id = found.id.as_deref().unwrap_or_default();
+            stored_responses::answer(&state, parts, &caller, action, id).await
         }
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -216,6 +231,7 @@ where
             | Endpoint::Explain
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)
+            | Endpoint::StoredResponse(_)
             | Endpoint::Generate(_),
             None,
         ) => Err(unknown_url(parts)),

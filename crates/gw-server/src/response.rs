@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
+use gw_wire::dialects::ClientDialect;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -14,6 +15,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The id of the request, in every response.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The id of the request, in every response of the Messages API.
+pub(crate) const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Milliseconds until the response began.
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -78,10 +81,29 @@ impl<S> HttpReply<S> {
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
-    /// An error: `{"error": {"message", "type", "code"}}` with its status and headers.
+    /// An error in OpenAI's shape: `{"error": {"message", "type", "code"}}` with its status and headers.
     pub(crate) fn error(error: &Error) -> Self {
-        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut reply = Self::full(status, JSON, error.body());
+        Self::error_with(error, error.status(), error.body())
+    }
+
+    /// An error in the shape of the client's dialect.
+    pub(crate) fn error_in(dialect: ClientDialect, error: &Error, request_id: &str) -> Self {
+        let (status, kind, _) = error.kind.row();
+        let (status, body) = match dialect {
+            ClientDialect::OpenAi => (status, error.body()),
+            ClientDialect::Messages => {
+                messages::error_body(status, kind, error.code(), &error.message, request_id)
+            }
+            ClientDialect::Responses => {
+                responses::error_body(status, kind, error.code(), &error.message, request_id)
+            }
+        };
+        Self::error_with(error, status, body)
+    }
+
+    fn error_with(error: &Error, status: u16, body: Vec<u8>) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut reply = Self::full(status, JSON, body);
         if error.kind == Kind::InvalidApiKey {
             reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -96,9 +118,9 @@ impl<S> HttpReply<S> {
     }
 
     /// A 405, with the methods that the URL has.
-    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(allow: &'static str, dialect: ClientDialect, request_id: &str) -> Self {
         let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
-        let mut reply = Self::error(&error);
+        let mut reply = Self::error_in(dialect, &error, request_id);
         reply.headers.insert(ALLOW, HeaderValue::from_static(allow));
         reply
     }

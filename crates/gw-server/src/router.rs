@@ -15,6 +15,7 @@ use crate::ops;
 use crate::percent_decoding::decode;
 use crate::response::GatewayReply;
 use crate::state::ServerState;
+use crate::stored_responses::StoredResponseAction;
 
 /// The callers that a URL accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Route {
 pub(crate) enum Endpoint {
     /// A generation request: the engine calls an upstream.
     Generate(Operation),
+    /// A question about a stored response.
+    StoredResponse(StoredResponseAction),
     /// A question about the model catalogue. It counts as a request in flight.
     Catalogue(fn(&ServerState, CatalogueCall<'_>) -> Result<GatewayReply>),
     /// A page without a key that every listener serves.
@@ -68,6 +71,12 @@ pub(crate) enum Operation {
     Chat,
     Completion,
     Embeddings,
+    Messages,
+    Responses,
+    /// `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+    CountTokens,
+    /// `POST /v1/responses/compact`.
+    Compact,
 }
 
 const GET: Option<&str> = Some("GET, HEAD, OPTIONS");
@@ -91,12 +100,22 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
-    use Endpoint::{Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Status};
+    use Endpoint::{
+        Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Status, StoredResponse,
+    };
     use Guard::{AdminKey, Key, Open};
     [
         route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
         route("/v1/completions", POST, Key, Generate(Operation::Completion)),
         route("/v1/embeddings", POST, Key, Generate(Operation::Embeddings)),
+        route("/v1/messages", POST, Key, Generate(Operation::Messages)),
+        route("/v1/messages/count_tokens", POST, Key, Generate(Operation::CountTokens)),
+        route("/v1/responses", POST, Key, Generate(Operation::Responses)),
+        route("/v1/responses/input_tokens", POST, Key, Generate(Operation::CountTokens)),
+        route("/v1/responses/compact", POST, Key, Generate(Operation::Compact)),
+        route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
+        route("/v1/responses/{id}/cancel", POST, Key, StoredResponse(StoredResponseAction::Cancel)),
+        route("/v1/responses/{id}/input_items", GET, Key, StoredResponse(StoredResponseAction::InputItems)),
         route("/v1/models", GET, Key, Catalogue(catalogue::list)),
         route("/v1/models/compare", GET, Key, Catalogue(catalogue::compare)),
         route("/v1/models/{id}", GET, Key, Catalogue(catalogue::model)),
@@ -251,7 +270,10 @@ impl<'a> Item<'a> {
         if let Some(id) = path.strip_prefix(MODELS).and_then(|rest| rest.strip_prefix('/')) {
             return Some(Self { collection: MODELS, id, action: None });
         }
-        let (collection, rest) = path.strip_prefix("/admin/v1/")?.split_once('/')?;
+        let (collection, rest) = match path.strip_prefix("/v1/responses/") {
+            Some(rest) => ("responses", rest),
+            None => path.strip_prefix("/admin/v1/")?.split_once('/')?,
+        };
         let (id, action) = rest.split_once('/').map_or((rest, None), |(id, action)| (id, Some(action)));
         Some(Self { collection, id, action })
     }

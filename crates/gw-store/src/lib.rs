@@ -13,6 +13,7 @@ mod postgres;
 mod private;
 mod sql;
 mod sqlite;
+pub mod stored_responses;
 #[cfg(test)]
 mod testing;
 

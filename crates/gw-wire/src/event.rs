@@ -105,6 +105,14 @@ pub enum Event<'a> {
         /// Member value.
         value: &'a RawValue,
     },
+    /// An event of an upstream that speaks the client's own dialect, for that client alone. The other events of its
+    /// content follow it.
+    Frame {
+        /// The `event` of the server-sent event.
+        name: &'a str,
+        /// Its data: JSON without line breaks.
+        data: &'a str,
+    },
     /// A choice is complete.
     Finish {
         /// Choice index.
@@ -149,6 +157,7 @@ impl Event<'_> {
             Self::Extra { value, .. } => text_bytes(value.get()),
             Self::Start { .. }
             | Self::Member { .. }
+            | Self::Frame { .. }
             | Self::Finish { .. }
             | Self::Usage(_)
             | Self::Error(_)
@@ -170,7 +179,12 @@ impl Event<'_> {
             | Self::Image { choice, .. }
             | Self::Extra { choice, .. }
             | Self::Finish { choice, .. } => *choice = choice.saturating_add(offset),
-            Self::Start { .. } | Self::Member { .. } | Self::Usage(_) | Self::Error(_) | Self::End => {}
+            Self::Start { .. }
+            | Self::Member { .. }
+            | Self::Frame { .. }
+            | Self::Usage(_)
+            | Self::Error(_)
+            | Self::End => {}
         }
         self
     }

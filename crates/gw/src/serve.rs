@@ -10,6 +10,7 @@ use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
+use gw_engine::stored_responses::StoredResponses;
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
@@ -141,6 +142,7 @@ async fn build_engine_parts(
         payloads: Some(Arc::clone(&payloads)),
         limiter: limiter.clone(),
         caching,
+        responses: StoredResponses::new(setup.config.responses, None),
         cpu: CpuPool::new(workers())
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
+use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use crate::auth::Caller;
@@ -26,6 +28,26 @@ pub struct RequestContext {
     pub cache_control: Option<Box<[u8]>>,
     /// The silence after which a keep-alive comment is sent; None = never.
     pub keepalive: Option<Duration>,
+    /// The form of the answer, and headers for upstreams.
+    pub surface: Surface,
+}
+
+/// The facts that differ between the APIs that clients speak.
+#[derive(Clone, Debug)]
+pub struct Surface {
+    /// The dialect in which the client is answered.
+    pub dialect: ClientDialect,
+    /// The answer has none of the gateway's own members.
+    pub is_plain: bool,
+    /// Headers for an upstream that speaks the client's dialect (`anthropic-beta`, …).
+    pub forwarded: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Default for Surface {
+    /// OpenAI's dialect with the gateway's members.
+    fn default() -> Self {
+        Self { dialect: ClientDialect::OpenAi, is_plain: false, forwarded: Vec::new() }
+    }
 }
 
 /// The outcome of a call, for the access log. It is complete when the call ends.

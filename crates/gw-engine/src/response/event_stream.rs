@@ -7,6 +7,7 @@ mod budget;
 mod clocks;
 mod continuing;
 mod digesting;
+pub(crate) mod recording;
 pub(crate) mod state;
 mod waiting;
 
@@ -17,6 +18,7 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures_util::Stream;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
 use gw_wire::stream::{Closing, Opening, close_with_error};
 use http_body::{Body, Frame};
@@ -30,7 +32,10 @@ use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
-use crate::response::event_stream::state::{PendingFirstToken, Polled, StreamState, deadline_of};
+use crate::response::event_stream::recording::{Keep, Recording};
+use crate::response::event_stream::state::{
+    BackgroundEvents, PendingFirstToken, Polled, StreamState, deadline_of,
+};
 use crate::response_cache::follower_stream::FollowerStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
@@ -63,6 +68,8 @@ pub struct EventStream {
     opening: Option<Box<Opening>>,
     /// Ends a stream in another dialect with an error while its own encoder is elsewhere.
     closer: Option<Box<dyn AnswerEncoder>>,
+    /// Stores the final object of a response.
+    recording: Option<Box<Recording>>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -74,6 +81,7 @@ impl std::fmt::Debug for EventStream {
             StreamState::Continuing(..) => "resuming",
             StreamState::Follower(_) => "shared",
             StreamState::Ready(_) => "ready",
+            StreamState::Background(_) => "background",
             StreamState::Over => "over",
         };
         f.debug_struct("EventStream").field("state", &state).finish_non_exhaustive()
@@ -134,6 +142,20 @@ impl EventStream {
         Self::new(StreamState::Ready(bytes.into()), None, CutoffWatch::default(), None).due_by(due)
     }
 
+    /// A stream of the events of a response that is made in the background.
+    pub(crate) fn background(
+        events: BackgroundEvents,
+        keepalive: Option<Duration>,
+        cut: CutoffWatch,
+    ) -> Self {
+        Self::new(StreamState::Background(events), keepalive, cut, None)
+    }
+
+    /// Has the final object stored before the client gets the last event.
+    pub(crate) fn record(&mut self, keep: Keep) {
+        self.recording = Some(Box::new(Recording::new(keep)));
+    }
+
     /// Takes the summary of a complete answer.
     pub(crate) fn take_summary(&mut self) -> Option<CallSummary> {
         self.summary.take()
@@ -153,6 +175,21 @@ impl EventStream {
                 if is_late && let Some(cut) = self.overdue(self.last_sent) {
                     return Some(cut);
                 }
+                Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
+            }
+            Poll::Ready(None) => {
+                self.state = StreamState::Over;
+                None
+            }
+            Poll::Pending => self.poll_clocks(cx),
+        }
+    }
+
+    fn poll_background(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
+        let StreamState::Background(events) = &mut self.state else { return None };
+        match events.as_mut().poll_next(cx) {
+            Poll::Ready(Some(bytes)) => {
+                self.last_sent = clock::now();
                 Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
             }
             Poll::Ready(None) => {
@@ -191,6 +228,7 @@ impl EventStream {
             failure: None,
             opening: None,
             closer: None,
+            recording: None,
         }
     }
 
@@ -361,7 +399,26 @@ impl EventStream {
             | StreamState::Continuing(..)
             | StreamState::Follower(_)
             | StreamState::Ready(_)
+            | StreamState::Background(_)
             | StreamState::Over => {}
+        }
+    }
+
+    fn poll_state(&mut self, cx: &mut TaskContext<'_>) -> Polled {
+        loop {
+            let polled = match &self.state {
+                StreamState::Waiting(..) => self.poll_waiting(cx),
+                StreamState::Streaming(..) => self.poll_streaming(cx),
+                StreamState::Digesting(..) => self.poll_digesting(cx),
+                StreamState::Continuing(..) => self.poll_continuing(cx),
+                StreamState::Follower(_) => self.poll_follower(cx),
+                StreamState::Background(_) => self.poll_background(cx),
+                StreamState::Ready(_) => self.send_ready(),
+                StreamState::Over => Some(Poll::Ready(None)),
+            };
+            if let Some(polled) = polled {
+                return polled;
+            }
         }
     }
 }
@@ -377,24 +434,19 @@ impl Body for EventStream {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Polled {
-        loop {
-            let polled = match &self.state {
-                StreamState::Waiting(..) => self.poll_waiting(cx),
-                StreamState::Streaming(..) => self.poll_streaming(cx),
-                StreamState::Digesting(..) => self.poll_digesting(cx),
-                StreamState::Continuing(..) => self.poll_continuing(cx),
-                StreamState::Follower(_) => self.poll_follower(cx),
-                StreamState::Ready(_) => self.send_ready(),
-                StreamState::Over => Some(Poll::Ready(None)),
-            };
-            if let Some(polled) = polled {
-                return polled;
-            }
+        if let Some(held) = self.recording.as_mut().and_then(|recording| recording.poll_held(cx)) {
+            return held;
+        }
+        let polled = self.poll_state(cx);
+        match &mut self.recording {
+            Some(recording) => recording.pass(polled, cx),
+            None => polled,
         }
     }
 
     fn is_end_stream(&self) -> bool {
         matches!(self.state, StreamState::Over)
+            && self.recording.as_ref().is_none_or(|recording| !recording.holds())
     }
 }
 
@@ -413,6 +465,7 @@ impl Drop for EventStream {
                 StreamState::Continuing(..)
                 | StreamState::Follower(_)
                 | StreamState::Ready(_)
+                | StreamState::Background(_)
                 | StreamState::Over => {}
             }
             return;

@@ -8,6 +8,7 @@ mod located;
 mod quick;
 mod repair;
 mod reply;
+mod responses;
 mod rewrite;
 mod shape;
 mod stream;

@@ -45,7 +45,7 @@ impl Normaliser {
                     return;
                 }
             }
-            Event::Start { .. } | Event::Member { .. } => {}
+            Event::Start { .. } | Event::Member { .. } | Event::Frame { .. } => {}
         }
         if let Some(encoder) = &mut self.encoder {
             encoder.accept(&event, out);

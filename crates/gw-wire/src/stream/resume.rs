@@ -47,6 +47,7 @@ impl Normaliser {
             }
             Event::Start { .. }
             | Event::Member { .. }
+            | Event::Frame { .. }
             | Event::Finish { .. }
             | Event::Usage(_)
             | Event::Error(_)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::{CachingSettings, SemanticSettings};
 use gw_engine::settings::EngineSettings;
+use gw_engine::stored_responses::StoredResponseSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
@@ -51,6 +52,8 @@ pub struct Config {
     pub redis: Option<RedisSettings>,
     /// `[cache]`.
     pub cache: CacheSettings,
+    /// `[responses]`.
+    pub responses: StoredResponseSettings,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.

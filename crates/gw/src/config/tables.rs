@@ -10,6 +10,7 @@ mod kinds;
 mod models;
 mod providers;
 mod redis;
+mod responses;
 mod routing;
 mod server;
 mod store;
@@ -19,7 +20,8 @@ mod timeouts;
 pub(super) use providers::APIS;
 
 /// The sections whose scalar keys an environment variable can set.
-pub(super) const FROM_ENVIRONMENT: [&str; 6] = ["server", "timeouts", "store", "redis", "cache", "routing"];
+pub(super) const FROM_ENVIRONMENT: [&str; 7] =
+    ["server", "timeouts", "store", "redis", "cache", "responses", "routing"];
 
 /// The whole file.
 pub(super) static ROOT: Section = Section {
@@ -30,6 +32,7 @@ pub(super) static ROOT: Section = Section {
         key("store", Kind::Table(&store::STORE), "", ""),
         key("redis", Kind::Table(&redis::REDIS), "", ""),
         key("cache", Kind::Table(&cache::CACHE), "", ""),
+        key("responses", Kind::Table(&responses::RESPONSES), "", ""),
         key("routing", Kind::Table(&routing::ROUTING), "", ""),
         key("providers", Kind::Tables(&providers::PROVIDER), "", ""),
         key("models", Kind::Tables(&models::MODEL), "", ""),

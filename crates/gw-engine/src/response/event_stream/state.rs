@@ -8,6 +8,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
+use futures_util::Stream;
 use http_body::Frame;
 
 use crate::call::Call;
@@ -38,9 +39,14 @@ pub(crate) enum StreamState {
     Follower(Box<FollowerStream>),
     /// All bytes are known.
     Ready(Bytes),
+    /// The stream follows the events of a response that is made in the background.
+    Background(BackgroundEvents),
     /// The stream has ended.
     Over,
 }
+
+/// The events of a background response as they come.
+pub(crate) type BackgroundEvents = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// Reads a piece on the CPU pool; gives the call and the stream back.
 pub(crate) type PendingDigest = Pin<Box<dyn Future<Output = (Box<Call>, Box<UpstreamStream>)> + Send>>;

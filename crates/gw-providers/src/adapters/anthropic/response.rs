@@ -48,6 +48,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         choices: vec![choice],
         usage: counts.usage(),
         members: Vec::new(),
+        native: None,
     })
 }
 

@@ -118,6 +118,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         choices: vec![choice],
         usage: answer.usage.and_then(usage::read),
         members: Vec::new(),
+        native: None,
     })
 }
 

@@ -37,7 +37,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     choice.logprobs = reply.logprobs.and_then(logprobs::convert).map(Cow::Owned);
     let usage = reply.usage.as_ref().and_then(usage::read);
     let (choices, members) = (vec![choice], Vec::new());
-    Ok(ChatReply { model: None, fingerprint: None, choices, usage, members })
+    Ok(ChatReply { model: None, fingerprint: None, choices, usage, members, native: None })
 }
 
 fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {

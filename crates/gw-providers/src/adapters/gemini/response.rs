@@ -59,6 +59,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         choices,
         usage: answer.usage_metadata.and_then(|counts| counts.usage()),
         members: Vec::new(),
+        native: None,
     })
 }
 

@@ -45,7 +45,7 @@ pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     };
     let model = line.model.map(|model| model.0).filter(|model| !model.is_empty());
     let (choices, members) = (vec![choice], Vec::new());
-    Ok(ChatReply { model, fingerprint: None, choices, usage, members })
+    Ok(ChatReply { model, fingerprint: None, choices, usage, members, native: None })
 }
 
 /// Converts a call. A call without a function is dropped. An empty id is replaced when the answer is written.

@@ -65,6 +65,7 @@ fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatRe
         choices: read,
         usage: used.and_then(usage::read),
         members: members.collect(),
+        native: None,
     })
 }
 
@@ -202,6 +203,7 @@ fn own_chat(reply: ChatReply<'_>) -> ChatReply<'static> {
         choices: choices.collect(),
         usage: reply.usage,
         members: Vec::new(),
+        native: None,
     }
 }
 

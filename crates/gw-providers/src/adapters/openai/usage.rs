@@ -62,8 +62,12 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
             "cached_tokens" => &mut found.cached_tokens,
             "cache_creation_input_tokens" => &mut found.cache_creation_input_tokens,
             "reasoning_tokens" => &mut found.reasoning_tokens,
-            "prompt_tokens_details" => return details(reader, &mut found.prompt_details),
-            "completion_tokens_details" => return details(reader, &mut found.completion_details),
+            "prompt_tokens_details" | "input_tokens_details" => {
+                return details(reader, &mut found.prompt_details);
+            }
+            "completion_tokens_details" | "output_tokens_details" => {
+                return details(reader, &mut found.completion_details);
+            }
             _ => return reader.value().map(drop),
         };
         plain_count(reader, place)
@@ -143,11 +147,20 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         total: first(&["/total_tokens"]),
         cached: first(&[
             "/prompt_tokens_details/cached_tokens",
+            "/input_tokens_details/cached_tokens",
             "/prompt_cache_hit_tokens",
             "/cached_tokens",
         ]),
-        cache_write: first(&["/prompt_tokens_details/cache_write_tokens", "/cache_creation_input_tokens"]),
-        reasoning: first(&["/completion_tokens_details/reasoning_tokens", "/reasoning_tokens"]),
+        cache_write: first(&[
+            "/prompt_tokens_details/cache_write_tokens",
+            "/input_tokens_details/cache_write_tokens",
+            "/cache_creation_input_tokens",
+        ]),
+        reasoning: first(&[
+            "/completion_tokens_details/reasoning_tokens",
+            "/output_tokens_details/reasoning_tokens",
+            "/reasoning_tokens",
+        ]),
         audio_prompt: first(&["/prompt_tokens_details/audio_tokens"]),
         audio_completion: first(&["/completion_tokens_details/audio_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),

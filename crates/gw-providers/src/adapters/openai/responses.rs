@@ -1,0 +1,152 @@
+//! Answers of OpenAI's Responses API ("Responses" in openai-openapi 2.3.0, read 2026-11-22). Only clients that speak this
+//! API are served with it, so their request goes to the provider unchanged.
+
+mod item;
+mod stream;
+
+use std::borrow::Cow;
+
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::lenient::RawText;
+use super::usage;
+use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
+use crate::adapters::replay::DETAILS;
+
+use item::{OutputItem, text};
+pub(super) use stream::ResponsesStream;
+
+/// The index of the only choice.
+const CHOICE: u32 = 0;
+
+/// A response object.
+#[derive(Debug, Default, Deserialize)]
+struct ResponseObject<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    status: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    model: Cow<'a, str>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    incomplete_details: Option<IncompleteDetails<'a>>,
+    #[serde(borrow, default)]
+    output: Vec<OutputItem<'a>>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    service_tier: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct IncompleteDetails<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    reason: Cow<'a, str>,
+}
+
+impl ResponseObject<'_> {
+    /// The failure of a response that failed.
+    fn failure(&self) -> Option<Failure> {
+        let error = self.error.map(RawValue::get).filter(|error| *error != "null");
+        if self.status != "failed" && (self.status == "completed" || error.is_none()) {
+            return None;
+        }
+        let error = error.and_then(|error| serde_json::from_str(error).ok()).unwrap_or(Value::Null);
+        Some(reported(&error, FailureKind::StreamBroken))
+    }
+
+    /// The finish reason of a response that ended. `has_calls` says whether it calls tools.
+    fn finish(&self, has_calls: bool) -> Finish {
+        match self.incomplete_details.as_ref().map(|details| &*details.reason) {
+            Some("max_output_tokens") => Finish::Length,
+            Some("content_filter") => Finish::ContentFilter,
+            _ if has_calls => Finish::ToolCalls,
+            _ => Finish::Stop,
+        }
+    }
+
+    fn used(&self) -> Option<gw_wire::usage::Usage> {
+        let used = self.usage.map(RawValue::get).filter(|used| *used != "null")?;
+        usage::read(RawText(used))
+    }
+}
+
+/// Reads a complete answer. The answer keeps the provider's own document.
+///
+/// # Errors
+/// The body is not a response, or the response failed.
+pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+    let text = body_text(body)?;
+    let object: ResponseObject<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    if let Some(failure) = object.failure() {
+        return Err(failure);
+    }
+    if !matches!(&*object.status, "completed" | "incomplete") {
+        return Err(invalid("the response has no final status"));
+    }
+    let used = object.used();
+    let has_calls = object.output.iter().any(OutputItem::is_call);
+    let finish = object.finish(has_calls);
+    let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };
+    let mut details = Vec::new();
+    for item in object.output {
+        take(item, &mut choice, &mut details);
+    }
+    if let Some(details) = details_value(&details) {
+        choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
+    }
+    let tier = object.service_tier.map(|tier| (Cow::Borrowed("service_tier"), Cow::Borrowed(tier)));
+    Ok(ChatReply {
+        model: Some(object.model).filter(|model| !model.is_empty()),
+        fingerprint: None,
+        choices: vec![choice],
+        usage: used,
+        members: tier.into_iter().collect(),
+        native: Some(text),
+    })
+}
+
+/// Adds the content of an item to the choice, and its sealed reasoning to the entries.
+fn take<'a>(item: OutputItem<'a>, choice: &mut ChatChoice<'a>, details: &mut Vec<String>) {
+    if item.is_call() {
+        let custom = item.is_custom_call();
+        let (name, id) = (item.tool_name(), item.call_id);
+        let arguments = if custom { item.input } else { item.arguments };
+        choice.tool_calls.push(ToolCall { id, name, arguments, custom });
+        return;
+    }
+    details.extend(item.encrypted_entry());
+    let is_reasoning = item.kind == "reasoning";
+    for part in item.summary.unwrap_or_default().into_iter().chain(item.content.unwrap_or_default()) {
+        let place = match &*part.kind {
+            "output_text" | "text" if !is_reasoning => &mut choice.content,
+            "refusal" => &mut choice.refusal,
+            "summary_text" | "reasoning_text" => &mut choice.reasoning,
+            _ => continue,
+        };
+        append(place, part.into_text());
+    }
+}
+
+/// Appends a text; the first one is not copied.
+fn append<'a>(place: &mut Option<Cow<'a, str>>, text: Cow<'a, str>) {
+    match place {
+        None => *place = Some(text),
+        Some(known) => known.to_mut().push_str(&text),
+    }
+}
+
+/// The entries of `reasoning_details` as one array.
+fn details_value(entries: &[String]) -> Option<Box<RawValue>> {
+    if entries.is_empty() {
+        return None;
+    }
+    RawValue::from_string(format!("[{}]", entries.join(","))).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! The dialect in which a client is answered.
+
+use gw_wire::dialects::ClientDialect;
+use http::HeaderName;
+use http::request::Parts;
+
+/// The status of overload in the Messages API.
+pub(crate) const OVERLOADED: u16 = 529;
+
+/// Clients of Anthropic's API send it with every request.
+const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
+
+/// The dialect of a request: its URL tells it. Only the model catalogue has one URL for two dialects.
+pub(crate) fn of(parts: &Parts) -> ClientDialect {
+    let path = parts.uri.path();
+    if is_below(path, "/v1/messages") {
+        ClientDialect::Messages
+    } else if is_below(path, "/v1/responses") {
+        ClientDialect::Responses
+    } else if is_below(path, "/v1/models") && parts.headers.contains_key(ANTHROPIC_VERSION) {
+        ClientDialect::Messages
+    } else {
+        ClientDialect::OpenAi
+    }
+}
+
+/// Whether the path is this URL, or one below it.
+fn is_below(path: &str, url: &str) -> bool {
+    path.strip_prefix(url).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dialect(path: &str, version: Option<&str>) -> ClientDialect {
+        let mut request = http::Request::get(path);
+        if let Some(version) = version {
+            request = request.header(ANTHROPIC_VERSION, version);
+        }
+        of(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn the_url_tells_the_dialect() {
+        for (path, version, expected) in [
+            ("/v1/messages", None, ClientDialect::Messages),
+            ("/v1/messages/", None, ClientDialect::Messages),
+            ("/v1/messages?beta=true", None, ClientDialect::Messages),
+            ("/v1/messages/batches/x", None, ClientDialect::Messages),
+            ("/v1/messagesx", None, ClientDialect::OpenAi),
+            ("/v1/responses", None, ClientDialect::Responses),
+            ("/v1/responses/resp_1/cancel", Some("2023-06-01"), ClientDialect::Responses),
+            ("/v1/models", None, ClientDialect::OpenAi),
+            ("/v1/models", Some("2023-06-01"), ClientDialect::Messages),
+            ("/v1/models/a/b", Some("2023-06-01"), ClientDialect::Messages),
+            ("/v1/chat/completions", Some("2023-06-01"), ClientDialect::OpenAi),
+        ] {
+            assert_eq!(dialect(path, version), expected, "{path} {version:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `[responses]`.
+
+use super::super::schema::{Kind, Section, key};
+
+pub(super) static RESPONSES: Section = Section {
+    doc: "Stored responses of `POST /v1/responses`. A client retrieves a stored response, continues it with \
+          `previous_response_id`, or has it made in the background. Only the key that made a response can use it.",
+    keys: &[
+        key(
+            "store",
+            Kind::Choice(&[("memory", &[]), ("database", &[]), ("off", &[])]),
+            "\"memory\"",
+            "`memory` keeps responses in this process and never on a disk, `database` keeps them encrypted in the store of \
+             `[store]`, `off` keeps none.",
+        ),
+        key(
+            "max_mib",
+            Kind::Int { min: 1, max: 1_048_576 },
+            "64",
+            "The size of all responses in memory, in MiB. The oldest ones leave first.",
+        ),
+        key(
+            "ttl_seconds",
+            Kind::Int { min: 1, max: 2_592_000 },
+            "3600",
+            "How long a response is kept, at most 30 days.",
+        ),
+    ],
+};
