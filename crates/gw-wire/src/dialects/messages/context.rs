@@ -1,0 +1,39 @@
+//! The parts of a request that its answer needs.
+
+use std::sync::Arc;
+
+/// Whether the client gets thinking blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ThinkingDisplay {
+    /// With their text.
+    #[default]
+    Shown,
+    /// Without their text, but with their signatures (`display: "omitted"`).
+    Omitted,
+    /// The client turned thinking off.
+    Hidden,
+}
+
+/// The parts of a Messages request that its answer needs.
+#[derive(Clone, Debug, Default)]
+pub struct MessagesContext {
+    /// The answer leaves out `gateway` and `cost_usd` (`x-gateway-plain: true`).
+    pub plain: bool,
+    /// Whether the client gets thinking blocks.
+    pub thinking: ThinkingDisplay,
+    /// The stop sequences that the chat request does not hold. The answer is cut where one of them begins.
+    pub extra_stops: Arc<[String]>,
+    /// `max_tokens` is 0: the request only fills a provider's prompt cache. Elsewhere the answer is an empty message
+    /// without an upstream call.
+    pub warms_cache: bool,
+    /// `metadata.user_id` as the client wrote it.
+    pub user_id: Option<String>,
+}
+
+impl MessagesContext {
+    /// Leaves out the gateway's own members of the answer.
+    #[must_use]
+    pub fn with_plain(self, plain: bool) -> Self {
+        Self { plain, ..self }
+    }
+}

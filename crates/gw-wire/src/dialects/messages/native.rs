@@ -1,0 +1,12 @@
+//! Requests and answers of upstreams that speak the Messages API themselves: the client's own body with few splices, and
+//! the upstream's own frames and documents.
+
+mod body;
+mod document;
+mod edits;
+mod frames;
+
+pub use self::body::{NativeRequest, Signature, request_body};
+pub(super) use self::document::with_gateway;
+pub use self::document::write_native;
+pub(super) use self::frames::NativeFrames;

@@ -1,0 +1,295 @@
+//! A turn of the assistant as one chat message: its text, its calls, and its thoughts as `reasoning_content` and
+//! `reasoning_details`.
+
+use std::borrow::Cow;
+
+use super::documents;
+use super::history::Counts;
+use super::parts::{ChatContent, ChatPart, PartSource, write_content};
+use super::warnings::Losses;
+use crate::dialects::messages::faults::{
+    MessagesPath, check_object, list, missing, object, optional_string, required_name, required_string,
+    string,
+};
+use crate::json::{Kind, ObjectWriter, View, write_str};
+use crate::request::Invalid;
+
+/// The `format` of entries with Anthropic's signatures. Adapters of other dialects leave them out.
+const FORMAT: &str = "anthropic-claude-v1";
+
+/// Between the texts of two messages that are merged.
+const BLANK_LINE: &str = "\n\n";
+
+/// A thought with a signature, or encrypted.
+enum SealedThought<'a> {
+    Signed { text: Cow<'a, str>, signature: Cow<'a, str> },
+    Redacted(Cow<'a, str>),
+}
+
+/// A call of a tool.
+struct PastCall<'a> {
+    id: Cow<'a, str>,
+    name: Cow<'a, str>,
+    input: &'a str,
+}
+
+/// One or more assistant messages in a row.
+#[derive(Default)]
+pub(super) struct AssistantTurn<'a> {
+    text: Option<Cow<'a, str>>,
+    cache_control: Option<View<'a>>,
+    reasoning: Option<Cow<'a, str>>,
+    thoughts: Vec<(usize, SealedThought<'a>)>,
+    calls: Vec<PastCall<'a>>,
+    images: Vec<PartSource<'a>>,
+    order: BlockOrder,
+}
+
+/// The order of the blocks, in the words of the adapters' entry `gateway.order`.
+#[derive(Default)]
+struct BlockOrder {
+    words: String,
+    /// The kinds of the blocks, for a look at whether the order is the usual one.
+    kinds: Vec<u8>,
+    /// The length of the last text.
+    last_text: usize,
+    /// A thought without a signature has no entry, so the order cannot be written.
+    is_unknown: bool,
+    blocks: usize,
+}
+
+impl BlockOrder {
+    fn add(&mut self, kind: u8) {
+        self.flush();
+        self.kinds.push(kind);
+        self.separate();
+        self.words.push(char::from(kind));
+    }
+
+    /// Adds text, which continues a text before it.
+    fn text(&mut self, len: usize) {
+        if self.last_text == 0 {
+            self.kinds.push(b't');
+        }
+        self.last_text += len;
+    }
+
+    fn flush(&mut self) {
+        if self.last_text > 0 {
+            let len = std::mem::take(&mut self.last_text);
+            self.separate();
+            self.words.push_str(&format!("t{len}"));
+        }
+    }
+
+    fn separate(&mut self) {
+        if !self.words.is_empty() {
+            self.words.push(' ');
+        }
+    }
+
+    /// The words, unless the order is thoughts, text, calls, or is unknown.
+    fn words(&mut self) -> Option<&str> {
+        self.flush();
+        let mut left = self.kinds.as_slice();
+        for (kind, most) in [(b'd', usize::MAX), (b't', 1), (b'c', usize::MAX)] {
+            let count = left.iter().take(most).take_while(|found| **found == kind).count();
+            left = left.get(count..).unwrap_or_default();
+        }
+        (!left.is_empty() && !self.is_unknown).then_some(self.words.as_str())
+    }
+}
+
+impl<'a> AssistantTurn<'a> {
+    /// Reads the content of a message.
+    pub(super) fn read(
+        &mut self,
+        path: &MessagesPath<'_>,
+        content: View<'a>,
+        counts: &mut Counts<'_>,
+        losses: &mut Losses,
+    ) -> Result<(), Invalid> {
+        if self.text.is_some() {
+            self.push_text(Cow::Borrowed(BLANK_LINE));
+        }
+        if content.kind() == Kind::String {
+            counts.parts(path, 1)?;
+            self.order.blocks += 1;
+            self.push_text(string(path, content)?);
+            return Ok(());
+        }
+        for (at, block) in list(path, content)?.enumerate() {
+            let path = path.item(at);
+            let [kind] = object(&path, block, ["type"])?;
+            let kind = required_string(&path.member("type"), kind)?;
+            counts.parts(&path, 1)?;
+            if kind == "tool_use" {
+                counts.call(&path)?;
+            }
+            self.block(&path, &kind, block, losses)?;
+            self.order.blocks += 1;
+        }
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        path: &MessagesPath<'_>,
+        kind: &str,
+        block: View<'a>,
+        losses: &mut Losses,
+    ) -> Result<(), Invalid> {
+        match kind {
+            "text" => {
+                let [text, cache_control] = block.pick(["text", "cache_control"]);
+                self.push_text(required_string(&path.member("text").member("text"), text)?);
+                self.cache_control = cache_control.or(self.cache_control);
+            }
+            "thinking" => self.thinking(path, block)?,
+            "redacted_thinking" => {
+                let [data] = block.pick(["data"]);
+                let data = required_string(&path.member("redacted_thinking").member("data"), data)?;
+                self.order.add(b'd');
+                self.thoughts.push((self.order.blocks, SealedThought::Redacted(data)));
+            }
+            "tool_use" => self.call(path, block)?,
+            "image" => {
+                if let Some(ChatPart { content: ChatContent::Image(source), .. }) =
+                    documents::image(path, block, losses)?
+                {
+                    self.order.add(b'i');
+                    self.images.push(source);
+                }
+            }
+            // Blocks of tools that Anthropic runs, and blocks of later versions of the API.
+            other => losses.content(other),
+        }
+        Ok(())
+    }
+
+    fn thinking(&mut self, path: &MessagesPath<'_>, block: View<'a>) -> Result<(), Invalid> {
+        let [text, signature] = block.pick(["thinking", "signature"]);
+        let path = path.member("thinking");
+        let text = required_string(&path.member("thinking"), text)?;
+        let signature = optional_string(&path.member("signature"), signature)?;
+        match &mut self.reasoning {
+            _ if text.is_empty() => {}
+            Some(reasoning) => reasoning.to_mut().push_str(&text),
+            None => self.reasoning = Some(text.clone()),
+        }
+        match signature.filter(|signature| !signature.is_empty()) {
+            Some(signature) => {
+                self.order.add(b'd');
+                self.thoughts.push((self.order.blocks, SealedThought::Signed { text, signature }));
+            }
+            None => self.order.is_unknown = true,
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, path: &MessagesPath<'_>, block: View<'a>) -> Result<(), Invalid> {
+        let [id, name, input] = block.pick(["id", "name", "input"]);
+        let path = path.member("tool_use");
+        let id = required_string(&path.member("id"), id)?;
+        let name = required_name(&path.member("name"), name)?;
+        let input_path = path.member("input");
+        let input = input.ok_or_else(|| missing(&input_path))?;
+        check_object(&input_path, input)?;
+        self.order.add(b'c');
+        self.calls.push(PastCall { id, name, input: input.text() });
+        Ok(())
+    }
+
+    fn push_text(&mut self, text: Cow<'a, str>) {
+        if text.is_empty() {
+            return;
+        }
+        self.order.text(text.len());
+        match &mut self.text {
+            Some(joined) => joined.to_mut().push_str(&text),
+            None => self.text = Some(text),
+        }
+    }
+
+    /// Writes the message and returns the ids of its calls.
+    pub(super) fn write(mut self, out: &mut Vec<u8>) -> Vec<Cow<'a, str>> {
+        let mut message = ObjectWriter::begin(out);
+        message.string("role", "assistant");
+        match self.text.take() {
+            Some(text) => {
+                let content = ChatContent::Text(text);
+                let part = ChatPart { content, cache_control: self.cache_control };
+                write_content(message.member("content"), &[part]);
+            }
+            None if self.calls.is_empty() => message.string("content", ""),
+            None => message.raw("content", "null"),
+        }
+        message.optional_string("reasoning_content", self.reasoning.as_deref());
+        if !self.calls.is_empty() {
+            message.array("tool_calls", &self.calls, write_call);
+        }
+        if !self.images.is_empty() {
+            message.array("images", &self.images, |out, source| {
+                let mut image = ObjectWriter::begin(out);
+                image.string("type", "image_url");
+                image.object("image_url", |url| source.write(url.member("url")));
+                image.finish();
+            });
+        }
+        let blocks = self.order.blocks;
+        let order = self.order.words();
+        if !self.thoughts.is_empty() || order.is_some() {
+            let out = message.member("reasoning_details");
+            out.push(b'[');
+            for (position, (index, thought)) in self.thoughts.iter().enumerate() {
+                if position > 0 {
+                    out.push(b',');
+                }
+                write_thought(out, *index, thought);
+            }
+            if let Some(order) = order {
+                if !self.thoughts.is_empty() {
+                    out.push(b',');
+                }
+                let mut entry = ObjectWriter::begin(out);
+                entry.string("type", "gateway.order");
+                entry.string("order", order);
+                entry.string("format", FORMAT);
+                entry.integer("index", blocks as u64);
+                entry.finish();
+            }
+            out.push(b']');
+        }
+        message.finish();
+        self.calls.into_iter().map(|call| call.id).collect()
+    }
+}
+
+fn write_call(out: &mut Vec<u8>, call: &PastCall<'_>) {
+    let mut object = ObjectWriter::begin(out);
+    object.string("id", &call.id);
+    object.string("type", "function");
+    object.object("function", |function| {
+        function.string("name", &call.name);
+        write_str(function.member("arguments"), call.input);
+    });
+    object.finish();
+}
+
+fn write_thought(out: &mut Vec<u8>, index: usize, thought: &SealedThought<'_>) {
+    let mut entry = ObjectWriter::begin(out);
+    match thought {
+        SealedThought::Signed { text, signature } => {
+            entry.string("type", "reasoning.text");
+            entry.string("text", text);
+            entry.string("signature", signature);
+        }
+        SealedThought::Redacted(data) => {
+            entry.string("type", "reasoning.encrypted");
+            entry.string("data", data);
+        }
+    }
+    entry.string("format", FORMAT);
+    entry.integer("index", index as u64);
+    entry.finish();
+}

@@ -1,0 +1,68 @@
+//! Usage in the Messages API: `input_tokens` excludes the tokens that a cache served or took.
+
+use crate::json::ObjectWriter;
+use crate::money::Money;
+use crate::usage::Usage;
+
+/// The three parts of the prompt's tokens.
+struct PromptTokens {
+    input: u64,
+    cache_creation: u64,
+    cache_read: u64,
+}
+
+impl PromptTokens {
+    fn of(usage: &Usage) -> Self {
+        let cache_read = usage.cached.unwrap_or(0).min(usage.prompt);
+        let uncached = usage.prompt - cache_read;
+        let cache_creation = usage.cache_write.unwrap_or(0).min(uncached);
+        Self { input: uncached - cache_creation, cache_creation, cache_read }
+    }
+
+    fn write(&self, object: &mut ObjectWriter<'_>) {
+        object.integer("input_tokens", self.input);
+        object.integer("cache_creation_input_tokens", self.cache_creation);
+        object.integer("cache_read_input_tokens", self.cache_read);
+    }
+}
+
+/// Writes the usage of `message_start`, before the answer. `output_tokens` is 1 there, as in the API's own streams.
+pub(super) fn write_first(out: &mut Vec<u8>, usage: &Usage) {
+    let mut object = ObjectWriter::begin(out);
+    PromptTokens::of(usage).write(&mut object);
+    object.integer("output_tokens", 1);
+    object.finish();
+}
+
+/// Writes the cumulative usage of `message_delta`; `cost` is None for clients that want no extra members.
+pub(super) fn write_last(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
+    let mut object = ObjectWriter::begin(out);
+    PromptTokens::of(usage).write(&mut object);
+    write_output(&mut object, usage, cost);
+    object.finish();
+}
+
+/// Writes the usage of a complete message.
+pub(super) fn write_complete(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
+    let prompt = PromptTokens::of(usage);
+    let mut object = ObjectWriter::begin(out);
+    prompt.write(&mut object);
+    object.object("cache_creation", |parts| {
+        // Providers do not report the lifetime of the entries, and five minutes is the default.
+        parts.integer("ephemeral_5m_input_tokens", prompt.cache_creation);
+        parts.integer("ephemeral_1h_input_tokens", 0);
+    });
+    write_output(&mut object, usage, cost);
+    object.string("service_tier", "standard");
+    object.finish();
+}
+
+fn write_output(object: &mut ObjectWriter<'_>, usage: &Usage, cost: Option<Money>) {
+    object.integer("output_tokens", usage.completion);
+    object.object("output_tokens_details", |details| {
+        details.integer("thinking_tokens", usage.reasoning.unwrap_or(0));
+    });
+    if let Some(cost) = cost {
+        cost.write(object.member("cost_usd"));
+    }
+}
