@@ -6,13 +6,13 @@
 
 pub mod context;
 mod details;
-//D pub mod documents;
+pub mod documents;
 mod echo;
 pub mod errors;
+pub mod input_items;
 mod json_text;
-//D pub mod input_items;
 pub mod native;
-//D pub mod replay;
+pub mod replay;
 pub mod request;
 mod response;
 mod snapshot;

@@ -10,6 +10,7 @@ mod items;
 mod message;
 mod native_frames;
 mod reasoning;
+pub(super) mod replay_frames;
 
 use std::sync::Arc;
 

@@ -42,7 +42,12 @@ impl Frames {
         end(out);
     }
 
-    /// The next number.
+    /// The number of the next frame.
+    pub(super) fn upcoming(self) -> u64 {
+        self.next
+    }
+
+    /// Takes the next number.
     pub(super) fn take(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
