@@ -3,6 +3,7 @@
 //! chat's.
 
 pub mod messages;
+pub mod responses;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,6 +47,8 @@ pub struct ClientRequest {
     pub native: NativeBody,
     /// Entries of `gateway.warnings` about the translation.
     pub warnings: Vec<Cow<'static, str>>,
+    /// Headers of the request for an upstream that speaks the client's dialect, by name and value.
+    pub headers: Vec<(Box<str>, Box<str>)>,
 }
 
 /// An error inside a stream.

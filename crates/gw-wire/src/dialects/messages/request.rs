@@ -42,7 +42,7 @@ impl MessagesRequest {
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, ClientRequest) {
         let Self { chat, warnings, context, native } = self;
-        (chat, ClientRequest { form: std::sync::Arc::new(context), native, warnings })
+        (chat, ClientRequest { form: std::sync::Arc::new(context), native, warnings, headers: Vec::new() })
     }
 }
 

@@ -1,0 +1,28 @@
+//! OpenAI's Responses API as a client dialect ("Responses" in openai-openapi 2.3.0, and the Open Responses specification
+//! of 2026-04-24, read 2026-11-22).
+//!
+//! A request becomes a chat request. The same events and replies as a chat's become the answer. Everything here is pure:
+//! the store of responses, the seals of reasoning and the clock are elsewhere.
+
+pub mod context;
+mod details;
+pub mod documents;
+mod echo;
+pub mod errors;
+pub mod input_items;
+mod json_text;
+pub mod native;
+pub mod replay;
+pub mod request;
+mod response;
+mod snapshot;
+pub mod stream;
+mod tool_names;
+mod usage;
+
+pub use context::ResponsesContext;
+pub use request::{EarlierItems, ResponsesRequest, translate};
+pub use stream::ResponsesEncoder;
+
+//T
+//T mod tests;

@@ -1,0 +1,63 @@
+//! The errors of the Responses API. All four members of an error are strings, because strict clients accept nothing else.
+
+use crate::json::ObjectWriter;
+
+/// Writes the error body of this surface. `param` is the field that the message names, or an empty string.
+#[must_use]
+pub fn error_body(message: &str, kind: &str, code: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + message.len() + kind.len() + code.len());
+    let mut body = ObjectWriter::begin(&mut out);
+    body.object("error", |error| write_error(error, message, kind, code));
+    body.finish();
+    out
+}
+
+/// Writes the members of an error.
+pub(super) fn write_error(error: &mut ObjectWriter<'_>, message: &str, kind: &str, code: &str) {
+    error.string("message", message);
+    error.string("type", kind);
+    error.string("param", param(message));
+    error.string("code", code);
+}
+
+/// The field that a message begins with, as in `Invalid 'input[0].role': …`.
+fn param(message: &str) -> &str {
+    const OPENINGS: [&str; 5] = [
+        "Invalid '",
+        "Invalid type for '",
+        "Missing required parameter: '",
+        "Unknown parameter: '",
+        "Unsupported parameter: '",
+    ];
+    let named = OPENINGS.iter().find_map(|opening| message.strip_prefix(opening));
+    named.and_then(|rest| rest.split_once('\'')).map_or("", |(field, _)| field)
+}
+
+/// The code of a failed response. OpenAI's clients know these codes only.
+pub(super) fn failed_code(kind: &str, code: &str) -> &'static str {
+    match (kind, code) {
+        (_, "context_length_exceeded") => "context_length_exceeded",
+        (_, "insufficient_quota") | ("insufficient_quota", _) => "insufficient_quota",
+        ("rate_limit_error", _) | (_, "rate_limit_exceeded" | "upstream_rate_limited") => {
+            "rate_limit_exceeded"
+        }
+        ("invalid_request_error", _) | (_, "content_filter") => "invalid_prompt",
+        _ => "server_error",
+    }
+}
+
+#[cfg(test)]
+mod unit_tests {
+    use super::error_body;
+
+    #[test]
+    fn an_error_has_four_strings() {
+        let body = error_body("Invalid 'input[0].role': wrong.", "invalid_request_error", "invalid_value");
+        assert_eq!(
+            String::from_utf8(body).unwrap(),
+            r#"{"error":{"message":"Invalid 'input[0].role': wrong.","type":"invalid_request_error","param":"input[0].role","code":"invalid_value"}}"#
+        );
+        let body = String::from_utf8(error_body("No.", "server_error", "internal_error")).unwrap();
+        assert!(body.contains(r#""param":"","code":"internal_error""#), "{body}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Requests to and answers of upstreams that speak this dialect. All bytes stay as they are, but for the members that are
+//! the gateway's.
+
+mod forward;
+mod splice;
+
+pub use self::forward::{EncryptedContent, Forwarding, for_upstream};
+use self::splice::{ObjectSplice, Splice, range};
+use super::echo::AnswerFacts;
+use super::json_text::put_one_line;
+use crate::json::{Kind, View, check, write_str};
+use crate::render::{gateway, put_int};
+use crate::stream::Closing;
+
+/// A snapshot of an unfinished response, with the gateway's decisions in it.
+pub(super) fn snapshot(facts: &AnswerFacts, object: &str) -> Vec<u8> {
+    let mut splice = ObjectSplice::new(object, View::new(object));
+    decide(facts, &mut splice);
+    one_line(splice.apply())
+}
+
+/// The complete answer: the upstream's document with `gateway`, `usage.cost_usd` and the gateway's decisions.
+pub(super) fn answer(facts: &AnswerFacts, document: &str, closing: &Closing<'_>) -> Vec<u8> {
+    let mut splice = ObjectSplice::new(document, View::new(document));
+    decide(facts, &mut splice);
+    if !facts.is_plain {
+        let usage = splice.get("usage").filter(|usage| usage.kind() == Kind::Object);
+        if let Some(usage) = usage {
+            let mut members = ObjectSplice::new(usage.text(), usage);
+            let mut cost = Vec::new();
+            closing.cost.write(&mut cost);
+            members.set("cost_usd", cost);
+            splice.set("usage", members.apply());
+        }
+        let mut meta = Vec::new();
+        gateway(&mut meta, closing.gateway);
+        splice.set("gateway", meta);
+    }
+    one_line(splice.apply())
+}
+
+fn one_line(object: Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(object.len());
+    // The changed text is UTF-8: it is made of such texts.
+    put_one_line(&mut out, std::str::from_utf8(&object).unwrap_or("null"));
+    out
+}
+
+/// The object with other values of its members; None = without the member.
+pub(super) fn set_members(object: &str, changes: &[(&str, Option<&str>)]) -> String {
+    let mut splice = ObjectSplice::new(object, View::new(object));
+    for (name, value) in changes {
+        match value {
+            Some(value) => splice.set(name, value),
+            None => splice.remove(name),
+        }
+    }
+    // The changed text is UTF-8: it is made of such texts.
+    String::from_utf8(splice.apply()).unwrap_or_default()
+}
+
+/// Sets the members that the gateway decides: the store and the conversation are its own.
+fn decide(facts: &AnswerFacts, splice: &mut ObjectSplice<'_>) {
+    splice.set("store", if facts.is_stored { "true" } else { "false" });
+    if let Some(id) = &facts.echo.previous_response_id {
+        let mut literal = Vec::with_capacity(id.len() + 2);
+        write_str(&mut literal, id);
+        splice.set("previous_response_id", literal);
+    }
+}
+
+/// Appends a frame's data with another sequence number.
+pub(super) fn renumbered(data: &str, number: u64, out: &mut Vec<u8>) {
+    let [old] = View::new(data).pick(["sequence_number"]);
+    let Some(old) = old else {
+        let mut digits = Vec::new();
+        put_int(&mut digits, number);
+        let mut splice = ObjectSplice::new(data, View::new(data));
+        splice.set("sequence_number", digits);
+        return out.extend_from_slice(&one_line(splice.apply()));
+    };
+    let place = range(data, old);
+    put_one_line(out, data.get(..place.start).unwrap_or_default());
+    put_int(out, number);
+    put_one_line(out, data.get(place.end..).unwrap_or_default());
+}
+
+/// Replaces every `encrypted_content` of the items in a document or in a frame's data: the upstream's opaque strings by
+/// the gateway's seals. A text that is no JSON stays as it is.
+#[must_use]
+pub fn seal_items(json: &str, mut seal: impl FnMut(&str) -> Option<String>) -> String {
+    if !json.contains("\"encrypted_content\"") || check(json).is_err() {
+        return json.to_owned();
+    }
+    let root = View::new(json);
+    let [response, item, output] = root.pick(["response", "item", "output"]);
+    let nested = response.and_then(|response| {
+        let [output] = response.pick(["output"]);
+        output
+    });
+    let lists = [output, nested].into_iter().flatten().flat_map(View::elements);
+    let mut splice = Splice::default();
+    for item in item.into_iter().chain(lists) {
+        let [encrypted] = item.pick(["encrypted_content"]);
+        let Some(encrypted) = encrypted else { continue };
+        let Some(sealed) = encrypted.string().filter(|text| !text.is_empty()).and_then(|text| seal(&text))
+        else {
+            continue;
+        };
+        let mut literal = Vec::with_capacity(sealed.len() + 2);
+        write_str(&mut literal, &sealed);
+        splice.replace(range(json, encrypted), literal);
+    }
+    String::from_utf8(splice.apply(json)).unwrap_or_else(|_| json.to_owned())
+}

@@ -1,0 +1,211 @@
+//! Translates a Responses request into a chat request.
+
+mod content;
+mod echo_members;
+mod items;
+mod members;
+mod params;
+mod reasoning;
+mod tool_choice;
+mod tools;
+mod turns;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use self::items::InputReader;
+use self::members::{Warnings, flag, text_of};
+use self::tools::ToolList;
+use super::context::ResponsesContext;
+use super::echo::RequestEcho;
+use crate::dialects::{ClientDialect, ClientRequest, NativeBody};
+use crate::json::{ObjectWriter, View};
+use crate::request::fields::{Path, invalid_value, missing};
+use crate::request::{Body, Invalid, RequestLimits};
+
+/// A request, translated.
+#[derive(Debug)]
+pub struct ResponsesRequest {
+    /// The request as a chat completion body: a JSON object in UTF-8.
+    pub chat: Vec<u8>,
+    /// Entries for `gateway.warnings`.
+    pub warnings: Vec<Cow<'static, str>>,
+    /// Writes the answer.
+    pub context: ResponsesContext,
+    /// The client's own body.
+    pub native: NativeBody,
+    /// The member that only an upstream of this dialect can serve, and without which the request has no meaning.
+    pub requires_native: Option<&'static str>,
+    /// The types of the tools that the provider runs itself (`web_search`, …).
+    pub hosted_tools: Vec<String>,
+    /// `previous_response_id`.
+    pub previous_response_id: Option<String>,
+    /// `store`; true by default.
+    pub store: bool,
+    /// `background`.
+    pub background: bool,
+    /// `stream`.
+    pub stream: bool,
+}
+
+impl ResponsesRequest {
+    /// The parts that the request keeps beside its chat body.
+    #[must_use]
+    pub fn client(&self, context: ResponsesContext) -> ClientRequest {
+        ClientRequest {
+            form: std::sync::Arc::new(context),
+            native: self.native.clone(),
+            warnings: self.warnings.clone(),
+            headers: Vec::new(),
+        }
+    }
+}
+
+/// The items that precede a request's own input, and the way to open compacted ones.
+#[derive(Default)]
+pub struct EarlierItems<'h> {
+    /// The JSON text of each item, in order: the conversation before `previous_response_id`, and candidates of
+    /// `item_reference`. Without `previous_response_id` they are candidates only.
+    pub items: &'h [&'h str],
+    /// Opens the `encrypted_content` of a compaction item; None = it is not this gateway's.
+    pub open_compaction: Option<&'h dyn Fn(&str) -> Option<String>>,
+    /// A last message of the user, for requests that the gateway makes itself.
+    pub closing_message: Option<&'h str>,
+}
+
+impl std::fmt::Debug for EarlierItems<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EarlierItems").field("items", &self.items.len()).finish_non_exhaustive()
+    }
+}
+
+/// The ids that a request refers to. They are read before the translation, which needs the items.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedItems {
+    /// `previous_response_id`.
+    pub previous_response_id: Option<String>,
+    /// The ids of all `item_reference` items.
+    pub items: Vec<String>,
+}
+
+/// Finds the ids that a request refers to; none in a body that is no JSON object. The translation reports its faults.
+#[must_use]
+pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
+    let Ok(body) = Body::parse(bytes.clone(), limits) else { return WantedItems::default() };
+    let items = body.view("input").into_iter().flat_map(View::elements);
+    let references = items.filter_map(|item| {
+        let [kind, id, role] = item.pick(["type", "id", "role"]);
+        let is_reference = match kind.and_then(View::string) {
+            Some(kind) => kind == "item_reference",
+            None => role.is_none(),
+        };
+        id.filter(|_| is_reference)?.string().map(Cow::into_owned)
+    });
+    WantedItems {
+        previous_response_id: text_of(&body, "previous_response_id").map(Cow::into_owned),
+        items: references.collect(),
+    }
+}
+
+/// Translates a request. `history` holds the JSON texts of the earlier items, in order.
+///
+/// # Errors
+/// The first fault, with its error code.
+pub fn translate(
+    bytes: Bytes,
+    limits: &RequestLimits,
+    history: &[&str],
+) -> Result<ResponsesRequest, Invalid> {
+    translate_with(bytes, limits, &EarlierItems { items: history, ..EarlierItems::default() })
+}
+
+/// Translates a request that follows earlier items.
+///
+/// # Errors
+/// The first fault, with its error code.
+pub fn translate_with(
+    bytes: Bytes,
+    limits: &RequestLimits,
+    earlier: &EarlierItems<'_>,
+) -> Result<ResponsesRequest, Invalid> {
+    let body = Body::parse(bytes.clone(), limits)?;
+    refuse_unsupported(&body)?;
+    let mut warnings = Warnings::default();
+    let mut tools = ToolList::default();
+    tools.read(&Path::Top("tools"), body.view("tools"), &mut warnings)?;
+    let previous_response_id = text_of(&body, "previous_response_id").map(Cow::into_owned);
+    let mut input = InputReader::new(limits, earlier);
+    if previous_response_id.is_some() {
+        input.history(&mut tools, &mut warnings)?;
+    }
+    match body.view("input") {
+        Some(value) => input.read(value, &mut tools, &mut warnings)?,
+        None if input.is_empty() && body.get("prompt").is_none() => {
+            return Err(missing(&Path::Top("input")));
+        }
+        None => {}
+    }
+    input.pair_calls(&mut warnings)?;
+    let mut requires_native = input.requires_native();
+    if body.get("prompt").is_some() {
+        warnings.add("parameter_dropped:prompt");
+        requires_native.get_or_insert("prompt");
+    }
+    let mut chat = Vec::with_capacity(body.bytes.len() + body.bytes.len() / 4 + 512);
+    let mut object = ObjectWriter::begin(&mut chat);
+    params::copied(&body, &mut object);
+    let instructions = text_of(&body, "instructions");
+    input.write_messages(instructions.as_deref(), object.member("messages"));
+    params::translated(&body, &mut object, &mut warnings)?;
+    let choice = tool_choice::read(body.view("tool_choice"), &tools, &mut warnings)?;
+    if choice.requires_native {
+        requires_native.get_or_insert("tools");
+    }
+    tools.write(choice.allowed.as_deref(), &mut object);
+    if let Some(choice) = &choice.chat {
+        object.raw("tool_choice", choice);
+    }
+    params::extras(&body, &mut object);
+    object.finish();
+    let store = flag(&body, "store", true)?;
+    let background = flag(&body, "background", false)?;
+    let echo = RequestEcho {
+        members: echo_members::write(&body),
+        service_tier: text_of(&body, "service_tier").map(Cow::into_owned),
+        previous_response_id: previous_response_id.clone(),
+        tools: tools.take_names(),
+        has_logprobs: params::wants_logprobs(&body),
+        has_raw_reasoning: params::includes(&body, "reasoning.content"),
+    };
+    let hosted_tools = tools.into_hosted();
+    let only_native = requires_native.is_some() || !hosted_tools.is_empty() || input.has_dropped();
+    Ok(ResponsesRequest {
+        chat,
+        warnings: warnings.into_vec(),
+        context: ResponsesContext::new(echo, store),
+        native: NativeBody { bytes, dialect: ClientDialect::Responses, only_native },
+        requires_native,
+        hosted_tools,
+        previous_response_id,
+        store,
+        background,
+        stream: flag(&body, "stream", false)?,
+    })
+}
+
+/// Refuses members that no target can serve.
+fn refuse_unsupported(body: &Body) -> Result<(), Invalid> {
+    let both = body.get("conversation").is_some() && body.get("previous_response_id").is_some();
+    if both {
+        let path = Path::Top("conversation");
+        return Err(invalid_value(&path, "'conversation' and 'previous_response_id' exclude each other."));
+    }
+    if body.get("conversation").is_some() {
+        let message = "Unsupported parameter: 'conversation' is not supported. Send 'previous_response_id', or all items \
+                       in 'input'."
+            .to_owned();
+        return Err(Invalid { code: "unsupported_parameter", message });
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! The parameters of a request beside its input and its tools.
+
+use super::members::{Warnings, members, optional, optional_object, required_name};
+use crate::json::{Kind, ObjectWriter, View};
+use crate::request::fields::{Path, integer, missing, not_one_of, wrong_type};
+use crate::request::{Body, Invalid};
+
+/// Members that mean the same in a chat request. The chat's reader checks them.
+const COPIED: [&str; 17] = [
+    "model",
+    "models",
+    "fallbacks",
+    "routing",
+    "cache",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "parallel_tool_calls",
+    "service_tier",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "user",
+    "stream",
+];
+
+/// Members that are read elsewhere, have no meaning for a chat, or would change the shape of a chat.
+const NOT_COPIED: [&str; 42] = [
+    "audio",
+    "background",
+    "best_of",
+    "context_management",
+    "conversation",
+    "echo",
+    "function_call",
+    "functions",
+    "include",
+    "input",
+    "instructions",
+    "logprobs",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "max_tool_calls",
+    "messages",
+    "metadata",
+    "modalities",
+    "moderation",
+    "n",
+    "prediction",
+    "previous_response_id",
+    "prompt",
+    "reasoning",
+    "reasoning_effort",
+    "response_format",
+    "store",
+    "stream_options",
+    "suffix",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "truncation",
+    "verbosity",
+    "web_search_options",
+    "access_programs",
+    "client_metadata",
+    "completed_at",
+    "encoding_format",
+    "dimensions",
+];
+
+/// Copies the members that mean the same in a chat request.
+pub(super) fn copied(body: &Body, chat: &mut ObjectWriter<'_>) {
+    for (name, value) in COPIED.iter().filter_map(|name| Some((name, body.get(name)?))) {
+        chat.raw(name, value);
+    }
+    if body.get("stream") == Some("true") {
+        chat.raw("stream_options", r#"{"include_usage":true}"#);
+    }
+}
+
+/// Copies members that neither dialect defines, such as `top_k`: the operator's rules for members apply to them.
+pub(super) fn extras(body: &Body, chat: &mut ObjectWriter<'_>) {
+    let known = |name: &str| COPIED.contains(&name) || NOT_COPIED.contains(&name);
+    for (name, value) in body.members().filter(|(name, _)| !known(name)) {
+        chat.raw(name, value);
+    }
+}
+
+/// Writes the members with another name or shape in a chat request.
+pub(super) fn translated(
+    body: &Body,
+    chat: &mut ObjectWriter<'_>,
+    warnings: &mut Warnings,
+) -> Result<(), Invalid> {
+    if let Some(limit) = body.view("max_output_tokens") {
+        integer(&Path::Top("max_output_tokens"), limit, &(0..=i64::MAX))?;
+        chat.raw("max_completion_tokens", limit.text());
+    }
+    let top = body.view("top_logprobs");
+    if let Some(top) = top {
+        integer(&Path::Top("top_logprobs"), top, &(0..=20))?;
+    }
+    if wants_logprobs(body) {
+        chat.raw("logprobs", "true");
+        if let Some(top) = top {
+            chat.raw("top_logprobs", top.text());
+        }
+    }
+    text(body, chat)?;
+    reasoning(body, chat)?;
+    check_include(body)?;
+    check_kinds(body)?;
+    for name in ["context_management", "moderation"] {
+        if body.get(name).is_some() {
+            warnings.add(format!("parameter_dropped:{name}"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks members that the answer repeats.
+fn check_kinds(body: &Body) -> Result<(), Invalid> {
+    for name in ["instructions", "previous_response_id", "truncation", "service_tier", "prompt_cache_key"] {
+        if let Some(value) = body.view(name).filter(|value| value.kind() != Kind::String) {
+            return Err(wrong_type(&Path::Top(name), "a string", value));
+        }
+    }
+    if let Some(metadata) = body.view("metadata").filter(|value| value.kind() != Kind::Object) {
+        return Err(wrong_type(&Path::Top("metadata"), "an object", metadata));
+    }
+    if let Some(calls) = body.view("max_tool_calls") {
+        integer(&Path::Top("max_tool_calls"), calls, &(0..=i64::MAX))?;
+    }
+    Ok(())
+}
+
+fn check_include(body: &Body) -> Result<(), Invalid> {
+    let Some(include) = body.view("include") else { return Ok(()) };
+    let path = Path::Top("include");
+    for (at, value) in
+        crate::request::fields::array(&path, include, usize::MAX, "an array of strings")?.enumerate()
+    {
+        crate::request::fields::string(&path.item(at), value)?;
+    }
+    Ok(())
+}
+
+/// Whether `include` names this part of an answer.
+pub(super) fn includes(body: &Body, part: &str) -> bool {
+    let mut included = body.view("include").into_iter().flat_map(View::elements);
+    included.any(|value| value.string().is_some_and(|value| value == part))
+}
+
+/// Whether the request asks for log probabilities.
+pub(super) fn wants_logprobs(body: &Body) -> bool {
+    let is_positive = body.get("top_logprobs").is_some_and(|top| top.parse().is_ok_and(|top: u32| top > 0));
+    is_positive || includes(body, "message.output_text.logprobs")
+}
+
+/// `text`: the format and the verbosity.
+fn text(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
+    let Some(text) = body.view("text") else { return Ok(()) };
+    let path = Path::Top("text");
+    let [format, verbosity] = members(&path, text, ["format", "verbosity"])?;
+    if let Some(verbosity) = optional(&path, "verbosity", verbosity)? {
+        chat.string("verbosity", &verbosity);
+    }
+    let Some(format) = format else { return Ok(()) };
+    let path = path.member("format");
+    let [kind, name, schema, strict, description] =
+        members(&path, format, ["type", "name", "schema", "strict", "description"])?;
+    match &*required_name(&path, "type", kind)? {
+        "text" => {}
+        "json_object" => chat.raw("response_format", r#"{"type":"json_object"}"#),
+        "json_schema" => {
+            let name = required_name(&path, "name", name)?;
+            let schema = optional_object(&path, "schema", schema)?;
+            let schema = schema.ok_or_else(|| missing(&path.member("schema")))?;
+            let description = optional(&path, "description", description)?;
+            if let Some(strict) = strict.filter(|strict| strict.kind() != Kind::Boolean) {
+                return Err(wrong_type(&path.member("strict"), "a boolean", strict));
+            }
+            chat.object("response_format", |format| {
+                format.string("type", "json_schema");
+                format.object("json_schema", |inner| {
+                    inner.string("name", &name);
+                    inner.optional_string("description", description.as_deref());
+                    inner.raw("schema", schema.text());
+                    if let Some(strict) = strict {
+                        inner.raw("strict", strict.text());
+                    }
+                });
+            });
+        }
+        other => {
+            let allowed = ["text", "json_object", "json_schema"];
+            return Err(not_one_of(&path.member("type"), &allowed, other));
+        }
+    }
+    Ok(())
+}
+
+/// `reasoning.effort`.
+fn reasoning(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
+    let Some(reasoning) = body.view("reasoning") else { return Ok(()) };
+    let path = Path::Top("reasoning");
+    let [effort] = members(&path, reasoning, ["effort"])?;
+    if let Some(effort) = optional(&path, "effort", effort)? {
+        chat.string("reasoning_effort", &effort);
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The tools of a request: functions, custom tools and namespaces. Tools that the provider runs itself have no form in a
+//! chat.
+
+use std::borrow::Cow;
+
+use super::members::{Warnings, members, optional, optional_object, required_name};
+use crate::dialects::responses::tool_names::{DeclaredTool, ToolNames};
+use crate::json::{Kind, ObjectWriter, View, write_str};
+use crate::request::Invalid;
+use crate::request::fields::{Path, array, clip, wrong_type};
+
+/// The tools of a request.
+#[derive(Debug, Default)]
+pub(super) struct ToolList {
+    names: ToolNames,
+    /// Name and definition of each tool in the chat request.
+    tools: Vec<(String, Vec<u8>)>,
+    /// The types of the tools that the provider runs itself.
+    hosted: Vec<String>,
+}
+
+impl ToolList {
+    /// Reads a list of tools. A name that is given again is ignored.
+    pub(super) fn read(
+        &mut self,
+        path: &Path<'_>,
+        list: Option<View<'_>>,
+        warnings: &mut Warnings,
+    ) -> Result<(), Invalid> {
+        let Some(list) = list else { return Ok(()) };
+        for (at, tool) in array(path, list, usize::MAX, "an array of objects")?.enumerate() {
+            self.tool(&path.item(at), tool, None, warnings)?;
+        }
+        Ok(())
+    }
+
+    fn tool(
+        &mut self,
+        path: &Path<'_>,
+        tool: View<'_>,
+        namespace: Option<&str>,
+        warnings: &mut Warnings,
+    ) -> Result<(), Invalid> {
+        let [kind, name, list] = members(path, tool, ["type", "name", "tools"])?;
+        match &*required_name(path, "type", kind)? {
+            "function" => {
+                let name = required_name(path, "name", name)?;
+                self.function(
+                    path,
+                    tool,
+                    DeclaredTool {
+                        namespace: namespace.map(str::to_owned),
+                        name: name.into_owned(),
+                        is_custom: false,
+                    },
+                )
+            }
+            "custom" => {
+                let name = required_name(path, "name", name)?;
+                self.custom(
+                    path,
+                    tool,
+                    DeclaredTool {
+                        namespace: namespace.map(str::to_owned),
+                        name: name.into_owned(),
+                        is_custom: true,
+                    },
+                )
+            }
+            "namespace" if namespace.is_none() => {
+                let name = required_name(path, "name", name)?;
+                let path = path.member("tools");
+                let Some(list) = list else { return Ok(()) };
+                for (at, tool) in array(&path, list, usize::MAX, "an array of objects")?.enumerate() {
+                    self.tool(&path.item(at), tool, Some(&name), warnings)?;
+                }
+                Ok(())
+            }
+            other => {
+                let other = clip(other);
+                warnings.add(format!("tool_dropped:{other}"));
+                if !self.hosted.iter().any(|known| *known == *other) {
+                    self.hosted.push(other.into_owned());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn function(&mut self, path: &Path<'_>, tool: View<'_>, declared: DeclaredTool) -> Result<(), Invalid> {
+        let [description, parameters, strict] = members(path, tool, ["description", "parameters", "strict"])?;
+        let description = optional(path, "description", description)?;
+        let parameters = optional_object(path, "parameters", parameters)?;
+        if let Some(strict) = strict.filter(|strict| strict.kind() != Kind::Boolean) {
+            return Err(wrong_type(&path.member("strict"), "a boolean", strict));
+        }
+        let Some(name) = self.names.declare(declared) else { return Ok(()) };
+        let mut out = Vec::with_capacity(tool.text().len() + 64);
+        let mut object = ObjectWriter::begin(&mut out);
+        object.string("type", "function");
+        object.object("function", |function| {
+            function.string("name", &name);
+            function.optional_string("description", description.as_deref());
+            if let Some(parameters) = parameters {
+                function.raw("parameters", parameters.text());
+            }
+            if let Some(strict) = strict {
+                function.raw("strict", strict.text());
+            }
+        });
+        object.finish();
+        self.tools.push((name, out));
+        Ok(())
+    }
+
+    fn custom(&mut self, path: &Path<'_>, tool: View<'_>, declared: DeclaredTool) -> Result<(), Invalid> {
+        let [description, format] = members(path, tool, ["description", "format"])?;
+        let description = optional(path, "description", description)?;
+        let format = optional_object(path, "format", format)?;
+        let format = format.map(|format| custom_format(&path.member("format"), format)).transpose()?;
+        let Some(name) = self.names.declare(declared) else { return Ok(()) };
+        let mut out = Vec::with_capacity(tool.text().len() + 64);
+        let mut object = ObjectWriter::begin(&mut out);
+        object.string("type", "custom");
+        object.object("custom", |custom| {
+            custom.string("name", &name);
+            custom.optional_string("description", description.as_deref());
+            if let Some(format) = &format {
+                custom.raw("format", format);
+            }
+        });
+        object.finish();
+        self.tools.push((name, out));
+        Ok(())
+    }
+
+    /// Whether no tool can be called in a chat.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    /// Whether the provider runs some of the tools itself.
+    pub(super) fn has_hosted(&self) -> bool {
+        !self.hosted.is_empty()
+    }
+
+    /// The name in the chat request of a tool that a `tool_choice` names.
+    pub(super) fn find(&self, namespace: Option<&str>, name: &str) -> Option<Cow<'_, str>> {
+        if let Some(flat) = self.names.find(namespace, name) {
+            return Some(Cow::Owned(flat));
+        }
+        let mut named = self.tools.iter().map(|(flat, _)| flat);
+        let is_it = |flat: &&String| self.names.get(flat).is_some_and(|tool| tool.name == name);
+        named.find(is_it).map(|flat| Cow::Borrowed(&**flat))
+    }
+
+    /// Writes `tools`. With `allowed`, only the tools of these names.
+    pub(super) fn write(&self, allowed: Option<&[String]>, chat: &mut ObjectWriter<'_>) {
+        let is_allowed = |name: &String| allowed.is_none_or(|allowed| allowed.contains(name));
+        let mut written = self.tools.iter().filter(|(name, _)| is_allowed(name)).peekable();
+        if written.peek().is_some() {
+            chat.array("tools", written, |out, (_, tool)| out.extend_from_slice(tool));
+        }
+    }
+
+    /// The names, taken out of the list.
+    pub(super) fn take_names(&mut self) -> ToolNames {
+        std::mem::take(&mut self.names)
+    }
+
+    /// The types of the tools that the provider runs itself.
+    pub(super) fn into_hosted(self) -> Vec<String> {
+        self.hosted
+    }
+}
+
+/// The format of a custom tool's input in the shape of a chat, which nests a grammar.
+fn custom_format(path: &Path<'_>, format: View<'_>) -> Result<Vec<u8>, Invalid> {
+    let [kind, syntax, definition] = members(path, format, ["type", "syntax", "definition"])?;
+    let kind = required_name(path, "type", kind)?;
+    let mut out = Vec::with_capacity(format.text().len() + 32);
+    let mut object = ObjectWriter::begin(&mut out);
+    write_str(object.member("type"), &kind);
+    if kind == "grammar" {
+        let syntax = required_name(path, "syntax", syntax)?;
+        let definition = required_name(path, "definition", definition)?;
+        object.object("grammar", |grammar| {
+            grammar.string("syntax", &syntax);
+            grammar.string("definition", &definition);
+        });
+    }
+    object.finish();
+    Ok(out)
+}

@@ -1,0 +1,273 @@
+//! Writes a streamed answer. The items come one after the other: parallel calls wait until the call before them is
+//! complete.
+//!
+//! The final object repeats all items, so they are kept until the end.
+
+mod call;
+mod frames;
+mod image;
+mod items;
+mod message;
+mod native_frames;
+mod reasoning;
+pub(super) mod replay_frames;
+
+use std::sync::Arc;
+
+use self::frames::{Frames, end};
+use self::items::Items;
+use self::native_frames::NativeFrames;
+use super::details::SignedReasoning;
+use super::echo::AnswerFacts;
+use super::errors::{failed_code, write_error};
+use super::snapshot::Snapshot;
+use crate::dialects::{AnswerEncoder, EncoderOpening, StreamError};
+use crate::event::Event;
+use crate::json::{ObjectWriter, View};
+use crate::render::put;
+use crate::reply::Finish;
+use crate::stream::{Closing, DONE, KEEPALIVE};
+
+/// Encodes one stream.
+#[derive(Clone, Debug)]
+pub struct ResponsesEncoder {
+    facts: AnswerFacts,
+    id: Arc<str>,
+    /// Unix seconds.
+    created: u64,
+    model: Arc<str>,
+    frames: Frames,
+    /// Whether the opening frames are written.
+    is_open: bool,
+    /// Whether the terminal frame is written.
+    is_over: bool,
+    items: Items,
+    /// `service_tier` that the upstream reports.
+    service_tier: Option<String>,
+    /// The frames of an upstream that speaks this dialect.
+    native: Option<NativeFrames>,
+    document: Option<Vec<u8>>,
+}
+
+impl ResponsesEncoder {
+    pub(super) fn new(facts: AnswerFacts, opening: EncoderOpening) -> Self {
+        Self {
+            facts,
+            id: opening.id.into(),
+            created: opening.created,
+            model: opening.model.into(),
+            frames: Frames::default(),
+            is_open: false,
+            is_over: false,
+            items: Items::default(),
+            service_tier: None,
+            native: None,
+            document: None,
+        }
+    }
+
+    /// Writes the opening frames, if they are not written yet.
+    pub fn open(&mut self, out: &mut Vec<u8>) {
+        if std::mem::replace(&mut self.is_open, true) {
+            return;
+        }
+        self.frames.begin("response.created", out);
+        put(out, ",\"response\":");
+        let start = out.len();
+        self.snapshot("in_progress").write(&self.facts, out);
+        let object = start..out.len();
+        end(out);
+        self.frames.begin("response.in_progress", out);
+        put(out, ",\"response\":");
+        out.extend_from_within(object);
+        end(out);
+    }
+
+    /// Writes a frame of an upstream that speaks this dialect: its number is replaced, and the last frame waits for the
+    /// gateway's members. From the first frame on, the translated events write nothing.
+    pub fn native_frame(&mut self, name: &str, data: &str, out: &mut Vec<u8>) {
+        if self.is_over {
+            return;
+        }
+        let native = self.native.get_or_insert_with(NativeFrames::default);
+        if let Some(object) = native.opening(name, data) {
+            if let Some(identity) = native_frames::identity(object) {
+                self.id = identity.id.into();
+                self.created = identity.created;
+                self.model = identity.model.into();
+            }
+            return;
+        }
+        if native.take_terminal(name, data) {
+            return;
+        }
+        if !std::mem::replace(&mut self.is_open, true) {
+            native.write_opening(&self.facts, &mut self.frames, out);
+        }
+        native.write(name, data, &mut self.frames, out);
+    }
+
+    /// Writes the opaque string of a thought.
+    pub(super) fn sign(&mut self, entry: &SignedReasoning<'_>, out: &mut Vec<u8>) {
+        self.open(out);
+        let Self { items, frames, facts, id, .. } = self;
+        items.sign_with(entry.encrypted.clone(), id, &facts.echo, frames, out);
+    }
+
+    fn snapshot<'s>(&'s self, status: &'s str) -> Snapshot<'s> {
+        Snapshot {
+            id: &self.id,
+            created: self.created,
+            model: &self.model,
+            status,
+            error: None,
+            incomplete: None,
+            service_tier: self.service_tier.as_deref(),
+            output: self.items.output(),
+            closing: None,
+        }
+    }
+
+    /// Writes the terminal frame and the end, and keeps the final object.
+    fn terminate(&mut self, kind: &str, object: Vec<u8>, out: &mut Vec<u8>) {
+        self.frames.begin(kind, out);
+        put(out, ",\"response\":");
+        out.extend_from_slice(&object);
+        end(out);
+        out.extend_from_slice(DONE);
+        self.document = Some(object);
+        self.is_over = true;
+    }
+
+    fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {
+        let Some(terminal) = self.native.as_mut().and_then(NativeFrames::terminal) else { return false };
+        if !std::mem::replace(&mut self.is_open, true)
+            && let Some(native) = &mut self.native
+        {
+            native.write_opening(&self.facts, &mut self.frames, out);
+        }
+        let object = super::native::answer(&self.facts, &terminal.object, closing);
+        self.terminate(&terminal.name, object, out);
+        true
+    }
+
+    fn write_items(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let Self { items, frames, facts, id, .. } = self;
+        items.accept(event, id, &facts.echo, frames, out);
+    }
+}
+
+impl AnswerEncoder for ResponsesEncoder {
+    fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if self.is_over || self.native.is_some() {
+            return;
+        }
+        match event {
+            Event::Start { model: Some(model), .. } if !model.is_empty() && !self.is_open => {
+                self.model = model.as_ref().into();
+            }
+            Event::Member { name: "service_tier", value } => {
+                let tier = View::new(value.get()).string();
+                self.service_tier = tier.filter(|tier| tier.len() <= 64).map(|tier| tier.into_owned());
+            }
+            _ if items::has_content(event) => {
+                self.open(out);
+                self.write_items(event, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, finish: Option<Finish>, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        if self.is_over || self.finish_native(closing, out) {
+            return;
+        }
+        self.open(out);
+        let reason = match finish {
+            Some(Finish::Length) => Some("max_output_tokens"),
+            // A refusal in words is an answer of its own.
+            Some(Finish::ContentFilter) if !self.items.has_refusal() => Some("content_filter"),
+            Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall | Finish::ContentFilter) | None => {
+                None
+            }
+        };
+        let status = if reason.is_some() { "incomplete" } else { "completed" };
+        let Self { items, frames, facts, id, .. } = self;
+        items.end(status, id, &facts.echo, frames, out);
+        let snapshot = Snapshot { incomplete: reason, closing: Some(closing), ..self.snapshot(status) };
+        let mut object = Vec::new();
+        snapshot.write(&self.facts, &mut object);
+        let kind = if reason.is_some() { "response.incomplete" } else { "response.completed" };
+        self.terminate(kind, object, out);
+    }
+
+    fn fail(&mut self, error: &StreamError<'_>, out: &mut Vec<u8>) {
+        if self.is_over {
+            return;
+        }
+        match &mut self.native {
+            Some(native) if !self.is_open => {
+                self.is_open = native.write_opening(&self.facts, &mut self.frames, out);
+            }
+            Some(_) | None => {}
+        }
+        self.open(out);
+        self.frames.begin("error", out);
+        let mut members = ObjectWriter::resume(out);
+        members.object("error", |nested| write_error(nested, error.message, error.kind, error.code));
+        members.string("code", error.code);
+        members.string("message", error.message);
+        members.string("param", "");
+        end(out);
+        self.items.stop();
+        if let Some(native) = &mut self.native {
+            self.items.replace_output(native.take_output());
+        }
+        let code = failed_code(error.kind, error.code);
+        let snapshot = Snapshot { error: Some((code, error.message)), ..self.snapshot("failed") };
+        let mut object = Vec::new();
+        snapshot.write(&self.facts, &mut object);
+        self.terminate("response.failed", object, out);
+    }
+
+    fn keepalive(&mut self, out: &mut Vec<u8>) {
+        if !self.is_open || self.is_over {
+            return out.extend_from_slice(KEEPALIVE);
+        }
+        // Clients with an idle limit count events, not comments.
+        self.frames.begin("response.in_progress", out);
+        put(out, ",\"response\":");
+        let snapshot = Snapshot { output: b"", ..self.snapshot("in_progress") };
+        snapshot.write(&self.facts, out);
+        end(out);
+    }
+
+    fn closer(&self) -> Box<dyn AnswerEncoder> {
+        Box::new(Self {
+            facts: self.facts.clone(),
+            id: Arc::clone(&self.id),
+            created: self.created,
+            model: Arc::clone(&self.model),
+            frames: self.frames,
+            is_open: self.is_open,
+            is_over: self.is_over,
+            items: Items::default(),
+            service_tier: None,
+            native: None,
+            document: None,
+        })
+    }
+
+    fn boxed_clone(&self) -> Box<dyn AnswerEncoder> {
+        Box::new(self.clone())
+    }
+
+    fn held_bytes(&self) -> usize {
+        let native = self.native.as_ref().map_or(0, NativeFrames::held_bytes);
+        self.items.held_bytes() + native + self.document.as_ref().map_or(0, Vec::capacity)
+    }
+
+    fn take_document(&mut self) -> Option<Vec<u8>> {
+        self.document.take()
+    }
+}
