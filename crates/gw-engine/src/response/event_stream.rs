@@ -30,7 +30,7 @@ use crate::event_memory::{Full, SMALL_EVENT};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::state::{PendingFirstToken, Polled, StreamState, deadline_of};
-use crate::response_cache::follower_stream::FollowerStream;
+use crate::response::followed_stream::FollowedStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
 use crate::upstream::merge::ReadStep;
@@ -109,9 +109,13 @@ impl EventStream {
         self.due
     }
 
-    pub(crate) fn shared(shared: FollowerStream, keepalive: Option<Duration>, cut: CutoffWatch) -> Self {
+    pub(crate) fn shared(
+        shared: Box<dyn FollowedStream>,
+        keepalive: Option<Duration>,
+        cut: CutoffWatch,
+    ) -> Self {
         let (has_content, due) = (shared.has_content(), shared.deadline());
-        let mut stream = Self::new(StreamState::Follower(Box::new(shared)), keepalive, cut, None).due_by(due);
+        let mut stream = Self::new(StreamState::Follower(shared), keepalive, cut, None).due_by(due);
         if !has_content {
             stream.last_sent = long_ago();
         }
