@@ -24,10 +24,10 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
             Ok(Built::new(Box::new(adapter)))
         }
         Api::Azure => azure::build(settings),
-        Api::Bedrock => Ok(bedrock::build(settings)?),
-        Api::Gemini => Ok(gemini::build(settings)?),
-        Api::Vertex => Ok(vertex::build(settings)?),
-        Api::Anthropic => Ok(anthropic::build(settings)?),
+        Api::Bedrock => bedrock::build(settings),
+        Api::Gemini => gemini::build(settings),
+        Api::Vertex => vertex::build(settings),
+        Api::Anthropic => anthropic::build(settings),
         Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),

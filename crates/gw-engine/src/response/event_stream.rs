@@ -36,7 +36,7 @@ use crate::response::event_stream::recording::{Keep, Recording};
 use crate::response::event_stream::state::{
     BackgroundEvents, PendingFirstToken, Polled, StreamState, deadline_of,
 };
-use crate::response_cache::follower_stream::FollowerStream;
+use crate::response::followed_stream::FollowedStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
 use crate::upstream::merge::ReadStep;
@@ -128,9 +128,13 @@ impl EventStream {
         self.due
     }
 
-    pub(crate) fn shared(shared: FollowerStream, keepalive: Option<Duration>, cut: CutoffWatch) -> Self {
+    pub(crate) fn shared(
+        shared: Box<dyn FollowedStream>,
+        keepalive: Option<Duration>,
+        cut: CutoffWatch,
+    ) -> Self {
         let (has_content, due) = (shared.has_content(), shared.deadline());
-        let mut stream = Self::new(StreamState::Follower(Box::new(shared)), keepalive, cut, None).due_by(due);
+        let mut stream = Self::new(StreamState::Follower(shared), keepalive, cut, None).due_by(due);
         if !has_content {
             stream.last_sent = long_ago();
         }

@@ -4,7 +4,6 @@ mod content;
 pub(super) mod details;
 pub(super) mod errors;
 pub(super) mod messages;
-pub(super) mod object;
 mod open_blocks;
 pub(super) mod request;
 pub(super) mod response;
@@ -33,7 +32,7 @@ use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
 use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -62,7 +61,7 @@ struct Anthropic;
 /// # Errors
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
-pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
     Ok(Built::new(Box::new(Native(Anthropic))))
 }
 

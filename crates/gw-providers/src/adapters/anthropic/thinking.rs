@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use super::object::JsonObject;
+use gw_wire::json::ObjectWriter;
+
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{Effort, ModelRules, Off, Prefill, Thinks};
 
@@ -175,19 +176,19 @@ impl AnthropicThinking {
     pub(in crate::adapters) fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Budget(tokens) => {
-                let mut object = JsonObject::of_type(out, "enabled");
-                object.raw("budget_tokens", &tokens.to_string());
-                object.close();
+                let mut object = ObjectWriter::begin_typed(out, "enabled");
+                object.integer("budget_tokens", tokens);
+                object.finish();
             }
             Self::Adaptive { is_summarized } => {
-                let mut object = JsonObject::of_type(out, "adaptive");
+                let mut object = ObjectWriter::begin_typed(out, "adaptive");
                 if is_summarized {
-                    object.text("display", "summarized");
+                    object.string("display", "summarized");
                 }
-                object.close();
+                object.finish();
             }
-            Self::Disabled => JsonObject::of_type(out, "disabled").close(),
-            Self::BetweenTools => JsonObject::of_type(out, "between_tools").close(),
+            Self::Disabled => ObjectWriter::begin_typed(out, "disabled").finish(),
+            Self::BetweenTools => ObjectWriter::begin_typed(out, "between_tools").finish(),
         }
     }
 }

@@ -32,6 +32,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
 fn build(settings: &ProviderSettings, environment: &[(&str, &str)]) -> Result<Built, String> {
     let environment: HashMap<&str, &str> = environment.iter().copied().collect();
     build_in(settings, &AwsEnvironment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
+        .map_err(|fault| fault.to_string())
 }
 
 const KEYS: [(&str, &str); 2] =

@@ -214,7 +214,7 @@ fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
         (json!({"type": "authorized_user", "token_uri": "http://example.org/token"}), "not https"),
         (json!({"type": "authorized_user", "token_uri": secret}), "not a URL"),
     ] {
-        let fault = source::of(&file).map(|_| ()).unwrap_err();
+        let fault = source::of(&file).map(|_| ()).unwrap_err().to_string();
         assert!(fault.contains(words) && !fault.contains(secret), "{fault}");
     }
 }
