@@ -8,7 +8,7 @@ use crate::adapters::cohere;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
 use crate::adapters::ollama;
-use crate::adapters::openai::OpenAi;
+use crate::adapters::openai::{NativeResponses, OpenAi};
 use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings, SettingsError};
@@ -20,7 +20,10 @@ use crate::settings::{Api, ProviderSettings, SettingsError};
 pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     match settings.api {
         Api::OpenAi | Api::Demo => {
-            let adapter = OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members());
+            let responses = NativeResponses::of(settings)?;
+            let adapter = OpenAi::new(Quirks::of(settings))
+                .allowing(settings.allowed_members())
+                .with_responses(responses);
             Ok(Built::new(Box::new(adapter)))
         }
         Api::Azure => azure::build(settings),

@@ -38,6 +38,8 @@ pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -
             ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
         }
         // The entry points of these two read their bodies themselves.
-        Operation::Messages | Operation::Responses => ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?)),
+        Operation::Messages | Operation::Responses => {
+            ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?))
+        }
     })
 }

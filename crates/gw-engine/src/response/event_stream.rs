@@ -18,7 +18,6 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::Stream;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
 use gw_wire::stream::{Closing, Opening, close_with_error};
 use http_body::{Body, Frame};

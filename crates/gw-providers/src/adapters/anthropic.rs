@@ -3,6 +3,7 @@
 mod content;
 pub(super) mod details;
 pub(super) mod errors;
+mod forward;
 pub(super) mod messages;
 mod open_blocks;
 pub(super) mod request;
@@ -18,9 +19,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::EmbeddingsRequest;
+use gw_wire::request::{ChatRequest, EmbeddingsRequest};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
@@ -116,6 +118,18 @@ impl Dialect for Anthropic {
 
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::claude()
+    }
+
+    fn speaks(&self, dialect: ClientDialect) -> bool {
+        dialect == ClientDialect::Messages
+    }
+
+    fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+        forward::encode(request, client, target)
+    }
+
+    fn native_stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::AnthropicStream::new(stream::AnthropicStreamState::native()))
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

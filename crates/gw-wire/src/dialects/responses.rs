@@ -21,7 +21,7 @@ mod tool_names;
 mod usage;
 
 pub use context::ResponsesContext;
-pub use request::{EarlierItems, ResponsesRequest, translate};
+pub use request::{EarlierItems, ResponsesRequest, WantedItems, translate, translate_with, wanted_items};
 pub use stream::ResponsesEncoder;
 
 //T

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
@@ -30,6 +31,15 @@ pub(in crate::adapters) struct AnthropicStreamState {
     counts: AnthropicUsage,
     /// The finish reason was emitted.
     is_finished: bool,
+    /// The client gets the events as they are.
+    is_native: bool,
+}
+
+impl AnthropicStreamState {
+    /// The state for a client that gets the events as they are.
+    pub(super) fn native() -> Self {
+        Self { is_native: true, ..Self::default() }
+    }
 }
 
 impl StreamState for AnthropicStreamState {
@@ -45,7 +55,10 @@ impl StreamState for AnthropicStreamState {
     fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
         match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
-            Ok(message_event) => self.handle(message_event, name, data, sink),
+            Ok(message_event) => {
+                self.hand_on(&message_event, data, sink);
+                self.handle(message_event, name, data, sink);
+            }
             Err(_) if name == b"error" => {
                 let message = String::from_utf8_lossy(data).into_owned();
                 self.fail(reported(&Value::String(message), FailureKind::StreamBroken), sink);
@@ -101,6 +114,16 @@ impl StreamState for AnthropicStreamState {
 impl AnthropicStreamState {
     fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         self.progress.fail(failure, sink);
+    }
+
+    /// Hands an event on to a client of the same dialect. The type is the event's name.
+    fn hand_on(&self, event: &wire::AnthropicEvent<'_>, data: &[u8], sink: EventSink<'_>) {
+        if let Ok(data) = std::str::from_utf8(data)
+            && self.is_native
+        {
+            let dialect = ClientDialect::Messages;
+            sink(Event::Frame { dialect, name: Text::of(&event.kind), data });
+        }
     }
 
     fn handle(
