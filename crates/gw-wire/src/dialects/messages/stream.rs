@@ -7,7 +7,7 @@ use super::blocks::{AnswerBlocks, AnswerPiece};
 use super::context::MessagesContext;
 use super::extras::extra_pieces;
 use super::frame::{PING, put_frame};
-use super::native::NativeFrames;
+use super::native::MessagesFrames;
 use super::{errors, native, response, usage};
 use crate::dialects::{AnswerEncoder, EncoderOpening, StreamError};
 use crate::event::Event;
@@ -28,7 +28,7 @@ pub struct MessagesEncoder {
     usage: Option<Usage>,
     blocks: AnswerBlocks,
     frames: BlockFrames,
-    native: NativeFrames,
+    native: MessagesFrames,
 }
 
 impl MessagesEncoder {
@@ -42,7 +42,7 @@ impl MessagesEncoder {
             is_open: false,
             usage: None,
             frames: BlockFrames::default(),
-            native: NativeFrames::default(),
+            native: MessagesFrames::default(),
         }
     }
 
@@ -173,6 +173,7 @@ impl AnswerEncoder for MessagesEncoder {
                 }
             }
             Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Frame { name, data } => self.native_frame(name, data, out),
             _ if self.native.is_active() => self.seals(event, out),
             _ => self.content(event, out),
         }
@@ -212,7 +213,7 @@ impl AnswerEncoder for MessagesEncoder {
         let mut copy = self.clone();
         if let Some(open) = self.native.continued() {
             // Another upstream's frames would count their blocks from 0 again, so its events are translated.
-            copy.native = NativeFrames::refused();
+            copy.native = MessagesFrames::refused();
             copy.frames = BlockFrames::after(open.index, open.is_text);
             copy.blocks = if open.is_text {
                 AnswerBlocks::in_text(&self.context)

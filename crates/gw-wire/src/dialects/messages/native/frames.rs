@@ -43,7 +43,7 @@ enum WaitingFrame {
 
 /// The state of native frames.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct NativeFrames {
+pub(in super::super) struct MessagesFrames {
     mode: FrameMode,
     /// `message_start`, which is written with the first content.
     start: Option<String>,
@@ -56,7 +56,7 @@ pub(in super::super) struct NativeFrames {
     position: Option<FramePosition>,
 }
 
-impl NativeFrames {
+impl MessagesFrames {
     /// Frames that are ignored.
     pub(in super::super) fn refused() -> Self {
         Self { mode: FrameMode::Refused, ..Self::default() }
