@@ -130,14 +130,19 @@ impl MessagesEncoder {
         }
     }
 
-    /// Takes the sealed signatures that belong to native frames.
+    /// Takes the sealed signatures that belong to native frames. Text and calls come after them.
     fn seals(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Event::Extra { choice: 0, name: "reasoning_details", value } = event else { return };
-        extra_pieces("reasoning_details", View::new(value.get()), |piece| {
-            if let AnswerPiece::Signature(seal) | AnswerPiece::Redacted(seal) = piece {
-                self.native.seal(seal.into_owned(), out);
+        match event {
+            Event::Extra { choice: 0, name: "reasoning_details", value } => {
+                extra_pieces("reasoning_details", View::new(value.get()), |piece| {
+                    if let AnswerPiece::Signature(seal) | AnswerPiece::Redacted(seal) = piece {
+                        self.native.seal(&seal, out);
+                    }
+                });
             }
-        });
+            Event::Text { .. } | Event::ToolStart { .. } | Event::Refusal { .. } => self.native.flush(out),
+            _ => {}
+        }
     }
 
     fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {

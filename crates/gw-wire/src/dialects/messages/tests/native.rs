@@ -171,6 +171,40 @@ fn a_plain_native_stream_is_the_upstreams_own() {
 }
 
 #[test]
+fn frames_wait_for_a_seal_that_comes_with_the_next_text() {
+    let mut encoder = MessagesEncoder::new(MessagesContext::default(), opening());
+    let sealed = raw(&json!([{"type": "reasoning.text", "signature": "gw1.a"}]));
+    let start = r#"{"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}"#;
+    let delta = r#"{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"Hi"}}"#;
+    let run = |encoder: &mut MessagesEncoder, event: &Event<'_>| {
+        let mut out = Vec::new();
+        encoder.accept(event, &mut out);
+        frames(&String::from_utf8(out).unwrap()).into_iter().map(|(_, data)| data).collect::<Vec<_>>()
+    };
+    let signature =
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"up1"}}"#;
+    let begin = |encoder: &mut MessagesEncoder| {
+        encoder.open(&mut Vec::new());
+        for (name, data) in [
+            ("content_block_delta", signature),
+            ("content_block_stop", r#"{"type":"content_block_stop","index":0}"#),
+            ("content_block_start", start),
+            ("content_block_delta", delta),
+        ] {
+            assert_eq!(run(encoder, &frame(name, data)), Vec::<Value>::new());
+        }
+        assert!(encoder.held_bytes() > 300);
+    };
+    begin(&mut encoder);
+    let got = run(&mut encoder, &Event::Extra { choice: 0, name: "reasoning_details", value: &sealed });
+    assert_eq!((got.len(), &got[0]["delta"]["signature"]), (4, &json!("gw1.a")));
+    assert_eq!(run(&mut encoder, &text("Hi")), Vec::<Value>::new());
+    begin(&mut encoder);
+    let got = run(&mut encoder, &text("Hi"));
+    assert_eq!((got.len(), &got[0]["delta"]["signature"]), (4, &json!("up1")), "no seal came");
+}
+
+#[test]
 fn nothing_is_written_before_the_first_content() {
     let mut encoder = MessagesEncoder::new(MessagesContext::default(), opening());
     let mut out = Vec::new();
