@@ -23,3 +23,6 @@ mod usage;
 pub use self::context::{MessagesContext, ThinkingDisplay};
 pub use self::request::{MessagesRequest, count_tokens_body, translate, translate_count};
 pub use self::stream::MessagesEncoder;
+
+#[cfg(test)]
+mod tests;

@@ -9,4 +9,4 @@ mod frames;
 pub use self::body::{NativeRequest, Signature, request_body};
 pub(super) use self::document::with_gateway;
 pub use self::document::write_native;
-pub(super) use self::frames::NativeFrames;
+pub(super) use self::frames::MessagesFrames;

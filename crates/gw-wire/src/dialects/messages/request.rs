@@ -38,6 +38,12 @@ pub struct MessagesRequest {
 }
 
 impl MessagesRequest {
+    /// Leaves out the gateway's own members of the answer.
+    #[must_use]
+    pub fn with_plain(self, plain: bool) -> Self {
+        Self { context: self.context.with_plain(plain), ..self }
+    }
+
     /// The chat body, and the parts of the request that it does not hold.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, ClientRequest) {

@@ -37,9 +37,9 @@ impl StopCutter {
         }
         self.held.push_str(piece);
         let find = |stop: &String| memmem::find(self.held.as_bytes(), stop.as_bytes());
-        // Of sequences at the same place the longest counts.
+        // The sequence that is complete first counts, as it does for a model, so the pieces' ends do not matter.
         let first = self.stops.iter().enumerate().filter_map(|(at, stop)| Some((find(stop)?, stop, at)));
-        let first = first.min_by_key(|(start, stop, _)| (*start, usize::MAX - stop.len()));
+        let first = first.min_by_key(|(start, stop, _)| (start + stop.len(), *start));
         if let Some((start, _, at)) = first {
             self.found = Some(at);
             let mut text = std::mem::take(&mut self.held);
@@ -86,7 +86,7 @@ mod tests {
         let found = |text: &str, stop: &str| (text.to_owned(), Some(stop.to_owned()));
         assert_eq!(run(&["END", "STOP"], &["one ST", "OP two END"]), found("one ", "STOP"));
         assert_eq!(run(&["END", "EN"], &["a E", "ND"]), found("a ", "EN"));
-        assert_eq!(run(&["EN", "END"], &["a END"]), found("a ", "END"));
+        assert_eq!(run(&["END", "EN"], &["a END"]), found("a ", "EN"));
         assert_eq!(run(&["ää"], &["xä", "ä"]), found("x", "ää"));
         assert_eq!(run(&["END"], &["a EN", "E"]), ("a ENE".to_owned(), None));
     }

@@ -7,7 +7,7 @@ use super::blocks::{AnswerBlocks, AnswerPiece};
 use super::context::MessagesContext;
 use super::extras::extra_pieces;
 use super::frame::{PING, put_frame};
-use super::native::NativeFrames;
+use super::native::MessagesFrames;
 use super::{errors, native, response, usage};
 use crate::dialects::{AnswerEncoder, ClientDialect, EncoderOpening, StreamError};
 use crate::event::Event;
@@ -28,7 +28,7 @@ pub struct MessagesEncoder {
     usage: Option<Usage>,
     blocks: AnswerBlocks,
     frames: BlockFrames,
-    native: NativeFrames,
+    native: MessagesFrames,
 }
 
 impl MessagesEncoder {
@@ -42,7 +42,7 @@ impl MessagesEncoder {
             is_open: false,
             usage: None,
             frames: BlockFrames::default(),
-            native: NativeFrames::default(),
+            native: MessagesFrames::default(),
         }
     }
 
@@ -130,14 +130,19 @@ impl MessagesEncoder {
         }
     }
 
-    /// Takes the sealed signatures that belong to native frames.
+    /// Takes the sealed signatures that belong to native frames. Text and calls come after them.
     fn seals(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
-        let Event::Extra { choice: 0, name: "reasoning_details", value } = event else { return };
-        extra_pieces("reasoning_details", View::new(value.get()), |piece| {
-            if let AnswerPiece::Signature(seal) | AnswerPiece::Redacted(seal) = piece {
-                self.native.seal(seal.into_owned(), out);
+        match event {
+            Event::Extra { choice: 0, name: "reasoning_details", value } => {
+                extra_pieces("reasoning_details", View::new(value.get()), |piece| {
+                    if let AnswerPiece::Signature(seal) | AnswerPiece::Redacted(seal) = piece {
+                        self.native.seal(&seal, out);
+                    }
+                });
             }
-        });
+            Event::Text { .. } | Event::ToolStart { .. } | Event::Refusal { .. } => self.native.flush(out),
+            _ => {}
+        }
     }
 
     fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {
@@ -215,7 +220,7 @@ impl AnswerEncoder for MessagesEncoder {
         let mut copy = self.clone();
         if let Some(open) = self.native.continued() {
             // Another upstream's frames would count their blocks from 0 again, so its events are translated.
-            copy.native = NativeFrames::refused();
+            copy.native = MessagesFrames::refused();
             copy.frames = BlockFrames::after(open.index, open.is_text);
             copy.blocks = if open.is_text {
                 AnswerBlocks::in_text(&self.context)

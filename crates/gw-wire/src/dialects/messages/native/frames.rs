@@ -1,5 +1,8 @@
 //! The frames of an upstream that speaks the Messages API. They go to the client as they come, but for two things: each
 //! signature waits for its sealed form, and the last frames wait for the gateway's own members.
+//!
+//! The events of a frame follow it, and a sealed signature comes no later than the next text or call. Until then the
+//! frames wait.
 
 use std::collections::VecDeque;
 
@@ -8,9 +11,6 @@ use memchr::memmem;
 use super::super::frame::put_frame;
 use super::document::with_seal;
 use crate::json::View;
-
-/// The most sealed signatures that wait for their frames. Each waits for the frame that its event came with.
-const MAX_WAITING_SEALS: usize = 64;
 
 /// The position after the frames so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,31 +32,50 @@ enum FrameMode {
     Refused,
 }
 
-/// A frame that waits for a sealed signature.
+/// A frame that waits.
 #[derive(Clone, Debug)]
-enum WaitingFrame {
-    /// A `signature_delta` and the end of its block.
-    Signature { delta: String, stop: String },
-    /// The beginning of a block of encrypted thinking.
-    Redacted(String),
+struct WaitingFrame {
+    name: String,
+    data: String,
+    seal: WantedSeal,
+}
+
+/// The sealed signature that a frame wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WantedSeal {
+    /// None: it only waits for the frame before it.
+    None,
+    /// In a `signature_delta`.
+    Signature,
+    /// In the beginning of a block of encrypted thinking.
+    Redacted,
+}
+
+impl WaitingFrame {
+    fn write(&self, seal: Option<&str>, out: &mut Vec<u8>) {
+        let sealed = match (self.seal, seal) {
+            (WantedSeal::Signature, Some(seal)) => with_seal(&self.data, "delta", "signature", seal),
+            (WantedSeal::Redacted, Some(seal)) => with_seal(&self.data, "content_block", "data", seal),
+            _ => return put_frame(out, &self.name, &self.data),
+        };
+        put_frame(out, &self.name, &sealed);
+    }
 }
 
 /// The state of native frames.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct NativeFrames {
+pub(in super::super) struct MessagesFrames {
     mode: FrameMode,
     /// `message_start`, which is written with the first content.
     start: Option<String>,
     /// `message_delta`, which is written at the end.
     end: Option<String>,
-    /// A `signature_delta` whose block is open.
-    signature: Option<String>,
-    waiting: Option<WaitingFrame>,
-    seals: VecDeque<String>,
+    /// Frames from the first on that wants a seal.
+    waiting: VecDeque<WaitingFrame>,
     position: Option<FramePosition>,
 }
 
-impl NativeFrames {
+impl MessagesFrames {
     /// Frames that are ignored.
     pub(in super::super) fn refused() -> Self {
         Self { mode: FrameMode::Refused, ..Self::default() }
@@ -92,8 +111,8 @@ impl NativeFrames {
 
     /// Keeps `message_delta`. An earlier one is written.
     pub(in super::super) fn message_delta(&mut self, data: &str, out: &mut Vec<u8>) {
-        self.flush(out);
         if let Some(former) = self.end.replace(data.to_owned()) {
+            self.flush(out);
             put_frame(out, "message_delta", &former);
         }
     }
@@ -105,72 +124,56 @@ impl NativeFrames {
 
     /// Bytes that are kept.
     pub(in super::super) fn held_bytes(&self) -> usize {
-        let kept = [&self.start, &self.end, &self.signature];
-        let waiting = match &self.waiting {
-            Some(WaitingFrame::Signature { delta, stop }) => delta.len() + stop.len(),
-            Some(WaitingFrame::Redacted(start)) => start.len(),
-            None => 0,
-        };
-        let kept: usize = kept.into_iter().flatten().map(String::len).sum();
-        kept + waiting + self.seals.iter().map(String::len).sum::<usize>()
+        let kept: usize = [&self.start, &self.end].into_iter().flatten().map(String::len).sum();
+        let waiting = self.waiting.iter().map(|frame| frame.data.len() + size_of::<WaitingFrame>());
+        kept + waiting.sum::<usize>()
     }
 
     /// Takes a frame of a block, or one of an unknown kind.
     pub(in super::super) fn block_frame(&mut self, name: &str, data: &str, out: &mut Vec<u8>) {
-        self.flush(out);
-        match name {
-            "content_block_start" => self.block_start(data, out),
-            "content_block_delta" if is_signature(data) => self.signature = Some(data.to_owned()),
-            "content_block_stop" => self.block_stop(data, out),
-            _ => put_frame(out, name, data),
+        let seal = match name {
+            "content_block_start" => self.block_start(data),
+            "content_block_delta" if is_signature(data) => WantedSeal::Signature,
+            "content_block_stop" => {
+                if let Some(position) = &mut self.position {
+                    position.is_text = false;
+                }
+                WantedSeal::None
+            }
+            _ => WantedSeal::None,
+        };
+        if seal == WantedSeal::None && self.waiting.is_empty() {
+            return put_frame(out, name, data);
         }
+        self.waiting.push_back(WaitingFrame { name: name.to_owned(), data: data.to_owned(), seal });
     }
 
-    fn block_start(&mut self, data: &str, out: &mut Vec<u8>) {
+    fn block_start(&mut self, data: &str) -> WantedSeal {
         let [index, block] = View::new(data).pick(["index", "content_block"]);
         let [kind] = block.map_or([None], |block| block.pick(["type"]));
         let kind = kind.and_then(View::string).unwrap_or_default();
         let index = index.and_then(|index| index.text().parse().ok()).unwrap_or(0);
         self.position = Some(FramePosition { index, is_text: kind == "text" });
-        if kind != "redacted_thinking" {
-            return put_frame(out, "content_block_start", data);
-        }
-        match self.seals.pop_front() {
-            Some(seal) => put_redacted(data, &seal, out),
-            None => self.waiting = Some(WaitingFrame::Redacted(data.to_owned())),
-        }
+        if kind == "redacted_thinking" { WantedSeal::Redacted } else { WantedSeal::None }
     }
 
-    fn block_stop(&mut self, data: &str, out: &mut Vec<u8>) {
-        if let Some(position) = &mut self.position {
-            position.is_text = false;
-        }
-        let Some(delta) = self.signature.take() else { return put_frame(out, "content_block_stop", data) };
-        match self.seals.pop_front() {
-            Some(seal) => put_signature(&delta, data, &seal, out),
-            None => self.waiting = Some(WaitingFrame::Signature { delta, stop: data.to_owned() }),
-        }
-    }
-
-    /// Takes a sealed signature.
-    pub(in super::super) fn seal(&mut self, seal: String, out: &mut Vec<u8>) {
-        match self.waiting.take() {
-            Some(WaitingFrame::Signature { delta, stop }) => put_signature(&delta, &stop, &seal, out),
-            Some(WaitingFrame::Redacted(start)) => put_redacted(&start, &seal, out),
-            None if self.seals.len() < MAX_WAITING_SEALS => self.seals.push_back(seal),
-            None => {}
-        }
-    }
-
-    /// Writes the frame that waits, with the upstream's own signature.
-    pub(in super::super) fn flush(&mut self, out: &mut Vec<u8>) {
-        match self.waiting.take() {
-            Some(WaitingFrame::Signature { delta, stop }) => {
-                put_frame(out, "content_block_delta", &delta);
-                put_frame(out, "content_block_stop", &stop);
+    /// Takes a sealed signature, for the first frame that wants one.
+    pub(in super::super) fn seal(&mut self, seal: &str, out: &mut Vec<u8>) {
+        let mut seal = Some(seal);
+        while let Some(frame) = self.waiting.front() {
+            if frame.seal != WantedSeal::None && seal.is_none() {
+                return;
             }
-            Some(WaitingFrame::Redacted(start)) => put_frame(out, "content_block_start", &start),
-            None => {}
+            let own = if frame.seal == WantedSeal::None { None } else { seal.take() };
+            frame.write(own, out);
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Writes the frames that wait, with the upstream's own signatures.
+    pub(in super::super) fn flush(&mut self, out: &mut Vec<u8>) {
+        for frame in self.waiting.drain(..) {
+            frame.write(None, out);
         }
     }
 }
@@ -183,13 +186,4 @@ fn is_signature(data: &str) -> bool {
         let [kind] = delta.map_or([None], |delta| delta.pick(["type"]));
         kind.and_then(View::string).is_some_and(|kind| kind == "signature_delta")
     }
-}
-
-fn put_signature(delta: &str, stop: &str, seal: &str, out: &mut Vec<u8>) {
-    put_frame(out, "content_block_delta", &with_seal(delta, "delta", "signature", seal));
-    put_frame(out, "content_block_stop", stop);
-}
-
-fn put_redacted(start: &str, seal: &str, out: &mut Vec<u8>) {
-    put_frame(out, "content_block_start", &with_seal(start, "content_block", "data", seal));
 }

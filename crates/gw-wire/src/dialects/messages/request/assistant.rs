@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::documents;
 use super::history::Counts;
-use super::parts::{ChatContent, ChatPart, PartSource, write_content};
+use super::parts::{BlockPart, ChatContent, PartSource, write_content};
 use super::warnings::Losses;
 use crate::dialects::messages::faults::{
     MessagesPath, check_object, list, missing, object, optional_string, required_name, required_string,
@@ -154,7 +154,7 @@ impl<'a> AssistantTurn<'a> {
             }
             "tool_use" => self.call(path, block)?,
             "image" => {
-                if let Some(ChatPart { content: ChatContent::Image(source), .. }) =
+                if let Some(BlockPart { content: ChatContent::Image(source), .. }) =
                     documents::image(path, block, losses)?
                 {
                     self.order.add(b'i');
@@ -218,7 +218,7 @@ impl<'a> AssistantTurn<'a> {
         match self.text.take() {
             Some(text) => {
                 let content = ChatContent::Text(text);
-                let part = ChatPart { content, cache_control: self.cache_control };
+                let part = BlockPart { content, cache_control: self.cache_control };
                 write_content(message.member("content"), &[part]);
             }
             None if self.calls.is_empty() => message.string("content", ""),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::parts::{ChatContent, ChatPart, PartSource};
+use super::parts::{BlockPart, ChatContent, PartSource};
 use super::warnings::Losses;
 use crate::dialects::messages::faults::{
     MessagesPath, list, missing, not_one_of, object, optional_string, required_string, string,
@@ -20,7 +20,7 @@ pub(super) fn image<'a>(
     path: &MessagesPath<'_>,
     block: View<'a>,
     losses: &mut Losses,
-) -> Result<Option<ChatPart<'a>>, Invalid> {
+) -> Result<Option<BlockPart<'a>>, Invalid> {
     let [source_value, cache_control] = block.pick(["source", "cache_control"]);
     let path = path.member("image");
     let path = path.member("source");
@@ -32,7 +32,7 @@ pub(super) fn image<'a>(
         return Ok(None);
     }
     let source = source(&path, value, &kind, &["base64", "file", "url"])?;
-    Ok(Some(ChatPart { content: ChatContent::Image(source), cache_control }))
+    Ok(Some(BlockPart { content: ChatContent::Image(source), cache_control }))
 }
 
 /// Reads a source of the type `base64` or `url`.
@@ -70,7 +70,7 @@ pub(super) fn document<'a>(
     path: &MessagesPath<'_>,
     block: View<'a>,
     losses: &mut Losses,
-) -> Result<Vec<ChatPart<'a>>, Invalid> {
+) -> Result<Vec<BlockPart<'a>>, Invalid> {
     let [source_value, title, context, cache_control] =
         block.pick(["source", "title", "context", "cache_control"]);
     let path = path.member("document");
@@ -87,14 +87,14 @@ pub(super) fn document<'a>(
         "file" => losses.content("document_file"),
         "text" => {
             let data = required_string(&path.member("text").member("data"), data)?;
-            parts.push(ChatPart { content: text_part(&data), cache_control: None });
+            parts.push(BlockPart { content: text_part(&data), cache_control: None });
         }
         "content" => {
             let path = path.member("content");
             let path = path.member("content");
             let content = content.ok_or_else(|| missing(&path))?;
             if !head.is_empty() {
-                parts.push(ChatPart::text(head.trim_end().to_owned()));
+                parts.push(BlockPart::text(head.trim_end().to_owned()));
             }
             content_parts(&path, content, &mut parts, losses)?;
         }
@@ -102,9 +102,9 @@ pub(super) fn document<'a>(
             let source = source(&path, value, &kind, &["base64", "content", "file", "text", "url"])?;
             let name = title.clone().unwrap_or(Cow::Borrowed(PDF_NAME));
             if let Some(context) = context {
-                parts.push(ChatPart::text(context));
+                parts.push(BlockPart::text(context));
             }
-            parts.push(ChatPart { content: file(source, name), cache_control: None });
+            parts.push(BlockPart { content: file(source, name), cache_control: None });
         }
     }
     if let Some(last) = parts.last_mut() {
@@ -148,18 +148,18 @@ fn heading(title: Option<&str>, context: Option<&str>) -> String {
 fn content_parts<'a>(
     path: &MessagesPath<'_>,
     content: View<'a>,
-    parts: &mut Vec<ChatPart<'a>>,
+    parts: &mut Vec<BlockPart<'a>>,
     losses: &mut Losses,
 ) -> Result<(), Invalid> {
     if content.kind() == Kind::String {
-        parts.push(ChatPart::text(string(path, content)?));
+        parts.push(BlockPart::text(string(path, content)?));
         return Ok(());
     }
     for (at, block) in list(path, content)?.enumerate() {
         let path = path.item(at);
         let [kind, text] = object(&path, block, ["type", "text"])?;
         match &*required_string(&path.member("type"), kind)? {
-            "text" => parts.push(ChatPart::text(required_string(&path.member("text"), text)?)),
+            "text" => parts.push(BlockPart::text(required_string(&path.member("text"), text)?)),
             "image" => parts.extend(image(&path, block, losses)?),
             other => return Err(not_one_of(&path.member("type"), &["image", "text"], other)),
         }
@@ -168,7 +168,7 @@ fn content_parts<'a>(
 }
 
 /// Translates a search result into a text.
-pub(super) fn search_result<'a>(path: &MessagesPath<'_>, block: View<'a>) -> Result<ChatPart<'a>, Invalid> {
+pub(super) fn search_result<'a>(path: &MessagesPath<'_>, block: View<'a>) -> Result<BlockPart<'a>, Invalid> {
     let [source, title, content, cache_control] = block.pick(["source", "title", "content", "cache_control"]);
     let path = path.member("search_result");
     let source = required_string(&path.member("source"), source)?;
@@ -182,5 +182,5 @@ pub(super) fn search_result<'a>(path: &MessagesPath<'_>, block: View<'a>) -> Res
         text.push('\n');
         text.push_str(&required_string(&path.member("text"), piece)?);
     }
-    Ok(ChatPart { content: ChatContent::Text(Cow::Owned(text)), cache_control })
+    Ok(BlockPart { content: ChatContent::Text(Cow::Owned(text)), cache_control })
 }

@@ -6,7 +6,7 @@ use crate::json::{ObjectWriter, View, write_array, write_escaped, write_str};
 
 /// One part of a chat message, with the block's `cache_control`.
 #[derive(Clone, Debug)]
-pub(super) struct ChatPart<'a> {
+pub(super) struct BlockPart<'a> {
     pub(super) content: ChatContent<'a>,
     pub(super) cache_control: Option<View<'a>>,
 }
@@ -26,7 +26,7 @@ pub(super) enum PartSource<'a> {
     Url(Cow<'a, str>),
 }
 
-impl<'a> ChatPart<'a> {
+impl<'a> BlockPart<'a> {
     /// A text without `cache_control`.
     pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self { content: ChatContent::Text(text.into()), cache_control: None }
@@ -76,10 +76,10 @@ impl PartSource<'_> {
 }
 
 /// Writes the content of a message: a string for one plain text, else a list of parts.
-pub(super) fn write_content(out: &mut Vec<u8>, parts: &[ChatPart<'_>]) {
+pub(super) fn write_content(out: &mut Vec<u8>, parts: &[BlockPart<'_>]) {
     match parts {
         [] => out.extend_from_slice(b"\"\""),
-        [ChatPart { content: ChatContent::Text(text), cache_control: None }] => write_str(out, text),
+        [BlockPart { content: ChatContent::Text(text), cache_control: None }] => write_str(out, text),
         parts => write_array(out, parts, |out, part| part.write(out)),
     }
 }

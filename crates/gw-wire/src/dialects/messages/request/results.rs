@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::documents;
-use super::parts::{ChatContent, ChatPart, write_content};
+use super::parts::{BlockPart, ChatContent, write_content};
 use super::warnings::Losses;
 use crate::dialects::messages::faults::{
     MessagesPath, boolean, list, not_one_of, object, required_string, string,
@@ -24,7 +24,7 @@ pub(super) struct ToolResult<'a> {
     pub(super) id: Cow<'a, str>,
     texts: Vec<Cow<'a, str>>,
     /// Images and files, for the user's message after the results.
-    pub(super) attached: Vec<ChatPart<'a>>,
+    pub(super) attached: Vec<BlockPart<'a>>,
     is_error: bool,
     cache_control: Option<View<'a>>,
 }
@@ -107,7 +107,7 @@ impl<'a> ToolResult<'a> {
         message.string("role", "tool");
         message.string("tool_call_id", &self.id);
         let part =
-            ChatPart { content: ChatContent::Text(Cow::Owned(text)), cache_control: self.cache_control };
+            BlockPart { content: ChatContent::Text(Cow::Owned(text)), cache_control: self.cache_control };
         write_content(message.member("content"), &[part]);
         message.finish();
     }

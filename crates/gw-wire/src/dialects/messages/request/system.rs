@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::parts::{ChatContent, ChatPart, write_content};
+use super::parts::{BlockPart, ChatContent, write_content};
 use crate::dialects::messages::faults::{MessagesPath, list, not_one_of, object, required_string, string};
 use crate::json::{Kind, ObjectWriter, View};
 use crate::request::Invalid;
@@ -15,10 +15,10 @@ const ATTRIBUTION: &str = "x-anthropic-billing-header:";
 const BLANK_LINE: &str = "\n\n";
 
 /// Reads a system text: a string or a list of text blocks. Returns no part for an empty text.
-pub(super) fn read<'a>(path: &MessagesPath<'_>, value: View<'a>) -> Result<Vec<ChatPart<'a>>, Invalid> {
+pub(super) fn read<'a>(path: &MessagesPath<'_>, value: View<'a>) -> Result<Vec<BlockPart<'a>>, Invalid> {
     if value.kind() == Kind::String {
         let text = without_attribution(string(path, value)?);
-        return Ok(if text.is_empty() { Vec::new() } else { vec![ChatPart::text(text)] });
+        return Ok(if text.is_empty() { Vec::new() } else { vec![BlockPart::text(text)] });
     }
     let mut parts = Vec::new();
     for (at, block) in list(path, value)?.enumerate() {
@@ -34,14 +34,14 @@ pub(super) fn read<'a>(path: &MessagesPath<'_>, value: View<'a>) -> Result<Vec<C
             text = without_attribution(text);
         }
         if !text.is_empty() {
-            parts.push(ChatPart { content: ChatContent::Text(text), cache_control });
+            parts.push(BlockPart { content: ChatContent::Text(text), cache_control });
         }
     }
     Ok(joined(parts))
 }
 
 /// Joins the texts into one, because most chat upstreams take a string. Texts with a cache marker stay apart.
-fn joined(parts: Vec<ChatPart<'_>>) -> Vec<ChatPart<'_>> {
+fn joined(parts: Vec<BlockPart<'_>>) -> Vec<BlockPart<'_>> {
     if parts.len() < 2 || parts.iter().any(|part| part.cache_control.is_some()) {
         return parts;
     }
@@ -49,7 +49,7 @@ fn joined(parts: Vec<ChatPart<'_>>) -> Vec<ChatPart<'_>> {
         ChatContent::Text(text) => Some(&**text),
         _ => None,
     });
-    vec![ChatPart::text(texts.collect::<Vec<_>>().join(BLANK_LINE))]
+    vec![BlockPart::text(texts.collect::<Vec<_>>().join(BLANK_LINE))]
 }
 
 /// The text without its first line, if that is the attribution.
@@ -70,7 +70,7 @@ fn without_attribution(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// Writes a system message.
-pub(super) fn write(out: &mut Vec<u8>, parts: &[ChatPart<'_>]) {
+pub(super) fn write(out: &mut Vec<u8>, parts: &[BlockPart<'_>]) {
     let mut message = ObjectWriter::begin(out);
     message.string("role", "system");
     write_content(message.member("content"), parts);

@@ -3,7 +3,7 @@
 
 use super::documents;
 use super::history::{Counts, OpenCalls, separate};
-use super::parts::{ChatContent, ChatPart, write_content};
+use super::parts::{BlockPart, ChatContent, write_content};
 use super::results::ToolResult;
 use super::system;
 use super::warnings::Losses;
@@ -14,9 +14,9 @@ use crate::request::Invalid;
 /// A message of the turn after the results.
 enum UserMessage<'a> {
     /// The user's content.
-    Content(Vec<ChatPart<'a>>),
+    Content(Vec<BlockPart<'a>>),
     /// A system text between the user's blocks.
-    System(Vec<ChatPart<'a>>),
+    System(Vec<BlockPart<'a>>),
 }
 
 /// One or more user messages in a row.
@@ -44,7 +44,7 @@ impl<'a> UserTurn<'a> {
     ) -> Result<(), Invalid> {
         if content.kind() == Kind::String {
             counts.parts(path, 1)?;
-            self.push(ChatPart::text(string(path, content)?));
+            self.push(BlockPart::text(string(path, content)?));
             return Ok(());
         }
         for (at, block) in list(path, content)?.enumerate() {
@@ -76,7 +76,7 @@ impl<'a> UserTurn<'a> {
             "text" => {
                 let [text, cache_control] = block.pick(["text", "cache_control"]);
                 let text = required_string(&path.member("text").member("text"), text)?;
-                vec![ChatPart { content: ChatContent::Text(text), cache_control }]
+                vec![BlockPart { content: ChatContent::Text(text), cache_control }]
             }
             "image" => documents::image(path, block, losses)?.into_iter().collect(),
             "document" => documents::document(path, block, losses)?,
@@ -103,7 +103,7 @@ impl<'a> UserTurn<'a> {
         Ok(count)
     }
 
-    fn push(&mut self, part: ChatPart<'a>) {
+    fn push(&mut self, part: BlockPart<'a>) {
         // An empty text says nothing, and some upstreams refuse it.
         if matches!(&part.content, ChatContent::Text(text) if text.is_empty()) {
             return;
