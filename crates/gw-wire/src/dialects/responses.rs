@@ -24,5 +24,5 @@ pub use context::ResponsesContext;
 pub use request::{EarlierItems, ResponsesRequest, translate};
 pub use stream::ResponsesEncoder;
 
-//T
-//T mod tests;
+#[cfg(test)]
+mod tests;
