@@ -10,6 +10,7 @@ pub mod documents;
 mod echo;
 pub mod errors;
 pub mod input_items;
+mod item_index;
 mod json_text;
 pub mod native;
 pub mod replay;

@@ -1,6 +1,7 @@
 //! The Responses API on the wire.
 
 mod answers;
+mod bodies;
 mod fold;
 mod native;
 mod properties;
