@@ -3,6 +3,7 @@
 mod bounds;
 mod content;
 mod echo_members;
+mod item;
 mod items;
 mod members;
 mod params;
@@ -63,6 +64,9 @@ impl ResponsesRequest {
     }
 }
 
+/// Opens the opaque string of a compaction; None = it is not this gateway's.
+pub type OpenCompaction<'o> = &'o dyn Fn(&str) -> Option<String>;
+
 /// The items that precede a request's own input, and the way to open compacted ones.
 #[derive(Default)]
 pub struct EarlierItems<'h> {
@@ -70,7 +74,7 @@ pub struct EarlierItems<'h> {
     /// `item_reference`. Without `previous_response_id` they are candidates only.
     pub items: &'h [&'h str],
     /// Opens the `encrypted_content` of a compaction item; None = it is not this gateway's.
-    pub open_compaction: Option<&'h dyn Fn(&str) -> Option<String>>,
+    pub open_compaction: Option<OpenCompaction<'h>>,
     /// A last message of the user, for requests that the gateway makes itself.
     pub closing_message: Option<&'h str>,
 }

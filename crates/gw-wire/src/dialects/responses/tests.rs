@@ -51,7 +51,7 @@ fn chat(request: &ResponsesRequest) -> Value {
     serde_json::from_slice(&request.chat).unwrap()
 }
 
-fn messages(input: Value) -> Value {
+fn messages(input: &Value) -> Value {
     chat(&translated(&json!({"model": "m", "input": input})))["messages"].take()
 }
 

@@ -5,53 +5,18 @@ use std::collections::{HashMap, VecDeque};
 
 use super::EarlierItems;
 use super::bounds::RequestBounds;
-use super::content::{MessageContent, content};
+use super::content::MessageContent;
+use super::item::{
+    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output, unknown_call,
+};
 use super::members::{Warnings, members, optional, required, required_name};
-use super::reasoning::{self, PastReasoning};
+use super::reasoning;
 use super::tools::ToolList;
-use super::turns::{self, TurnWriter};
+use super::turns::TurnWriter;
 use crate::dialects::responses::item_index::ItemIndex;
-use crate::dialects::responses::tool_names::flat_name;
-use crate::json::{Kind, ObjectWriter, View, check};
+use crate::json::{View, check};
 use crate::request::Invalid;
-use crate::request::fields::{Path, array, clip, invalid_value, missing, not_one_of};
-
-/// An item of the conversation.
-#[derive(Debug)]
-pub(super) enum InputItem<'a> {
-    Message {
-        role: Cow<'a, str>,
-        content: MessageContent<'a>,
-    },
-    Call(PastItemCall<'a>),
-    Output(CallOutput<'a>),
-    Reasoning(PastReasoning<'a>),
-    /// A generated image as a data URL.
-    Image(String),
-}
-
-/// A tool call of an earlier answer.
-#[derive(Debug)]
-pub(super) struct PastItemCall<'a> {
-    pub(super) id: Cow<'a, str>,
-    /// The name in the chat request.
-    pub(super) name: Cow<'a, str>,
-    /// The arguments, or the input of a custom tool.
-    pub(super) arguments: Cow<'a, str>,
-    pub(super) is_custom: bool,
-    /// The type of a call of a tool that has no form in a chat: without its output the call is left out.
-    hosted: Option<Cow<'a, str>>,
-}
-
-/// The output of a call.
-#[derive(Debug)]
-pub(super) struct CallOutput<'a> {
-    pub(super) call_id: Cow<'a, str>,
-    pub(super) content: MessageContent<'a>,
-    hosted: Option<Cow<'a, str>>,
-    /// The item's list and its index there.
-    place: (&'static str, usize),
-}
+use crate::request::fields::{Path, array, clip, invalid_value, missing};
 
 /// The parts of a request that its items add to.
 #[derive(Debug)]
@@ -335,99 +300,3 @@ const HISTORY: &str = "previous_response_id";
 
 /// The text before the summary of a compacted conversation.
 const COMPACTED: &str = "Summary of the conversation so far:\n\n";
-
-fn message<'a>(path: &Path<'_>, item: View<'a>, warnings: &mut Warnings) -> Result<InputItem<'a>, Invalid> {
-    let [role, value] = members(path, item, ["role", "content"])?;
-    let role = required(path, "role", role)?;
-    if !turns::ROLES.contains(&&*role) {
-        return Err(not_one_of(&path.member("role"), &turns::ROLES, &role));
-    }
-    let content_path = path.member("content");
-    let content = match value {
-        Some(value) => content(&content_path, value, warnings)?,
-        None if role == "assistant" => MessageContent::default(),
-        None => return Err(missing(&content_path)),
-    };
-    Ok(InputItem::Message { role, content })
-}
-
-fn call<'a>(path: &Path<'_>, item: View<'a>, is_custom: bool) -> Result<InputItem<'a>, Invalid> {
-    let [call_id, name, namespace, arguments, input] =
-        members(path, item, ["call_id", "name", "namespace", "arguments", "input"])?;
-    let id = required_name(path, "call_id", call_id)?;
-    let name = required_name(path, "name", name)?;
-    let namespace = optional(path, "namespace", namespace)?;
-    let arguments =
-        if is_custom { required(path, "input", input)? } else { required(path, "arguments", arguments)? };
-    let name = match namespace {
-        Some(namespace) => Cow::Owned(flat_name(Some(&namespace), &name).into_owned()),
-        None => name,
-    };
-    Ok(InputItem::Call(PastItemCall { id, name, arguments, is_custom, hosted: None }))
-}
-
-fn output<'a>(
-    path: &Path<'_>,
-    place: (&'static str, usize),
-    item: View<'a>,
-    hosted: Option<Cow<'a, str>>,
-    warnings: &mut Warnings,
-) -> Result<CallOutput<'a>, Invalid> {
-    let [call_id, id, value] = members(path, item, ["call_id", "id", "output"])?;
-    let call_id = required_name(path, "call_id", call_id.or(id.filter(|_| hosted.is_some())))?;
-    let path = path.member("output");
-    let content = content_of_output(&path, value.ok_or_else(|| missing(&path))?, warnings)?;
-    Ok(CallOutput { call_id, content, hosted, place })
-}
-
-/// The content of an output. A value that is neither text nor a list of parts is given as its JSON text.
-fn content_of_output<'a>(
-    path: &Path<'_>,
-    value: View<'a>,
-    warnings: &mut Warnings,
-) -> Result<MessageContent<'a>, Invalid> {
-    let is_list = value.kind() == Kind::Array
-        && value.elements().all(|part| {
-            let [kind] = part.pick(["type"]);
-            kind.is_some()
-        });
-    match value.kind() {
-        Kind::String => content(path, value, warnings),
-        Kind::Array if is_list => {
-            let before = content(path, value, warnings)?;
-            let is_lost = before.parts.is_empty() && before.refusal.is_none() && !value.is_empty_array();
-            Ok(if is_lost { MessageContent::of_text(value.text()) } else { before })
-        }
-        _ => Ok(MessageContent::of_text(value.text())),
-    }
-}
-
-/// A call of a tool that has no form in a chat. Its members are the arguments.
-fn hosted_call<'a>(
-    item: View<'a>,
-    id: Cow<'a, str>,
-    kind: &str,
-    hosted: Option<Cow<'a, str>>,
-) -> PastItemCall<'a> {
-    let mut out = Vec::with_capacity(item.text().len());
-    let mut arguments = ObjectWriter::begin(&mut out);
-    for (name, value) in item.members() {
-        let Some(name) = name.string() else { continue };
-        if !["type", "id", "call_id", "status", "output", "encrypted_content"].contains(&&*name) {
-            arguments.raw(&name, value.text());
-        }
-    }
-    arguments.finish();
-    // The writer makes UTF-8.
-    let arguments = String::from_utf8(out).unwrap_or_default();
-    let name = kind.strip_suffix("_call").unwrap_or(kind).to_owned();
-    PastItemCall { id, name: name.into(), arguments: arguments.into(), is_custom: false, hosted }
-}
-
-fn unknown_call(output: &CallOutput<'_>) -> Invalid {
-    let (list, at) = output.place;
-    let path = Path::Top(list);
-    let item = path.item(at);
-    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
-    invalid_value(&item.member("call_id"), &message)
-}

@@ -105,7 +105,7 @@ proptest! {
         let Ok(translated) = translate(body(&request), &limits, &[]) else { return Ok(()) };
         let again = translate(body(&request), &limits, &[]).unwrap();
         prop_assert_eq!(&translated.chat, &again.chat);
-        if let Err(fault) = parse_chat(Bytes::from(translated.chat.clone()), &limits) {
+        if let Err(fault) = parse_chat(Bytes::from(translated.chat), &limits) {
             prop_assert!(!fault.message.contains("'messages"), "{} for {}", fault, request);
             let named = ["temperature", "user", "stop", "seed", "parallel_tool_calls", "service_tier"];
             prop_assert!(named.iter().any(|name| fault.message.contains(name)), "{} for {}", fault, request);

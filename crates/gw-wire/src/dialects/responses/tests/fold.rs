@@ -1,5 +1,5 @@
 //! Folds the events of a stream as openai-python does (`ResponseStreamState.accumulate_event` in
-//! `lib/streaming/responses/_responses.py`, openai-python 3.3.1), with the events that it leaves out. Positions are list
+//! `lib/streaming/responses/_responses.py`, openai-python 3.54.0, read 2026-11-22), with the events that it leaves out. Positions are list
 //! positions, and a delta is appended to the text that its `added` event brought.
 
 use serde_json::{Value, json};

@@ -105,7 +105,7 @@ translates!(tools_of_every_kind, {"model": "m", "input": [
     {"type": "web_search"}, {"type": "mcp", "server_label": "x"}
 ], "tool_choice": "auto"});
 
-fn choice(choice: Value) -> Value {
+fn choice(choice: &Value) -> Value {
     let tools = json!([
         {"type": "function", "name": "f"}, {"type": "custom", "name": "p"}, {"type": "web_search"},
         {"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "g"}]}
@@ -125,21 +125,21 @@ fn choice(choice: Value) -> Value {
 fn a_tool_choice_of_every_form_is_translated() {
     let all = json!(["f", "p", "n__g"]);
     for word in ["none", "auto", "required"] {
-        assert_eq!(choice(json!(word)), json!([word, all, null]));
+        assert_eq!(choice(&json!(word)), json!([word, all, null]));
     }
     let named = |kind: &str, name: &str| json!({"type": kind, kind: {"name": name}});
-    assert_eq!(choice(json!({"type": "function", "name": "f"})), json!([named("function", "f"), all, null]));
+    assert_eq!(choice(&json!({"type": "function", "name": "f"})), json!([named("function", "f"), all, null]));
     assert_eq!(
-        choice(json!({"type": "function", "name": "g"})),
+        choice(&json!({"type": "function", "name": "g"})),
         json!([named("function", "n__g"), all, null])
     );
-    assert_eq!(choice(json!({"type": "custom", "name": "p"})), json!([named("custom", "p"), all, null]));
+    assert_eq!(choice(&json!({"type": "custom", "name": "p"})), json!([named("custom", "p"), all, null]));
     let allowed = json!({"type": "allowed_tools", "mode": "required", "tools": [
         {"type": "function", "name": "g", "namespace": "n"}, {"type": "web_search"}]});
-    assert_eq!(choice(allowed), json!(["required", ["n__g"], null]));
+    assert_eq!(choice(&allowed), json!(["required", ["n__g"], null]));
     let hosted = json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]});
-    assert_eq!(choice(hosted), json!([null, [], "tools"]));
-    assert_eq!(choice(json!({"type": "web_search"})), json!([null, all, "tools"]));
+    assert_eq!(choice(&hosted), json!([null, [], "tools"]));
+    assert_eq!(choice(&json!({"type": "web_search"})), json!([null, all, "tools"]));
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn a_longer_conversation_begins_like_the_shorter_one() {
     let mut before = String::new();
     for n in 0..5 {
         items.extend(turn(n));
-        let now = messages(json!(items)).to_string();
+        let now = messages(&json!(items)).to_string();
         assert!(now.starts_with(before.trim_end_matches(']')), "{before}\n{now}");
-        assert_eq!(now, messages(json!(items)).to_string());
+        assert_eq!(now, messages(&json!(items)).to_string());
         before = now;
     }
 }
