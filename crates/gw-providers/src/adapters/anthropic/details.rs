@@ -103,7 +103,7 @@ mod tests {
     use super::{Thought, ThoughtKind, read_thoughts, to_member};
 
     #[test]
-    fn thoughts_come_back_as_they_went() {
+    fn thoughts_round_trip() {
         let thoughts = vec![
             Thought {
                 index: 0,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_of_others_stay_out() {
+    fn thoughts_of_other_providers_are_skipped() {
         for other in [
             r#"{"type":"reasoning.text","text":"x"}"#,
             r#"{"type":"reasoning.text","text":"x","signature":null}"#,

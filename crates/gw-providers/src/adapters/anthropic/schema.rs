@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_where_they_cannot_be_enforced() {
+    fn unenforceable_limits_are_written_into_the_description() {
         let schema = r#"{"type":"object","properties":{"n":{"type":"integer","description":"Years.","minimum":0,"maximum":150},"s":{"type":"string","pattern":"^(?=x)","format":"phone"}},"additionalProperties":false}"#;
         let said: Value = serde_json::from_str(&closed(schema).unwrap()).unwrap();
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_equal_is_not_translated() {
+    fn keywords_without_an_equivalent_are_not_translated() {
         for schema in [
             "{}",
             "true",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_needs_no_change_is_enforceable() {
+    fn only_unchanged_schemas_are_enforceable() {
         let enforceable = |schema: &str| super::is_enforceable(View::new(schema));
         assert!(enforceable(
             r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#
@@ -277,7 +277,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_survived(schema in "[{}\\[\\]\",:a-z$#/ ]{0,80}") {
+        fn any_text_never_panics(schema in "[{}\\[\\]\",:a-z$#/ ]{0,80}") {
             let _ = closed(&schema);
         }
     }

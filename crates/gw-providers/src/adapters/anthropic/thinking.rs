@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_said_as_each_model_wants_it() {
+    fn thinking_is_switched_off_in_the_form_of_each_model() {
         for (model, thinking, effort, is_replayed) in [
             ("claude-haiku-4-5", None, None, false),
             ("claude-opus-4-8", None, None, false),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_and_what_cannot_think_is_dropped() {
+    fn unknown_efforts_and_efforts_of_models_without_thinking_are_dropped() {
         for (model, effort) in [("claude-opus-5", "extreme"), ("claude-3-5-haiku-latest", "high")] {
             assert_eq!(plan(model, Some(effort), FREE).1, ["parameter_dropped:reasoning_effort"]);
         }

@@ -96,7 +96,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
 }
 
 #[test]
-fn ambient_credentials_go_to_google_alone() {
+fn ambient_credentials_are_sent_only_to_google() {
     let build = |base_url: &str, options: &[(&str, &str)], keys: &[&str]| {
         let mut settings = settings(&[options, &[("project", "p")]].concat(), keys);
         settings.base_url = Some(base_url.to_owned());
@@ -119,7 +119,7 @@ fn ambient_credentials_go_to_google_alone() {
 }
 
 #[test]
-fn models_are_called_where_they_are_without_ids_of_calls() {
+fn gemini_requests_go_to_the_regional_path_without_call_ids() {
     let json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"},
         {"role": "assistant", "tool_calls": [{"id": "fc-1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "fc-1", "content": "y"}]});
@@ -168,7 +168,7 @@ fn models_are_called_where_they_are_without_ids_of_calls() {
 }
 
 #[test]
-fn answers_streams_and_errors_are_geminis() {
+fn answers_streams_and_errors_are_read_as_gemini() {
     let adapter = built().adapter;
     let reply = adapter.decode_chat(
         br#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::files::{crates, relative, rust_files};
+use super::files::{crates, relative};
 use super::tokens::{Token, tokens, without_tests};
 
 /// Names of HTTP and of vendors that are also names of our types.
@@ -11,6 +11,10 @@ const EXCEPTIONS: [&str; 0] = [];
 
 /// The functions of hand-written `Debug` that take the name of their type.
 const DEBUG_FUNCTIONS: [&str; 2] = ["debug_struct", "debug_tuple"];
+
+/// The attributes of serde whose literal is a path in Rust.
+const PATH_ATTRIBUTES: [&str; 5] =
+    ["default", "deserialize_with", "serialize_with", "skip_serializing_if", "with"];
 
 /// Whether a name has at least two capitalised words, such as `EventStream`. One word alone is also plain English.
 fn is_camel_case(name: &str) -> bool {
@@ -26,10 +30,12 @@ fn named_types<'t>(source: &str, types: &BTreeSet<&'t str>) -> Vec<&'t str> {
     let mut found = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let Token::Text(text) = token else { continue };
-        let is_debug = at >= 2
-            && tokens[at - 1].is_mark('(')
-            && tokens[at - 2].name().is_some_and(|name| DEBUG_FUNCTIONS.contains(&name));
-        if !is_debug {
+        let is_name_of_code = at >= 2 && {
+            let before = tokens[at - 2].name().unwrap_or_default();
+            tokens[at - 1].is_mark('(') && DEBUG_FUNCTIONS.contains(&before)
+                || tokens[at - 1].is_mark('=') && PATH_ATTRIBUTES.contains(&before)
+        };
+        if !is_name_of_code {
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             found.extend(words.filter_map(|word| types.get(word).copied()));
         }
@@ -43,10 +49,11 @@ fn no_string_literal_holds_the_name_of_a_type() {
     let names = crates.iter().flat_map(|(_, read)| read.types().map(|(name, _)| name));
     let types: BTreeSet<_> = names.filter(|name| is_camel_case(name) && !EXCEPTIONS.contains(name)).collect();
     let mut found = Vec::new();
-    for path in rust_files().into_iter().filter(|path| !super::is_test_file(path)) {
-        let source = std::fs::read_to_string(&path).expect("a readable file");
+    let files = crates.iter().flat_map(|(_, read)| &read.files);
+    for path in files.filter(|path| !super::is_test_file(path)) {
+        let source = std::fs::read_to_string(path).expect("a readable file");
         let named = named_types(&source, &types);
-        found.extend(named.iter().map(|name| format!("    {}: {name}", relative(&path))));
+        found.extend(named.iter().map(|name| format!("    {}: {name}", relative(path))));
     }
     assert!(found.is_empty(), "a string literal holds the name of a type:\n{}", found.join("\n"));
 }
@@ -56,6 +63,7 @@ fn a_type_name_in_a_literal_is_found() {
     let source = r##"
         // "EventStream" in a comment is no literal.
         fn f() { say("the\nEventStream ends", r#"a "CpuPool""#); g.debug_struct("EventStream"); EventStream::new() }
+        #[serde(with = "CpuPool::time")] struct S;
         #[cfg(test)] mod tests { fn t() { say("CpuPool") } }
     "##;
     let types = BTreeSet::from(["EventStream", "CpuPool"]);

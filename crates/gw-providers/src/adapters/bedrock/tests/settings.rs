@@ -39,7 +39,7 @@ const KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret-of-env")];
 
 #[test]
-fn a_key_needs_a_place_and_no_signature() {
+fn an_api_key_needs_a_region_and_no_signature() {
     let built = build(&settings(Some("ABSK"), None, &[("region", "eu-west-1")]), &KEYS).unwrap();
     assert_eq!(built.base_url.as_deref(), Some("https://bedrock-runtime.eu-west-1.amazonaws.com"));
     assert!(built.signer.is_none() && built.adapter.scheme() == Scheme::Bearer);
