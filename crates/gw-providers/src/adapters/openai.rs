@@ -16,6 +16,7 @@ mod usage;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
@@ -33,7 +34,7 @@ use super::bounded::Bounded;
 use super::failure;
 use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
-use super::replay::{self, Stamps};
+use super::replay::{self, SealingStream};
 use crate::adapter::{
     Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
 };
@@ -130,15 +131,16 @@ impl OpenAi {
         }
     }
 
-    /// Encodes a chat for this path. `origin` is the catalogue id of the model.
+    /// Encodes a chat for this path.
     pub(super) fn chat_to(
         &self,
         path: String,
         request: &ChatRequest,
         options: &EncodeOptions<'_>,
         rules: ModelRules,
-        origin: &str,
+        target: &Target<'_>,
     ) -> Encoded {
+        let replay_target = target.replay_target();
         let asked = request.body.view("reasoning_effort").and_then(View::string);
         let wanted = self.effort(rules, &request.body, asked.as_deref());
         let mut unsupported = refused_sampling(rules, &request.body, wanted.sent);
@@ -151,7 +153,7 @@ impl OpenAi {
         }
         let effort = wanted.sent.filter(|_| wanted.is_changed);
         let text = request.body.get("messages").unwrap_or_default();
-        let (messages, lost) = rewrite::messages(text, &self.quirks, origin);
+        let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions {
             messages: messages.as_deref(),
@@ -171,7 +173,7 @@ impl OpenAi {
         }
         encoded.warnings.extend(rules.warning());
         encoded.warnings.extend(lost.then_some(Cow::Borrowed(replay::DROPPED)));
-        encoded.reading.origin = Some(origin.to_owned());
+        encoded.reading.replay = Some(Arc::new(replay_target));
         encoded
     }
 
@@ -305,7 +307,7 @@ impl Adapter for OpenAi {
     ) -> Result<Encoded, Failure> {
         let options = self.options(target, range, request.n);
         let rules = target.rules(Api::OpenAi);
-        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
+        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target))
     }
 
     fn completion(
@@ -329,8 +331,8 @@ impl Adapter for OpenAi {
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         let mut reply = reply::chat(body)?;
-        if let Some(origin) = &reading.origin {
-            Stamps::reply(&mut reply, origin);
+        if let Some(target) = &reading.replay {
+            replay::seal_reply(&mut reply, target);
         }
         Ok(reply)
     }
@@ -344,7 +346,11 @@ impl Adapter for OpenAi {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::OpenAiStream::of(reading.origin.clone())))
+        let stream = stream::OpenAiStream::default();
+        match &reading.replay {
+            Some(target) => Box::new(Bounded::new(SealingStream::new(stream, Arc::clone(target)))),
+            None => Box::new(Bounded::new(stream)),
+        }
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
