@@ -145,7 +145,12 @@ impl ReplayTarget {
             OpenedSeal::Plain(_) => None,
             OpenedSeal::Entry(json) => {
                 let members = View::new(&json).pick(["data", "signature"]);
-                members.into_iter().flatten().filter_map(View::string).find(|text| !text.is_empty()).map(Into::into)
+                members
+                    .into_iter()
+                    .flatten()
+                    .filter_map(View::string)
+                    .find(|text| !text.is_empty())
+                    .map(Into::into)
             }
         }
     }

@@ -16,7 +16,10 @@ fn origin() -> SealOrigin {
 fn a_payload_comes_back_with_its_origin() {
     for payload in [&b""[..], b"x", &[0; 3000], "考え".as_bytes()] {
         let sealed = sealer(1).seal(&origin(), payload).unwrap();
-        assert!(is_sealed(&sealed) && sealed[4..].bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
+        assert!(
+            is_sealed(&sealed)
+                && sealed[4..].bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+        );
         assert_eq!(sealer(1).open(&sealed), Some((origin(), payload.to_vec())));
         let overhead = 12 + 16 + 8 + 4 + "my-anthropicclaude".len();
         assert_eq!(sealed.len(), 4 + ((payload.len() + overhead) * 4).div_ceil(3));
@@ -30,7 +33,10 @@ fn equal_content_gives_equal_strings_and_every_difference_another_nonce() {
     assert_eq!(first, sealed(&origin(), b"payload"));
     let others = [
         sealed(&origin(), b"Payload"),
-        sealed(&SealOrigin { provider: "my-anthropi".to_owned(), model: "cclaude".to_owned(), ..origin() }, b"payload"),
+        sealed(
+            &SealOrigin { provider: "my-anthropi".to_owned(), model: "cclaude".to_owned(), ..origin() },
+            b"payload",
+        ),
         sealed(&SealOrigin { account: [8; 8], ..origin() }, b"payload"),
         sealer(2).seal(&origin(), b"payload").unwrap(),
     ];

@@ -109,7 +109,9 @@ impl Entry {
         for name in SEALED {
             let before = earlier.and_then(|earlier| earlier.value(name));
             match (before, self.value(name)) {
-                (Some(EntryValue::Text(before)), Some(EntryValue::Text(more))) if !REPLACED.contains(&name) => {
+                (Some(EntryValue::Text(before)), Some(EntryValue::Text(more)))
+                    if !REPLACED.contains(&name) =>
+                {
                     object.string(name, &format!("{before}{more}"));
                 }
                 (_, Some(value)) | (Some(value), None) => value.write(object.member(name)),

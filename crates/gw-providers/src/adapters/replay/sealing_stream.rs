@@ -216,7 +216,9 @@ impl StreamSeals {
             self.kept_bytes = self.kept_bytes.saturating_sub(earlier_bytes + held.entry.held_bytes());
             self.begun.insert((held.choice, held.index), BegunEntry::Sealed);
             let origin = held.is_first.then(|| self.target.name());
-            super::push(out, |out| sealed_entry(&held.entry, held.earlier.as_ref(), &self.target, origin, out));
+            super::push(out, |out| {
+                sealed_entry(&held.entry, held.earlier.as_ref(), &self.target, origin, out)
+            });
         }
     }
 }

@@ -42,7 +42,8 @@ fn sealed(details: &Value, target: &ReplayTarget) -> Value {
 fn returned(details: &Value, target: &ReplayTarget) -> (Value, bool) {
     let text = details.to_string();
     let own = own_entries(View::new(&text), target);
-    let details = if own.details.is_empty() { json!([]) } else { serde_json::from_str(&own.details).unwrap() };
+    let details =
+        if own.details.is_empty() { json!([]) } else { serde_json::from_str(&own.details).unwrap() };
     (details, own.has_lost)
 }
 
@@ -256,7 +257,8 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
 #[test]
 fn a_later_piece_belongs_to_the_entry_of_its_index() {
     let signed = |data: &str, target: &ReplayTarget| {
-        sealed(&json!([{"type": "reasoning.text", "signature": data, "index": 1}]), target)[0]["signature"].clone()
+        sealed(&json!([{"type": "reasoning.text", "signature": data, "index": 1}]), target)[0]["signature"]
+            .clone()
     };
     let message = json!({"role": "assistant", "content": "a", "reasoning_details": [
         {"type": "reasoning.text", "text": "1", "origin": "q/m", "format": "f", "index": 0},
@@ -267,13 +269,14 @@ fn a_later_piece_belongs_to_the_entry_of_its_index() {
         {"type": "reasoning.text", "text": "6", "format": "f"},
     ]});
     let request = request(&message);
-    for (target, kept) in
-        [(own(), "3456"), (target("q", 1, "m"), "1256"), (target("r", 1, "m"), "56")]
-    {
+    for (target, kept) in [(own(), "3456"), (target("q", 1, "m"), "1256"), (target("r", 1, "m"), "56")] {
         let mut conversation = Conversation::of_chat(&request, 1);
         let uses = opened_entries(&conversation, &target, "f");
         let name = target.name();
-        assert!(keep_own(&mut conversation, &uses, &target), "{name}: something of another model is left out");
+        assert!(
+            keep_own(&mut conversation, &uses, &target),
+            "{name}: something of another model is left out"
+        );
         let said = |entry: &View<'_>| {
             let [text, signature] = entry.pick(["text", "signature"]);
             text.or(signature).and_then(View::string).unwrap().into_owned()

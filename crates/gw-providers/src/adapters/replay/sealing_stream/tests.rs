@@ -31,7 +31,12 @@ impl StreamDecoder for Script {
                     sink(Event::Extra { choice: 0, name: DETAILS, value });
                 }
                 Value::String(text) if text == "call" => {
-                    sink(Event::ToolStart { choice: 0, call: 0, id: "c__thought__c2ln".into(), name: "f".into() });
+                    sink(Event::ToolStart {
+                        choice: 0,
+                        call: 0,
+                        id: "c__thought__c2ln".into(),
+                        name: "f".into(),
+                    });
                 }
                 Value::String(text) if text == "finish" => {
                     sink(Event::Finish { choice: 0, reason: Finish::Stop });
@@ -94,7 +99,8 @@ fn a_signature_in_pieces_is_sealed_once_with_its_whole_entry() {
     assert_eq!(out[0][0]["origin"], "p/m");
     assert_eq!(out[1], json!([{"type": "reasoning.text", "text": "yes", "index": 0}]));
     let seal = &out[2][0]["signature"];
-    let whole = json!({"type": "reasoning.text", "text": "hm, yes", "format": "f", "signature": "ABCD", "index": 0});
+    let whole =
+        json!({"type": "reasoning.text", "text": "hm, yes", "format": "f", "signature": "ABCD", "index": 0});
     assert_eq!(opened(seal), whole);
     assert_eq!(out[2], json!([{"type": "reasoning.text", "signature": seal, "index": 0}]));
     assert_eq!(out[3], "said");
@@ -108,7 +114,9 @@ fn a_signature_in_pieces_is_sealed_once_with_its_whole_entry() {
 fn an_entry_is_complete_when_another_entry_a_call_or_the_end_follows() {
     let entry = |index: u32| json!({"type": "reasoning.encrypted", "data": "QUJD", "index": index});
     let order = json!({"type": "gateway.order", "order": "d d c", "index": 2});
-    for (last, sealed_at) in [(json!("call"), 1), (json!("finish"), 1), (json!("end"), 1), (json!([order]), 1)] {
+    for (last, sealed_at) in
+        [(json!("call"), 1), (json!("finish"), 1), (json!("end"), 1), (json!([order]), 1)]
+    {
         let out = events(vec![json!([entry(0), entry(1)]), json!(1), last.clone()]);
         assert_eq!(out[0].as_array().unwrap().len(), 1, "{last}");
         assert!(out[1].as_str().is_some_and(|text| text.contains("Reasoning")), "{last}");
@@ -144,7 +152,8 @@ fn pieces_that_are_joined_go_back_as_one_entry() {
     let text = json!([joined]).to_string();
     let own = own_entries(View::new(&text), &target());
     let back: Value = serde_json::from_str(&own.details).unwrap();
-    let came = json!([{"type": "reasoning.text", "text": "hm", "format": "f", "signature": "AB", "index": 0}]);
+    let came =
+        json!([{"type": "reasoning.text", "text": "hm", "format": "f", "signature": "AB", "index": 0}]);
     assert_eq!((back, own.has_lost), (came, false));
 }
 
@@ -169,6 +178,9 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
             sealed = serde_json::from_str(value.get()).unwrap();
         }
     });
-    assert_eq!(opened(&sealed[0]["signature"]), json!({"type": "reasoning.text", "index": 0, "signature": "AB"}));
+    assert_eq!(
+        opened(&sealed[0]["signature"]),
+        json!({"type": "reasoning.text", "index": 0, "signature": "AB"})
+    );
     assert_eq!(stream.seals.kept_bytes, 0);
 }
