@@ -65,6 +65,9 @@ pub struct Reading {
     pub echo: Option<String>,
     /// The target of the call. It seals and marks the parts of the answer that must come back to it.
     pub replay: Option<Arc<ReplayTarget>>,
+    /// Reasoning without a signature is sealed as well, as an entry of `reasoning_details` behind its text. It is for
+    /// clients whose API has a signature or encrypted content beside each reasoning (Messages, Responses).
+    pub seals_plain: bool,
     /// Custom tools that were sent as functions. Their calls become calls of custom tools.
     pub custom_tools: Vec<String>,
     /// Tools that were renamed: the name that was sent, and the client's name.

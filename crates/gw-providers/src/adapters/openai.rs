@@ -332,7 +332,7 @@ impl Adapter for OpenAi {
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         let mut reply = reply::chat(body)?;
         if let Some(target) = &reading.replay {
-            replay::seal_reply(&mut reply, target);
+            replay::seal_reply(&mut reply, target, reading.seals_plain);
         }
         Ok(reply)
     }
@@ -348,7 +348,10 @@ impl Adapter for OpenAi {
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
         let stream = stream::OpenAiStream::default();
         match &reading.replay {
-            Some(target) => Box::new(Bounded::new(SealingStream::new(stream, Arc::clone(target)))),
+            Some(target) => {
+                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain);
+                Box::new(Bounded::new(sealing))
+            }
             None => Box::new(Bounded::new(stream)),
         }
     }

@@ -16,8 +16,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
-use gw_wire::json::{Kind, View, write_str};
-use gw_wire::reply::ChatReply;
+use gw_wire::json::{Kind, ObjectWriter, View, write_str};
+use gw_wire::reply::{ChatChoice, ChatReply};
 use serde_json::value::RawValue;
 
 use self::entry::{Entry, signed_member};
@@ -34,12 +34,25 @@ const ORIGIN: &str = "origin";
 /// The warning that entries or signatures of another target were left out.
 pub(super) const DROPPED: &str = "reasoning_dropped";
 
-/// Seals the signatures of a complete answer, and marks its entries.
-pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget) {
+/// Seals the signatures of a complete answer, and marks its entries. `seals_plain`: see
+/// [`crate::adapter::Reading::seals_plain`].
+pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget, seals_plain: bool) {
     for choice in &mut reply.choices {
+        let plain = if seals_plain { sealed_plain(choice, target) } else { None };
         for (_, value) in choice.extras.iter_mut().filter(|(name, _)| name == DETAILS) {
             if let Some(sealed) = sealed_details(value, target) {
                 *value = Cow::Owned(sealed);
+            }
+        }
+        if let Some(plain) = plain {
+            let known = choice.extras.iter_mut().find(|(name, _)| name == DETAILS);
+            match known.map(|(_, value)| value) {
+                Some(value) => {
+                    if let Some(both) = order::joined(Some(plain), Some(value.clone().into_owned())) {
+                        *value = Cow::Owned(both);
+                    }
+                }
+                None => choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(plain))),
             }
         }
         for call in &mut choice.tool_calls {
@@ -48,6 +61,39 @@ pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget) {
             }
         }
     }
+}
+
+/// An entry with the sealed reasoning of a choice; None if an entry signs it.
+fn sealed_plain(choice: &ChatChoice<'_>, target: &ReplayTarget) -> Option<Box<RawValue>> {
+    let text = choice.reasoning.as_deref().filter(|text| !text.is_empty())?;
+    let details = choice.extras.iter().filter(|(name, _)| name == DETAILS);
+    if details.flat_map(|(_, value)| View::new(value.get()).elements()).any(signs_reasoning) {
+        return None;
+    }
+    let mut out = Vec::new();
+    let entry = plain_entry(text, target)?;
+    push(&mut out, |out| out.extend_from_slice(&entry));
+    out.push(b']');
+    RawValue::from_string(String::from_utf8(out).ok()?).ok()
+}
+
+/// An entry of `reasoning_details` with sealed reasoning instead of a provider's signature. It has no text, because the
+/// text stands in the answer already.
+fn plain_entry(text: &str, target: &ReplayTarget) -> Option<Vec<u8>> {
+    let sealed = target.seal_plain(text)?;
+    let mut out = Vec::with_capacity(sealed.len() + 64);
+    let mut object = ObjectWriter::begin(&mut out);
+    object.string("type", "reasoning.text");
+    object.string("signature", &sealed);
+    object.string(ORIGIN, target.name());
+    object.finish();
+    Some(out)
+}
+
+/// Whether an entry signs a text of reasoning.
+fn signs_reasoning(entry: View<'_>) -> bool {
+    let [signature] = entry.pick(["signature"]);
+    signature.and_then(View::string).is_some_and(|signature| !signature.is_empty())
 }
 
 /// The entries of a complete answer, sealed and marked; None when there is no entry. Pieces of one entry are marked once,

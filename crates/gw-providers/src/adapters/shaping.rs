@@ -22,7 +22,7 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
         return;
     }
     if let Some(target) = &reading.replay {
-        seal_reply(reply, target);
+        seal_reply(reply, target, reading.seals_plain);
     }
     for choice in &mut reply.choices {
         if let Some(tool) = &reading.json_tool {
@@ -91,7 +91,7 @@ pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dy
         return Box::new(Bounded::new(inner));
     }
     let inner = match &reading.replay {
-        Some(target) => Box::new(SealingStream::new(inner, Arc::clone(target))),
+        Some(target) => Box::new(SealingStream::new(inner, Arc::clone(target), reading.seals_plain)),
         None => inner,
     };
     let shape = ShapingState { reading: reading.clone(), ..ShapingState::default() };

@@ -95,6 +95,11 @@ impl Entry {
         self.members.iter().any(|(name, _)| !matches!(&**name, "index" | "type"))
     }
 
+    /// Whether the entry signs a text of reasoning.
+    pub(super) fn signs_reasoning(&self) -> bool {
+        self.has_text("signature")
+    }
+
     /// Removes the signature and the encrypted data.
     pub(super) fn without_signature(mut self) -> Self {
         self.members.retain(|(name, _)| !SIGNED.contains(&&**name));

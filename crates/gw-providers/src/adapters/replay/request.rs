@@ -145,7 +145,11 @@ pub(in crate::adapters) fn keep_own<'a>(
             }
         }
         message.reasoning = message.reasoning.take().or(plain);
-        lost |= target.seals() && keep_own_ids(message, target);
+        if target.seals() && keep_own_ids(message, target) {
+            lost = true;
+            // The order is that of an answer with these signatures. A dialect completes calls only in the usual order.
+            message.reasoning_details.retain(|entry| !order::is_order(*entry));
+        }
     }
     lost
 }

@@ -27,8 +27,10 @@ pub(in crate::adapters) struct SealingStream<D> {
 }
 
 impl<D: StreamDecoder> SealingStream<D> {
-    pub(in crate::adapters) fn new(inner: D, target: Arc<ReplayTarget>) -> Self {
-        let seals = StreamSeals { target, begun: HashMap::new(), held: Vec::new(), kept_bytes: 0 };
+    /// `seals_plain`: see [`crate::adapter::Reading::seals_plain`].
+    pub(in crate::adapters) fn new(inner: D, target: Arc<ReplayTarget>, seals_plain: bool) -> Self {
+        let plain = seals_plain.then(PlainReasoning::default);
+        let seals = StreamSeals { target, begun: HashMap::new(), held: Vec::new(), kept_bytes: 0, plain };
         Self { inner, seals }
     }
 }
@@ -63,6 +65,43 @@ struct StreamSeals {
     held: Vec<HeldEntry>,
     /// Bytes of the remembered and the held pieces.
     kept_bytes: usize,
+    /// Reasoning without a signature; None when it is not sealed.
+    plain: Option<PlainReasoning>,
+}
+
+/// The reasoning texts that no entry signed so far, by choice.
+#[derive(Default)]
+struct PlainReasoning {
+    texts: Vec<(u32, String)>,
+    bytes: usize,
+}
+
+impl PlainReasoning {
+    fn add(&mut self, choice: u32, text: &str) {
+        if self.bytes.saturating_add(text.len()) > MAX_REMEMBERED_BYTES {
+            // An incomplete text is useless, and so is every later one.
+            self.texts.clear();
+            self.bytes = usize::MAX;
+            return;
+        }
+        self.bytes += text.len();
+        match self.texts.iter_mut().find(|(known, _)| *known == choice) {
+            Some((_, known)) => known.push_str(text),
+            None => self.texts.push((choice, text.to_owned())),
+        }
+    }
+
+    /// Takes the text of a choice.
+    fn take(&mut self, choice: u32) -> Option<String> {
+        let at = self.texts.iter().position(|(known, _)| *known == choice)?;
+        let (_, text) = self.texts.swap_remove(at);
+        self.bytes = self.bytes.saturating_sub(text.len());
+        Some(text)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.texts.iter().map(|(_, text)| text.capacity() + 64).sum()
+    }
 }
 
 /// The state of an entry that began.
@@ -87,7 +126,9 @@ struct HeldEntry {
 
 impl StreamSeals {
     fn held_bytes(&self) -> usize {
-        self.begun.capacity() * 3 * size_of::<((u32, u32), BegunEntry)>() + self.kept_bytes
+        self.begun.capacity() * 3 * size_of::<((u32, u32), BegunEntry)>()
+            + self.kept_bytes
+            + self.plain.as_ref().map_or(0, PlainReasoning::held_bytes)
     }
 
     fn event(&mut self, event: Event<'_>, sink: EventSink<'_>) {
@@ -108,6 +149,12 @@ impl StreamSeals {
             }
             Event::End => {
                 self.release(|_| true, sink);
+                sink(event);
+            }
+            Event::Reasoning { choice, ref text } => {
+                if let Some(plain) = &mut self.plain {
+                    plain.add(choice, text);
+                }
                 sink(event);
             }
             other => sink(other),
@@ -132,6 +179,11 @@ impl StreamSeals {
         let index = super::index(entry).filter(|_| entry.kind() == Kind::Object && self.target.seals());
         let Some(index) = index else {
             self.release_into(|of| of.choice == choice, out);
+            if let Some(plain) = &mut self.plain
+                && super::signs_reasoning(entry)
+            {
+                plain.take(choice);
+            }
             let is_first = super::index(entry).is_none_or(|index| self.begin(choice, index));
             return super::push(out, |out| marked(entry, &self.target, is_first, out));
         };
@@ -182,6 +234,11 @@ impl StreamSeals {
         let before = self.begun.insert((choice, index), BegunEntry::Forgotten);
         let is_first = before.is_none();
         let entry = Entry::read(piece);
+        if entry.signs_reasoning()
+            && let Some(plain) = &mut self.plain
+        {
+            plain.take(choice);
+        }
         let earlier = match before {
             Some(BegunEntry::Sealed) => {
                 self.begun.insert((choice, index), BegunEntry::Sealed);
@@ -204,6 +261,15 @@ impl StreamSeals {
         while let Some(choice) = self.held.iter().map(|held| held.choice).find(|choice| of(*choice)) {
             let mut out = Vec::new();
             self.release_into(|held| held.choice == choice, &mut out);
+            emit(choice, out, sink);
+        }
+        while let Some(plain) = &mut self.plain
+            && let Some(choice) = plain.texts.iter().map(|(choice, _)| *choice).find(|choice| of(*choice))
+        {
+            let mut out = Vec::new();
+            if let Some(entry) = plain.take(choice).and_then(|text| super::plain_entry(&text, &self.target)) {
+                super::push(&mut out, |out| out.extend_from_slice(&entry));
+            }
             emit(choice, out, sink);
         }
     }

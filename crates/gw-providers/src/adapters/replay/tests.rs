@@ -300,3 +300,19 @@ fn orders_of_a_request_have_a_bound_together() {
     let kept: Vec<_> = conversation.messages.iter().map(|message| message.reasoning_details.len()).collect();
     assert_eq!(kept, [1, 1, 1, 1, 1, 0, 0], "20,000 blocks are five orders of 4,000");
 }
+
+#[test]
+fn an_order_whose_call_lost_its_signature_is_left_out() {
+    let order = json!({"type": "gateway.order", "order": "c t1", "index": 0, "origin": "p/m"});
+    let first_key = sealed_id("fc__thought__c2ln", &own()).unwrap();
+    let message = json!({"role": "assistant", "content": "a", "reasoning_details": [order],
+        "tool_calls": [{"id": first_key, "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let request = request(&message);
+    // The account with another key has the same name.
+    for (target, kept) in [(own(), 1), (target("p", 2, "m"), 0)] {
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &target, "f");
+        assert_eq!(keep_own(&mut conversation, &uses, &target), kept == 0);
+        assert_eq!(conversation.messages[1].reasoning_details.len(), kept);
+    }
+}

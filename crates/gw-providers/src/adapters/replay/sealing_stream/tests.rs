@@ -1,15 +1,16 @@
 //! Signatures of a stream are sealed once, when they are complete, before the text or the call that follows.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gw_wire::event::Event;
 use gw_wire::json::View;
-use gw_wire::reply::Finish;
+use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 use serde_json::{Value, json};
 
 use super::{SealingStream, StreamSeals};
 use crate::adapter::StreamDecoder;
-use crate::adapters::replay::{DETAILS, own_entries, sealed_details};
+use crate::adapters::replay::{DETAILS, own_entries, seal_reply, sealed_details};
 use crate::seal::{EncryptionKey, Issuer, OpenedSeal, ReplayTarget, Sealer};
 
 fn target() -> ReplayTarget {
@@ -61,7 +62,11 @@ impl StreamDecoder for Script {
 
 /// The stream's events: a list of entries, or the kind of another event.
 fn events(script: Vec<Value>) -> Vec<Value> {
-    let mut stream = SealingStream::new(Script(script.clone()), Arc::new(target()));
+    events_of(script, false)
+}
+
+fn events_of(script: Vec<Value>, seals_plain: bool) -> Vec<Value> {
+    let mut stream = SealingStream::new(Script(script.clone()), Arc::new(target()), seals_plain);
     let mut out = Vec::new();
     let mut sink = |event: Event<'_>| {
         out.push(match event {
@@ -164,7 +169,7 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
         (0..8).map(|_| json!([{"type": "reasoning.text", "text": long, "index": 0}])).collect();
     script.push(json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]));
     let count = script.len();
-    let mut stream = SealingStream::new(Script(script), Arc::new(target()));
+    let mut stream = SealingStream::new(Script(script), Arc::new(target()), false);
     for _ in 0..count {
         stream.feed(&[0], &mut |_| {});
         assert!(stream.held_bytes() < 5 << 20, "{}", stream.held_bytes());
@@ -183,4 +188,39 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
         json!({"type": "reasoning.text", "index": 0, "signature": "AB"})
     );
     assert_eq!(stream.seals.kept_bytes, 0);
+}
+
+#[test]
+fn reasoning_without_a_signature_is_sealed_on_request() {
+    let plain = |out: &Value| target().open(out[0]["signature"].as_str().unwrap());
+    // A number of the script is a piece of reasoning.
+    let out = events_of(vec![json!(1), json!(2), json!("said"), json!(3), json!("finish")], true);
+    assert_eq!(out.len(), 7, "{out:?}");
+    assert_eq!(plain(&out[2]), Some(OpenedSeal::Plain("12".to_owned())));
+    assert_eq!((&out[3], &out[6]), (&json!("said"), &json!("finish")));
+    assert_eq!(plain(&out[5]), Some(OpenedSeal::Plain("3".to_owned())));
+    let signed = json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]);
+    let out = events_of(vec![json!(1), signed, json!("said"), json!("end")], true);
+    assert_eq!(opened(&out[1][0]["signature"])["signature"], "AB");
+    assert_eq!(out.len(), 4, "the provider's own signature is enough: {out:?}");
+    assert_eq!(events(vec![json!(1), json!("said")]).len(), 2);
+}
+
+#[test]
+fn a_complete_answer_without_a_signature_is_sealed_on_request() {
+    let choice = |details: Option<&'static str>| {
+        let value = details.map(|json| Cow::Borrowed(serde_json::from_str(json).unwrap()));
+        let extras = value.map(|value| (Cow::Borrowed(DETAILS), value)).into_iter().collect();
+        ChatChoice { reasoning: Some("hm".into()), extras, ..ChatChoice::default() }
+    };
+    let order = r#"[{"type":"gateway.order","order":"t1 r2","index":0}]"#;
+    for (details, sealed) in [(None, true), (Some(order), true), (Some(r#"[{"signature":"AB"}]"#), false)] {
+        let mut reply = ChatReply { choices: vec![choice(details)], ..ChatReply::default() };
+        seal_reply(&mut reply, &target(), true);
+        let (_, value) = reply.choices[0].extras.first().unwrap();
+        let value: Value = serde_json::from_str(value.get()).unwrap();
+        let opened = target().open(value[0]["signature"].as_str().unwrap()).unwrap();
+        assert_eq!(opened == OpenedSeal::Plain("hm".to_owned()), sealed, "{value}");
+        assert_eq!(value.as_array().unwrap().len(), if details == Some(order) { 2 } else { 1 });
+    }
 }
