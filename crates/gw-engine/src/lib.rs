@@ -7,6 +7,7 @@ pub mod auth;
 pub mod call;
 pub mod catalog;
 mod clock;
+mod compaction;
 mod count_tokens;
 pub mod cpu_pool;
 pub mod engine;

@@ -15,6 +15,7 @@ use gw_wire::request::RequestLimits;
 
 use crate::auth::Caller;
 use crate::call::Call;
+use crate::compaction;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
@@ -56,7 +57,8 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let parse = |body: Bytes, limits: &RequestLimits| {
         let earlier = earlier?;
         let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
-        let known = EarlierItems { items: &texts, ..EarlierItems::default() };
+        let opener = |sealed: &str| compaction::open(&services.sealer, sealed);
+        let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
         let request = responses::translate_with(body, limits, &known)?;
         if request.background && !(can_store && request.store) {
             return Err(no_background(can_store));

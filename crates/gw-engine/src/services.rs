@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use gw_limits::Limiter;
+use gw_providers::seal::Sealer;
 use gw_store::journal::Journal;
 
 use crate::auth::Caller;
@@ -28,6 +29,8 @@ pub(crate) struct Services {
     /// None = requests may not use a response cache.
     pub(crate) response_cache: Option<Arc<ResponseCache>>,
     pub(crate) stored_responses: Arc<StoredResponses>,
+    /// Seals the summaries of compacted conversations.
+    pub(crate) sealer: Sealer,
     pub(crate) cpu_pool: CpuPool,
     /// Takes over calls whose client disconnects; None = such a call is cancelled.
     pub(crate) disconnect_drain: Option<DisconnectDrain>,

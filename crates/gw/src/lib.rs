@@ -27,6 +27,7 @@ pub mod signals;
 pub mod simulate;
 pub mod start_report;
 pub mod store;
+pub mod stored_responses;
 pub mod telemetry;
 pub mod url_query;
 pub mod usage;
