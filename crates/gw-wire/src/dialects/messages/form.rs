@@ -19,4 +19,13 @@ impl AnswerForm for MessagesContext {
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
         response::write(reply, envelope, self)
     }
+
+    fn write_native(
+        &self,
+        document: &str,
+        reply: &ChatReply<'_>,
+        envelope: &Envelope<'_>,
+    ) -> Option<Vec<u8>> {
+        Some(super::native::write_native(document, reply, envelope, self))
+    }
 }

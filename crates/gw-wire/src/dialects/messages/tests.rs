@@ -6,6 +6,7 @@ mod history;
 mod native;
 mod properties;
 mod requests;
+mod robustness;
 mod streams;
 
 use bytes::Bytes;
