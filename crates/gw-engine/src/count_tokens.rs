@@ -5,7 +5,7 @@ use gw_wire::dialects::{ClientDialect, messages, responses};
 use http::{HeaderName, HeaderValue};
 
 use crate::cpu_pool::{is_heavy, offload_if};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::plan::{self, PlanRequest};
 use crate::request::context::RequestContext;
 use crate::response::reply::{Reply, ReplyBody};
@@ -33,7 +33,9 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
         let limits = &snapshot.request_limits;
         let request = match dialect {
             ClientDialect::Responses => parse_count(body.clone(), limits, &earlier)?,
-            ClientDialect::Messages | ClientDialect::OpenAi => crate::messages::parse_count(body.clone(), limits)?,
+            ClientDialect::Messages | ClientDialect::OpenAi => {
+                crate::messages::parse_count(body.clone(), limits)?
+            }
         };
         let plan_request = PlanRequest {
             snapshot: &snapshot,
@@ -42,7 +44,7 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
             request: &request,
         };
         let plan = plan::plan(plan_request, None)?;
-        Ok(plan.candidates.first().map_or(0, |first| request.prompt_tokens(first)))
+        Ok::<u64, Error>(plan.candidates.first().map_or(0, |first| request.prompt_tokens(first)))
     };
     let tokens = offload_if(is_heavy(&body), count).await?;
     let body = match dialect {

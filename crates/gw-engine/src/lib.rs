@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod payloads;
 mod pipeline;
 mod plan;
+mod proportional;
 pub mod request;
 pub mod request_id;
 pub mod response;

@@ -31,9 +31,10 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
     let surface = client.surface.clone();
     let mut warms_cache = false;
     let parse = |body, limits: &RequestLimits| {
-        let request = messages::translate(body, limits)?;
+        let mut request = messages::translate(body, limits)?;
+        request.context.plain = surface.is_plain;
         warms_cache = request.context.warms_cache;
-        let (chat, client) = request.with_plain(surface.is_plain).into_parts();
+        let (chat, client) = request.into_parts();
         validated(chat, client, surface, limits)
     };
     let call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
@@ -71,7 +72,8 @@ fn is_native(call: &Call) -> bool {
 fn empty(mut call: Box<Call>) -> Result<Reply> {
     let no_candidate = || Error::new(Kind::InternalError, "The plan has no candidate.");
     let first = call.plan.candidates.first().cloned().ok_or_else(no_candidate)?;
-    let form = call.context.request.client().map(|client| Arc::clone(&client.form)).ok_or_else(no_candidate)?;
+    let form =
+        call.context.request.client().map(|client| Arc::clone(&client.form)).ok_or_else(no_candidate)?;
     let gateway: GatewayMeta = call.meta(&first, true);
     let headers = reply_headers(Some(&first));
     let (usage, cost) = (Usage::default(), Money::ZERO);

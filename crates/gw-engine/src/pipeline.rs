@@ -96,10 +96,7 @@ pub(crate) async fn begin(
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         continuation: None,
     };
-    let mut call = Box::new(Call::new(context, plan, settlement));
-    if let Some(client) = call.context.request.client() {
-        call.progress.warnings.extend(client.warnings.iter().cloned());
-    }
+    let call = Box::new(Call::new(context, plan, settlement));
     Ok(call)
 }
 

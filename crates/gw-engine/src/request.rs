@@ -3,6 +3,7 @@
 pub mod context;
 pub(crate) mod fan_out;
 pub(crate) mod operation;
+pub(crate) mod required_capabilities;
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use gw_wire::request::{
     References, Routing,
 };
 
-use crate::plan::capability::RequiredCapabilities;
+use self::required_capabilities::RequiredCapabilities;
 
 /// A validated request of one of the operations.
 #[derive(Clone, Debug)]

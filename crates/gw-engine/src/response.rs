@@ -2,5 +2,6 @@
 
 pub(crate) mod disconnect;
 pub mod event_stream;
+pub(crate) mod followed_stream;
 pub(crate) mod headers;
 pub mod reply;

@@ -10,7 +10,6 @@ pub(crate) mod embeddings;
 pub(crate) mod follower_stream;
 mod hit;
 mod leader;
-pub(crate) mod proportional;
 mod question;
 mod rendered;
 mod reply_context;

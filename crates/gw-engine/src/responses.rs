@@ -1,13 +1,15 @@
 //! `/v1/responses`: a request of the Responses API becomes a chat, and its answer is written in that API's form. Answers
 //! can be stored, so that a client retrieves, continues, follows and cancels them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_wire::dialects::EncoderOpening;
 use gw_wire::dialects::responses::input_items::input_items;
+use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use gw_wire::dialects::responses::replay::replay;
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext};
+use gw_wire::dialects::{ClientDialect, EncoderOpening};
 use gw_wire::json::View;
 use gw_wire::request::RequestLimits;
 
@@ -61,16 +63,25 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         let is_stored = can_store && request.store;
         let context = request.context.clone().with_plain(is_plain).with_stored(is_stored);
-        let history = if wanted.previous_response_id.is_some() { earlier } else { Vec::new() };
         made = Some(Made {
             context: context.clone(),
             is_stored,
             is_background: request.background,
             is_stream: request.stream,
             input: if is_stored { input_items(&request.native.bytes, &texts) } else { Vec::new() },
-            history,
+            history: if wanted.previous_response_id.is_some() { earlier.clone() } else { Vec::new() },
         });
-        let client = request.client(context);
+        let mut client = request.client(context);
+        if request.background {
+            // The client knows the id before an upstream gives one.
+            client.native.dialect = ClientDialect::OpenAi;
+        } else if is_stored {
+            let model = model_of(&client.native.bytes);
+            let forwarding =
+                Forwarding { model: &model, store: false, wants_encrypted: true, history: &texts };
+            let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
+            client.native.bytes = body.into();
+        }
         validated(request.chat, client, surface, limits)
     };
     let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
@@ -91,8 +102,12 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
 
 fn no_background(can_store: bool) -> Error {
     let message = match can_store {
-        true => "Invalid 'background': a response in the background must be stored. Leave out 'store: false'.",
-        false => "Invalid 'background': this gateway stores no responses (the setting 'store' of [responses] is \"off\").",
+        true => {
+            "Invalid 'background': a response in the background must be stored. Leave out 'store: false'."
+        }
+        false => {
+            "Invalid 'background': this gateway stores no responses (the setting 'store' of [responses] is \"off\")."
+        }
     };
     Error { code: Some("unsupported_value".into()), ..Error::new(Kind::Invalid, message) }
 }
@@ -161,12 +176,26 @@ fn keep(
     let (stored, owner, id) = (Arc::clone(stored), Arc::clone(owner), id.to_owned());
     Box::new(move |document| {
         Box::pin(async move {
+            // The document of an upstream that speaks this dialect has the upstream's id.
+            let id = id_of(&document).unwrap_or(id);
             let expires_at = stored.expiry();
             let response = StoredResponse { document, input, history, expires_at };
             // The client has its answer; only a later request that refers to it will fail.
             let _ = stored.save(&owner, &id, response).await;
         })
     })
+}
+
+/// The model as the client wrote it.
+fn model_of(body: &[u8]) -> String {
+    let [model] = View::new(std::str::from_utf8(body).unwrap_or("null")).pick(["model"]);
+    model.and_then(View::string).unwrap_or_default().into_owned()
+}
+
+/// The id of a response object.
+fn id_of(document: &[u8]) -> Option<String> {
+    let [id] = View::new(std::str::from_utf8(document).ok()?).pick(["id"]);
+    id?.string().map(Cow::into_owned)
 }
 
 /// Runs a response without its client.
@@ -301,7 +330,8 @@ impl Engine {
         }
         let found = if is_over(&found.document) { found } else { self.stored_response(caller, id).await? };
         if !is_over(&found.document) {
-            let message = "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
+            let message =
+                "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
             return Err(Error::new(Kind::Invalid, message));
         }
         let text = std::str::from_utf8(&found.document).unwrap_or("null");
@@ -322,7 +352,11 @@ fn missing(id: &str) -> Error {
 ///
 /// # Errors
 /// The first fault.
-pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits, earlier: &[Bytes]) -> Result<ValidatedRequest> {
+pub(crate) fn parse_count(
+    body: Bytes,
+    limits: &RequestLimits,
+    earlier: &[Bytes],
+) -> Result<ValidatedRequest> {
     let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
     let request = responses::translate(body, limits, &texts)?;
     let client = request.client(request.context.clone());

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
@@ -68,6 +69,8 @@ pub struct Reading {
     pub custom_tools: Vec<String>,
     /// Tools that were renamed: the name that was sent, and the client's name.
     pub tool_names: Vec<(String, String)>,
+    /// The answer is in the client's own dialect, and the client gets it as it is.
+    pub is_native: bool,
     /// The answer is in Anthropic's dialect. Only Vertex AI uses this, because it serves Claude beside Gemini.
     pub is_claude: bool,
 }
@@ -172,6 +175,17 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         MediaSizes::of([upstream_model, id], MediaSizes::default())
+    }
+
+    /// Whether requests of this dialect are sent as the client wrote them.
+    fn speaks(&self, _: ClientDialect) -> bool {
+        false
+    }
+
+    /// Notes that the provider does not know the URL of a request in the client's own dialect. Gives whether the request
+    /// can be sent as a chat instead.
+    fn refused_native(&self) -> bool {
+        false
     }
 
     /// Encodes a chat completion.

@@ -33,4 +33,3 @@ mod unique_names;
 mod vectors;
 pub(crate) mod vertex;
 mod warnings;
-mod write;

@@ -114,6 +114,16 @@ pub fn embedding_batch(settings: &ProviderSettings) -> usize {
     }
 }
 
+/// Whether a provider has the Responses API; None for an unknown address. Other providers than OpenAI have it in part, and
+/// the gateway's own translation has all of it.
+#[must_use]
+pub fn has_responses(settings: &ProviderSettings) -> Option<bool> {
+    match settings.api {
+        Api::OpenAi => of(settings).map(|preset| preset.name == "openai"),
+        _ => Some(false),
+    }
+}
+
 impl Quirks {
     /// The deviations of a configured provider.
     #[must_use]

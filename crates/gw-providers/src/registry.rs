@@ -8,7 +8,7 @@ use crate::adapters::cohere;
 use crate::adapters::gemini;
 use crate::adapters::mistral;
 use crate::adapters::ollama;
-use crate::adapters::openai::OpenAi;
+use crate::adapters::openai::{NativeResponses, OpenAi};
 use crate::adapters::vertex;
 use crate::presets::Quirks;
 use crate::settings::{Api, ProviderSettings, SettingsError};
@@ -20,14 +20,17 @@ use crate::settings::{Api, ProviderSettings, SettingsError};
 pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     match settings.api {
         Api::OpenAi | Api::Demo => {
-            let adapter = OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members());
+            let responses = NativeResponses::of(settings)?;
+            let adapter = OpenAi::new(Quirks::of(settings))
+                .allowing(settings.allowed_members())
+                .with_responses(responses);
             Ok(Built::new(Box::new(adapter)))
         }
         Api::Azure => azure::build(settings),
-        Api::Bedrock => Ok(bedrock::build(settings)?),
-        Api::Gemini => Ok(gemini::build(settings)?),
-        Api::Vertex => Ok(vertex::build(settings)?),
-        Api::Anthropic => Ok(anthropic::build(settings)?),
+        Api::Bedrock => bedrock::build(settings),
+        Api::Gemini => gemini::build(settings),
+        Api::Vertex => vertex::build(settings),
+        Api::Anthropic => anthropic::build(settings),
         Api::Cohere => Ok(Built::new(cohere::adapter())),
         Api::Mistral => Ok(Built::new(mistral::adapter(settings))),
         Api::Ollama => Ok(Built::new(ollama::adapter(settings)?)),

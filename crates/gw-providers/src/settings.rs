@@ -7,7 +7,7 @@ use std::time::Duration;
 use gw_wire::request::AllowedMembers;
 use secrecy::SecretString;
 
-pub use self::error::{ProviderError, SettingsError};
+pub use self::error::{GoogleCredentialsError, ProviderError, SettingsError};
 use crate::presets::Quirks;
 
 /// The timeouts of upstream calls.
@@ -153,6 +153,18 @@ pub struct ProviderSettings {
 }
 
 impl ProviderSettings {
+    /// An option that is a text.
+    ///
+    /// # Errors
+    /// The option is empty or has a value of another kind.
+    pub(crate) fn text_option(&self, name: &'static str) -> Result<Option<&str>, SettingsError> {
+        match self.options.get(name) {
+            None => Ok(None),
+            Some(toml::Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+            Some(_) => Err(SettingsError::Option { name, expected: "a string that is not empty" }),
+        }
+    }
+
     /// The guarded members that may be sent: those that the operator allows and those that the preset takes.
     #[must_use]
     pub fn allowed_members(&self) -> AllowedMembers {

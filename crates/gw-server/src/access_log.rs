@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::CallRecord;
+use gw_wire::json::ObjectWriter;
 
 /// Takes the lines of the access log. It is called on the threads that serve the network and must not block.
 pub trait AccessLog: Send + Sync {
@@ -46,45 +47,48 @@ pub struct LogLine<'a> {
 
 impl LogLine<'_> {
     /// Renders the line as JSON with its line end. No value can break the line or send a command to a terminal.
-    /// The code writes the JSON itself, because it runs for every request.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
-        put(&mut out, "{\"ts\":\"");
-        rfc3339(&mut out, self.accepted);
-        put(&mut out, "\"");
-        plain(&mut out, "request_id", self.request_id);
-        text(&mut out, "client_request_id", self.client_request_id);
-        plain(&mut out, "method", self.method);
-        text(&mut out, "path", Some(self.path));
-        plain(&mut out, "route", self.route);
-        number(&mut out, "status", u64::from(self.status));
-        text(&mut out, "code", Some(self.code));
-        number(&mut out, "duration_ms", self.duration_ms);
+        let mut line = ObjectWriter::begin(&mut out);
+        quoted(line.member("ts"), |out| rfc3339(out, self.accepted));
+        line.string("request_id", self.request_id);
+        text(&mut line, "client_request_id", self.client_request_id);
+        line.string("method", self.method);
+        text(&mut line, "path", Some(self.path));
+        line.string("route", self.route);
+        line.integer("status", u64::from(self.status));
+        text(&mut line, "code", Some(self.code));
+        line.integer("duration_ms", self.duration_ms);
         if let Some(ttft) = self.call.as_ref().and_then(|call| call.ttft_ms) {
-            number(&mut out, "ttft_ms", ttft);
+            line.integer("ttft_ms", ttft);
         }
-        number(&mut out, "bytes_out", self.bytes_out);
-        text(&mut out, "key", self.key);
-        put(&mut out, ",\"client\":\"");
-        address(&mut out, self.client);
-        put(&mut out, "\"");
+        line.integer("bytes_out", self.bytes_out);
+        text(&mut line, "key", self.key);
+        quoted(line.member("client"), |out| address(out, self.client));
         if let Some(call) = &self.call {
-            text(&mut out, "model", call.model.as_deref());
-            text(&mut out, "provider", call.provider.as_deref());
-            number(&mut out, "prompt_tokens", call.prompt_tokens);
-            number(&mut out, "completion_tokens", call.completion_tokens);
-            boolean(&mut out, "estimated", call.estimated);
-            member(&mut out, "cost_usd");
-            call.cost.write(&mut out);
-            number(&mut out, "attempts", u64::from(call.attempts));
-            boolean(&mut out, "stream", call.stream);
-            boolean(&mut out, "fallback", call.fallback);
-            text(&mut out, "upstream_error", call.upstream_error.as_deref());
+            text(&mut line, "model", call.model.as_deref());
+            text(&mut line, "provider", call.provider.as_deref());
+            line.integer("prompt_tokens", call.prompt_tokens);
+            line.integer("completion_tokens", call.completion_tokens);
+            line.boolean("estimated", call.estimated);
+            call.cost.write(line.member("cost_usd"));
+            line.integer("attempts", u64::from(call.attempts));
+            line.boolean("stream", call.stream);
+            line.boolean("fallback", call.fallback);
+            text(&mut line, "upstream_error", call.upstream_error.as_deref());
         }
-        put(&mut out, "}\n");
+        line.finish();
+        out.push(b'\n');
         out
     }
+}
+
+/// Writes a string that needs no escape.
+fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    write(out);
+    out.push(b'"');
 }
 
 /// Writes an address as `SocketAddr` shows it, IPv4 without a formatter.
@@ -103,36 +107,20 @@ fn address(out: &mut Vec<u8>, client: SocketAddr) {
     put(out, itoa::Buffer::new().format(client.port()));
 }
 
-#[inline(always)]
-fn put(out: &mut Vec<u8>, literal: &str) {
-    out.extend_from_slice(literal.as_bytes());
+fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
 }
 
-#[inline(always)]
-fn member(out: &mut Vec<u8>, name: &str) {
-    put(out, ",\"");
-    put(out, name);
-    put(out, "\":");
-}
-
-/// Writes a text that needs no escape.
-fn plain(out: &mut Vec<u8>, name: &str, value: &str) {
-    member(out, name);
-    put(out, "\"");
-    put(out, value);
-    put(out, "\"");
-}
-
-fn text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
+/// Writes a string that a client or an upstream may have chosen; no member without a value.
+fn text(line: &mut ObjectWriter<'_>, name: &str, value: Option<&str>) {
     let Some(value) = value else { return };
-    member(out, name);
     if value.bytes().all(|byte| byte < 0x7f) {
-        gw_wire::json::write_str(out, value);
-        return;
+        return line.string(name, value);
     }
     // JSON allows C1 control characters, but some terminals obey them.
     let mut safe = Vec::with_capacity(value.len() + 16);
     gw_wire::json::write_str(&mut safe, value);
+    let out = line.member(name);
     for c in String::from_utf8_lossy(&safe).chars() {
         if c.is_control() {
             let _ = write!(out, "\\u{:04x}", u32::from(c));
@@ -140,16 +128,6 @@ fn text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
             put(out, c.encode_utf8(&mut [0; 4]));
         }
     }
-}
-
-fn number(out: &mut Vec<u8>, name: &str, value: u64) {
-    member(out, name);
-    put(out, itoa::Buffer::new().format(value));
-}
-
-fn boolean(out: &mut Vec<u8>, name: &str, value: bool) {
-    member(out, name);
-    put(out, if value { "true" } else { "false" });
 }
 
 /// The part of a client's request id that the log repeats: at most 128 visible ASCII characters.
@@ -239,6 +217,20 @@ mod tests {
         assert_eq!(read["key"], "ci\r\n\u{1b}[31m\u{9b}\u{2028}");
         assert_eq!(read["model"], "acme/fast");
         assert!(json.contains("\"cost_usd\":0.00000105,"), "{json}");
+    }
+
+    #[test]
+    fn a_line_has_its_members_in_a_fixed_order() {
+        let expected = concat!(
+            r#"{"ts":"1970-01-01T00:00:00.000Z","request_id":"req_0","method":"POST","path":"/v1/chat/completions","#,
+            r#""route":"/v1/chat/completions","status":200,"code":"ok","duration_ms":12,"ttft_ms":3,"bytes_out":10,"#,
+            r#""key":"ci\r\n\u001b[31m\u009b\u2028","client":"127.0.0.1:4000","model":"acme/fast","#,
+            r#""prompt_tokens":3,"completion_tokens":4,"estimated":false,"cost_usd":0.00000105,"attempts":1,"#,
+            r#""stream":true,"fallback":false}"#,
+            "\n"
+        );
+        let json = line("/v1/chat/completions").to_json();
+        assert_eq!(String::from_utf8(json).unwrap(), expected);
     }
 
     #[test]

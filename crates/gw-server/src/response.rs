@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
-use gw_wire::dialects::ClientDialect;
+use gw_wire::dialects::{ClientDialect, messages, responses};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -92,10 +92,10 @@ impl<S> HttpReply<S> {
         let (status, body) = match dialect {
             ClientDialect::OpenAi => (status, error.body()),
             ClientDialect::Messages => {
-                messages::error_body(status, kind, error.code(), &error.message, request_id)
+                messages::errors::error_body(status, kind, error.code(), &error.message, request_id)
             }
             ClientDialect::Responses => {
-                responses::error_body(status, kind, error.code(), &error.message, request_id)
+                (status, responses::errors::error_body(&error.message, kind, error.code()))
             }
         };
         Self::error_with(error, status, body)

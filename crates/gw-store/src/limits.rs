@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edges_belong_to_the_period_that_they_begin() {
+    fn a_period_includes_its_first_moment() {
         for period in [Period::Day, Period::Week, Period::Month] {
             let (start, end) = period.around(NOW);
             assert_eq!(period.around(start), (start, end), "{period:?}");

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::dialects::ClientDialect;
 use crate::failure::Failure;
 use crate::json::View;
 use crate::reply::{Finish, Image};
@@ -108,6 +109,8 @@ pub enum Event<'a> {
     /// An event of an upstream that speaks the client's own dialect, for that client alone. The other events of its
     /// content follow it.
     Frame {
+        /// The dialect of the upstream and of the client.
+        dialect: ClientDialect,
         /// The `event` of the server-sent event.
         name: &'a str,
         /// Its data: JSON without line breaks.

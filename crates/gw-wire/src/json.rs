@@ -8,7 +8,7 @@ mod swar;
 mod tree;
 mod view;
 
-pub use object_writer::{ObjectWriter, write_array};
+pub use object_writer::{ObjectWriter, write_array, write_object};
 pub use reader::Reader;
 pub use scan::{Bounds, Checked, Extent, MAX_DEPTH, RawMember, ScanError, check, check_members, number_end};
 pub use tree::{Node, Tree};

@@ -223,7 +223,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn spelled_prices() {
+    fn prices_are_parsed_from_decimals() {
         for (text, shown) in [
             ("0.15", "0.15"),
             ("3", "3"),
@@ -260,7 +260,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_shown_price_reads_back(nanos in 0u64..1_000_000_000_000_000_000) {
+        fn a_displayed_price_parses_to_itself(nanos in 0u64..1_000_000_000_000_000_000) {
             let price = Price::from_nanos(nanos);
             prop_assert_eq!(Price::parse(&price.to_string()), Ok(price));
         }
@@ -272,7 +272,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "\\PC{0,40}") {
+        fn parsing_a_price_never_panics(text in "\\PC{0,40}") {
             let _ = Price::parse(&text);
         }
     }

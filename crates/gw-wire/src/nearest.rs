@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_those_of_the_textbook() {
+    fn edit_distances_match_known_values() {
         for (a, b, expected) in [
             ("", "", 0),
             ("", "ab", 2),

@@ -104,7 +104,7 @@ pub struct ChatReply<'a> {
     /// Members of the answer without a field above (`service_tier`, `moderation`, …), forwarded unchanged.
     pub members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
     /// The document of an upstream that speaks the client's own dialect.
-    pub native: Option<&'a str>,
+    pub native: Option<Cow<'a, str>>,
 }
 
 /// One choice of a text completion.

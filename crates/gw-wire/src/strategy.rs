@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_to_its_strategy_and_no_name_is_given_twice() {
+    fn strategy_names_are_unique_and_parse_back() {
         let mut names = Vec::new();
         for strategy in Strategy::ALL {
             let variant = format!("{strategy:?}").to_lowercase();

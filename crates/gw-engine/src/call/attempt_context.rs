@@ -1,12 +1,13 @@
 //! The parts of a call that do not change while its upstreams are called. Attempts that run at the same time share
 //! them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gw_limits::Limiter;
-use gw_providers::adapter::{Encoded, HttpCall};
+use gw_providers::adapter::{Encoded, HttpCall, Reading};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
@@ -56,6 +57,13 @@ pub(crate) struct AttemptContext {
     pub(crate) upstream_calls: Arc<UpstreamCalls>,
     /// Set while another upstream continues a stream that broke off.
     pub(crate) continuation: Option<Continuation>,
+}
+
+/// A call that brought no success.
+struct RefusedSend {
+    failure: Failure,
+    /// The provider bills nothing for it.
+    is_free: bool,
 }
 
 impl AttemptContext {
@@ -158,15 +166,53 @@ impl AttemptContext {
         http: HttpCall,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, Failure> {
+        self.try_send(candidate, http, clocks).await.map_err(|refused| self.refused(call, refused))
+    }
+
+    /// Sends an encoded request. A request in the client's own dialect is sent as a chat, if the provider turns out not
+    /// to know the dialect.
+    ///
+    /// # Errors
+    /// As [`AttemptContext::send`].
+    pub(crate) async fn send_encoded(
+        &self,
+        candidate: &Candidate,
+        call: UpstreamCallId,
+        (part, encoded): (&SubRequest, Encoded),
+        clocks: &Timeouts,
+    ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
+        let Encoded { call: http, reading, warnings } = encoded;
+        let refused = match self.try_send(candidate, http, clocks).await {
+            Ok(response) => return Ok((response, reading, warnings)),
+            Err(refused) => refused,
+        };
+        let is_unknown = reading.is_native && matches!(refused.failure.status, Some(404 | 405));
+        if !is_unknown || !candidate.provider.adapter().refused_native() {
+            return Err(self.refused(call, refused));
+        }
+        let most_tokens = self.most_tokens(candidate);
+        let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await?;
+        let response = self.send(candidate, call, encoded.call, clocks).await?;
+        Ok((response, encoded.reading, encoded.warnings))
+    }
+
+    fn refused(&self, call: UpstreamCallId, refused: RefusedSend) -> Failure {
+        if refused.is_free {
+            self.upstream_calls.mark_free(call);
+        }
+        refused.failure
+    }
+
+    async fn try_send(
+        &self,
+        candidate: &Candidate,
+        http: HttpCall,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, RefusedSend> {
         let sent = candidate.provider.send(http, clocks).await;
-        let response = sent.inspect_err(|failure| {
-            if !failure.sent {
-                self.upstream_calls.mark_free(call);
-            }
-        })?;
-        self.successful(candidate, response, clocks)
-            .await
-            .inspect_err(|_| self.upstream_calls.mark_free(call))
+        let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
+        let answered = self.successful(candidate, response, clocks).await;
+        answered.map_err(|failure| RefusedSend { failure, is_free: true })
     }
 
     async fn successful(

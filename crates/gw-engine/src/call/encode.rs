@@ -18,7 +18,13 @@ impl ValidatedRequest {
         let target = Target { most_tokens, ..target(candidate) };
         let adapter = candidate.provider.adapter();
         match self {
-            Self::Chat(request) => adapter.chat(request, &part.share, &target),
+            Self::Chat(request) => {
+                let mut encoded = adapter.chat(request, &part.share, &target)?;
+                if let Some(client) = request.client.as_ref().filter(|_| !encoded.reading.is_native) {
+                    encoded.warnings.extend(client.warnings.iter().cloned());
+                }
+                Ok(encoded)
+            }
             Self::Completion(request) => adapter.completion(request, &part.share, &target),
             Self::Embeddings(request) => {
                 adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)

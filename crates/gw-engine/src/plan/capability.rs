@@ -9,20 +9,13 @@ use gw_wire::request::fields::clip;
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::request::fan_out;
+use crate::request::required_capabilities::RequiredCapabilities;
 
 /// Choices of a prompt that are requested one by one from a provider that gives one choice a call.
 const MAX_CHOICES: u32 = 8;
 
 /// Bytes of the other members that all calls of one embeddings request may repeat together: the usual limit of a body.
 const MAX_REPEATED_BYTES: usize = 32 << 20;
-
-/// The capabilities that a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RequiredCapabilities<'a> {
-    Chat { needs: &'a Needs, n: u32 },
-    Completion { suffix: bool, tokens: bool, n: u32, prompts: usize },
-    Embeddings { dimensions: Option<u32>, tokens: bool, inputs: usize, repeated: FixedMembers<'a> },
-}
 
 /// Checks the capabilities.
 ///

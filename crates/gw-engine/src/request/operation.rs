@@ -37,11 +37,9 @@ pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -
         Operation::Embeddings => {
             ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
         }
+        // The entry points of these two read their bodies themselves.
         Operation::Messages | Operation::Responses => {
-            return Err(crate::error::Error::new(
-                crate::error::Kind::UnknownUrl,
-                "This URL is not served yet.",
-            ));
+            ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?))
         }
     })
 }

@@ -18,7 +18,6 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::Stream;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
 use gw_wire::stream::{Closing, Opening, close_with_error};
 use http_body::{Body, Frame};
@@ -36,7 +35,7 @@ use crate::response::event_stream::recording::{Keep, Recording};
 use crate::response::event_stream::state::{
     BackgroundEvents, PendingFirstToken, Polled, StreamState, deadline_of,
 };
-use crate::response_cache::follower_stream::FollowerStream;
+use crate::response::followed_stream::FollowedStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
 use crate::upstream::merge::ReadStep;
@@ -128,9 +127,13 @@ impl EventStream {
         self.due
     }
 
-    pub(crate) fn shared(shared: FollowerStream, keepalive: Option<Duration>, cut: CutoffWatch) -> Self {
+    pub(crate) fn shared(
+        shared: Box<dyn FollowedStream>,
+        keepalive: Option<Duration>,
+        cut: CutoffWatch,
+    ) -> Self {
         let (has_content, due) = (shared.has_content(), shared.deadline());
-        let mut stream = Self::new(StreamState::Follower(Box::new(shared)), keepalive, cut, None).due_by(due);
+        let mut stream = Self::new(StreamState::Follower(shared), keepalive, cut, None).due_by(due);
         if !has_content {
             stream.last_sent = long_ago();
         }

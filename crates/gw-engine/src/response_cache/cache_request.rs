@@ -42,7 +42,9 @@ impl CacheUse {
         let planned = match &call.context.request {
             _ if directives.is_bypass() => None,
             // The chat form lacks a part of the request, so equal chats may have different answers.
-            ValidatedRequest::Chat(request) if request.client.as_ref().is_some_and(|client| client.native.only_native) => {
+            ValidatedRequest::Chat(request)
+                if request.client.as_ref().is_some_and(|client| client.native.only_native) =>
+            {
                 None
             }
             ValidatedRequest::Embeddings(request) => {

@@ -21,6 +21,7 @@ use crate::call::Call;
 use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT};
+use crate::response::followed_stream::FollowedStream;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::rendered;
 use crate::response_cache::reply_context::ReplyContext;
@@ -143,71 +144,6 @@ impl FollowerStream {
         Self { caching, reply_context, follower, reader, first, begun: false, over: false }
     }
 
-    /// Whether output is ready.
-    pub(crate) fn has_content(&self) -> bool {
-        self.first.is_some()
-    }
-
-    /// The deadline of this request. The call that it follows may run longer.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.reply_context.deadline
-    }
-
-    /// Whether this reader started the call. The leader's call reports the total timeout itself.
-    pub(crate) fn is_leader(&self) -> bool {
-        matches!(self.reader, Reader::Leader(_))
-    }
-
-    /// Ends the stream for a reason other than its client.
-    pub(crate) fn cut(&mut self, kind: Kind, code: &'static str) {
-        self.over = true;
-        self.reply_context.log.ended(code);
-        match &mut self.reader {
-            Reader::Leader(leaving) => leaving.0 = None,
-            Reader::FollowerReader(other) => {
-                let error = Error { code: Some(code.into()), ..Error::new(kind, "The stream was cut.") };
-                other.call.fail(&error);
-            }
-        }
-    }
-
-    /// The next output; None = the end.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        loop {
-            if self.over {
-                return Poll::Ready(None);
-            }
-            if let Reader::FollowerReader(other) = &mut self.reader
-                && let Some(output) = std::task::ready!(other.poll_reading(cx))
-            {
-                let output = self.take_translated(output);
-                if !output.is_empty() {
-                    return Poll::Ready(Some(output));
-                }
-                continue;
-            }
-            let next = match self.first.take() {
-                Some(piece) => Next::Chunk(piece),
-                None => {
-                    let step = std::task::ready!(coop::poll_proceed(cx));
-                    let next = std::task::ready!(self.follower.poll_next(cx));
-                    step.made_progress();
-                    next
-                }
-            };
-            let out = match next {
-                Next::Chunk(piece) => self.piece(piece),
-                Next::End(end) => {
-                    self.over = true;
-                    self.end(end)
-                }
-            };
-            if !out.is_empty() {
-                return Poll::Ready(Some(out));
-            }
-        }
-    }
-
     fn piece(&mut self, piece: Bytes) -> Bytes {
         match &mut self.reader {
             Reader::Leader(_) => {
@@ -312,5 +248,67 @@ impl FollowerStream {
         let error_event = StreamError { message: &error.message, kind: "upstream_error", code: kind.code() };
         close_with_error(encoder, &mut out, &error_event);
         out.into()
+    }
+}
+
+impl FollowedStream for FollowerStream {
+    fn has_content(&self) -> bool {
+        self.first.is_some()
+    }
+
+    fn deadline(&self) -> Instant {
+        self.reply_context.deadline
+    }
+
+    fn is_leader(&self) -> bool {
+        matches!(self.reader, Reader::Leader(_))
+    }
+
+    fn cut(&mut self, kind: Kind, code: &'static str) {
+        self.over = true;
+        self.reply_context.log.ended(code);
+        match &mut self.reader {
+            Reader::Leader(leaving) => leaving.0 = None,
+            Reader::FollowerReader(other) => {
+                let error = Error { code: Some(code.into()), ..Error::new(kind, "The stream was cut.") };
+                other.call.fail(&error);
+            }
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            if self.over {
+                return Poll::Ready(None);
+            }
+            if let Reader::FollowerReader(other) = &mut self.reader
+                && let Some(output) = std::task::ready!(other.poll_reading(cx))
+            {
+                let output = self.take_translated(output);
+                if !output.is_empty() {
+                    return Poll::Ready(Some(output));
+                }
+                continue;
+            }
+            let next = match self.first.take() {
+                Some(piece) => Next::Chunk(piece),
+                None => {
+                    let step = std::task::ready!(coop::poll_proceed(cx));
+                    let next = std::task::ready!(self.follower.poll_next(cx));
+                    step.made_progress();
+                    next
+                }
+            };
+            let out = match next {
+                Next::Chunk(piece) => self.piece(piece),
+                Next::End(end) => {
+                    self.over = true;
+                    self.end(end)
+                }
+            };
+            if !out.is_empty() {
+                return Poll::Ready(Some(out));
+            }
+        }
     }
 }

@@ -212,6 +212,6 @@ async fn stream(
     };
     let keepalive = reply_context.keepalive;
     let shared = FollowerStream::new(Arc::clone(caching), reply_context, follower, call, first);
-    let stream = EventStream::shared(shared, keepalive, services.cutoff_watch());
+    let stream = EventStream::shared(Box::new(shared), keepalive, services.cutoff_watch());
     Ok(Reply { headers: vec![cache_status(what)], body: ReplyBody::Stream(Box::new(stream)) })
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::future::ready;
 use futures_util::stream::{StreamExt, unfold};
 use gw_wire::json::View;
-use memchr::memmem;
 use http_body::Body;
+use memchr::memmem;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -61,12 +61,7 @@ impl BackgroundResponses {
     ///
     /// # Errors
     /// `rate_limit_exceeded`: too many responses run in the background.
-    pub(crate) fn start(
-        &self,
-        owner: &str,
-        id: &str,
-        stream: Box<EventStream>,
-    ) -> Result<()> {
+    pub(crate) fn start(&self, owner: &str, id: &str, stream: Box<EventStream>) -> Result<()> {
         let name = name(owner, id);
         let mut running = self.running.lock();
         if running.len() >= MAX_RUNNING {
@@ -203,7 +198,8 @@ mod tests {
 
     #[test]
     fn a_follower_gets_the_events_after_its_own() {
-        let event = |number: u64| format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"\\n\"}}\n\n");
+        let event =
+            |number: u64| format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"\\n\"}}\n\n");
         let frame = Bytes::from([event(1), event(2), event(3), "data: [DONE]\n\n".to_owned()].concat());
         let after = events_after(&frame, 2).unwrap();
         assert_eq!(after, [event(3), "data: [DONE]\n\n".to_owned()].concat());

@@ -19,8 +19,8 @@ use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, Upstre
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::plan::call_size::{batches, inputs_size};
 use crate::plan::candidate::Candidate;
+use crate::proportional::divide;
 use crate::request::ValidatedRequest;
-use crate::response_cache::proportional::divide;
 use crate::upstream::outcome::Answer;
 
 /// Upstream calls of one request that run at the same time.

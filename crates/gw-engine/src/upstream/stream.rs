@@ -223,8 +223,9 @@ async fn one(
     clocks: Timeouts,
 ) -> Result<OpenedCall, Failure> {
     let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
-    let response = context.send(candidate, call, encoded.call, &clocks).await?;
-    Ok(OpenedCall { call, response, reading: encoded.reading, warnings: encoded.warnings, first: part.first })
+    let (response, reading, warnings) =
+        context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
+    Ok(OpenedCall { call, response, reading, warnings, first: part.first })
 }
 
 /// Begins to read the bodies of the answers; gives the warnings.

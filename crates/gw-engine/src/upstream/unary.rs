@@ -116,9 +116,10 @@ async fn one(
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let clocks = context.clocks(candidate);
     let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
-    let response = context.send(candidate, call, encoded.call, &clocks).await?;
+    let (response, reading, warnings) =
+        context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
     let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
-    Ok((UnaryResponse { body, reading: encoded.reading, first: part.first, call }, encoded.warnings))
+    Ok((UnaryResponse { body, reading, first: part.first, call }, warnings))
 }
 
 /// Reads the responses, which are in the order of their choices, and writes the client's document.

@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_become_characters_however_the_text_came(pieces in prop::collection::vec("[a-c é☀🦀]{0,6}", 0..12)) {
+        fn byte_offsets_become_character_offsets_for_every_chunking(pieces in prop::collection::vec("[a-c é☀🦀]{0,6}", 0..12)) {
             let mut characters = CharacterCounter::default();
             pieces.iter().for_each(|piece| characters.add(piece));
             let text = pieces.concat();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_told_once_and_not_without_end() {
+    fn sources_are_reported_once_and_bounded() {
         let mut annotations = Annotations::default();
         let source = CitedSource { url: "https://a.example".into(), ..CitedSource::default() };
         for _ in 0..3 {

@@ -3,8 +3,8 @@
 mod content;
 pub(super) mod details;
 pub(super) mod errors;
+mod forward;
 pub(super) mod messages;
-pub(super) mod object;
 mod open_blocks;
 pub(super) mod request;
 pub(super) mod response;
@@ -19,9 +19,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::EmbeddingsRequest;
+use gw_wire::request::{ChatRequest, EmbeddingsRequest};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
@@ -33,7 +34,7 @@ use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
 use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -62,7 +63,7 @@ struct Anthropic;
 /// # Errors
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
-pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
     Ok(Built::new(Box::new(Native(Anthropic))))
 }
 
@@ -117,6 +118,18 @@ impl Dialect for Anthropic {
 
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::claude()
+    }
+
+    fn speaks(&self, dialect: ClientDialect) -> bool {
+        dialect == ClientDialect::Messages
+    }
+
+    fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+        forward::encode(request, client, target)
+    }
+
+    fn native_stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::AnthropicStream::new(stream::AnthropicStreamState::native()))
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -36,7 +36,7 @@ use self::sigv4::SigV4;
 use super::failure::invalid;
 use super::native::{Dialect, Native};
 use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The Converse dialect.
 #[derive(Debug)]
@@ -46,48 +46,45 @@ struct Bedrock;
 /// otherwise.
 ///
 /// # Errors
-/// A description of the fault: no region, or neither an API key nor AWS credentials.
-pub fn build(settings: &ProviderSettings) -> Result<Built, String> {
+/// The region is missing or malformed, or there is neither an API key nor AWS credentials.
+pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     build_in(settings, &AwsEnvironment::of_process())
 }
 
-fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Built, String> {
+fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Built, SettingsError> {
     let region = region(settings, environment)?;
     let base_url = region.as_ref().map(|region| endpoint(region));
     let mut built = Built { base_url, ..Built::new(Box::new(Native(Bedrock))) };
     if settings.base_url.is_none() && built.base_url.is_none() {
-        return Err("region is required, because neither AWS_REGION nor AWS_DEFAULT_REGION is set".to_owned());
+        return Err(SettingsError::Rule(
+            "region is required, because neither AWS_REGION nor AWS_DEFAULT_REGION is set",
+        ));
     }
     if settings.api_keys.is_empty() {
-        let region = region.ok_or_else(|| {
-            "region is required: without api_key, requests are signed for a region".to_owned()
-        })?;
-        let profile = option(settings, "profile")?;
+        let region = region.ok_or(SettingsError::Rule(
+            "region is required: without api_key, requests are signed for a region",
+        ))?;
+        let profile = settings.text_option("profile")?;
         let source = credentials::AwsCredentialSource::find(environment, profile)?;
         built.signer = Some(Arc::new(SigV4::new(region, source)));
     }
     Ok(built)
 }
 
-fn option<'s>(settings: &'s ProviderSettings, name: &str) -> Result<Option<&'s str>, String> {
-    match settings.options.get(name) {
-        None => Ok(None),
-        Some(toml::Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("{name} must be a string")),
-    }
-}
-
 /// Returns the region from the settings, from an AWS endpoint in `base_url`, or from the environment, in this order.
-fn region(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Option<String>, String> {
+fn region(
+    settings: &ProviderSettings,
+    environment: &AwsEnvironment,
+) -> Result<Option<String>, SettingsError> {
     let of_url = || settings.base_url.as_deref().and_then(region_of_endpoint);
     let of_environment = || environment.get("AWS_REGION").or_else(|| environment.get("AWS_DEFAULT_REGION"));
-    let region = option(settings, "region")?.or_else(of_url).map(str::to_owned).or_else(of_environment);
+    let region = settings.text_option("region")?.or_else(of_url).map(str::to_owned).or_else(of_environment);
     let is_word = |region: &str| {
         region.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
     };
     match region {
         Some(region) if is_word(&region) => Ok(Some(region)),
-        Some(_) => Err("region is not the name of an AWS region, such as eu-west-1".to_owned()),
+        Some(_) => Err(SettingsError::Rule("region is not the name of an AWS region, such as eu-west-1")),
         None => Ok(None),
     }
 }

@@ -22,7 +22,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     #[test]
-    fn u24_impossible_counts_are_bent_and_told() {
+    fn u24_impossible_counts_are_corrected_and_flagged() {
         for (text, expected, odd) in [
             ("7", Some(7), false),
             ("0", Some(0), false),

@@ -27,7 +27,7 @@ mod tests {
     use super::definitions;
 
     #[test]
-    fn names_are_written_as_pointers_write_them() {
+    fn definition_names_are_escaped_as_json_pointers() {
         let schema = r#"{"$defs":{"a":1,"b/~":2,"a":3},"definitions":{"a":4},"x":{"$defs":{"c":5}}}"#;
         let tree = Tree::new(View::new(schema));
         let mut found: Vec<_> =

@@ -38,7 +38,7 @@ use super::model_list::ModelList;
 use super::native::{Dialect, Native};
 use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
 /// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
@@ -61,7 +61,7 @@ struct Gemini;
 /// # Errors
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
-pub(crate) fn build(_: &ProviderSettings) -> Result<Built, String> {
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
     Ok(Built::new(Box::new(Native(Gemini))))
 }
 

@@ -14,14 +14,13 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
-use gw_wire::json::write_str;
+use gw_wire::json::ObjectWriter;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
 use super::native::{self, Dialect, Native};
 use super::openai::{OpenAi, post};
-use super::write::Object;
 use crate::adapter::{
     Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
 };
@@ -87,13 +86,15 @@ impl Dialect for Mistral {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let mut body = Object::begin(Vec::new());
-        body.text("model", target.upstream_model);
-        body.list("input", texts, |out, text| write_str(out, text));
+        let mut out = Vec::new();
+        let mut body = ObjectWriter::begin(&mut out);
+        body.string("model", target.upstream_model);
+        body.strings("input", texts);
         if let Some(dimensions) = request.dimensions {
-            body.number("output_dimension", u64::from(dimensions));
+            body.integer("output_dimension", u64::from(dimensions));
         }
-        Ok(post("/embeddings", body.end(), false))
+        body.finish();
+        Ok(post("/embeddings", out, false))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {

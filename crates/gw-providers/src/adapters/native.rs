@@ -7,6 +7,7 @@ use std::fmt;
 use std::ops::Range;
 
 use gw_wire::conversation::{Conversation, Source, ToolChoice};
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
@@ -74,6 +75,21 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
         MediaSizes::default()
     }
 
+    /// Whether requests of this dialect are sent as the client wrote them.
+    fn speaks(&self, _: ClientDialect) -> bool {
+        false
+    }
+
+    /// Encodes a request in the client's own dialect. None = it is sent as a translated chat.
+    fn forward(&self, _: &ChatRequest, _: &ClientRequest, _: &Target<'_>) -> Option<Encoded> {
+        None
+    }
+
+    /// A new decoder of streams that the client gets as they are.
+    fn native_stream(&self) -> Box<dyn StreamDecoder> {
+        self.stream()
+    }
+
     /// Encodes a conversation.
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure>;
 
@@ -117,6 +133,10 @@ impl<D: Dialect> Adapter for Native<D> {
         self.0.scheme()
     }
 
+    fn speaks(&self, dialect: ClientDialect) -> bool {
+        self.0.speaks(dialect)
+    }
+
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         MediaSizes::of([upstream_model, id], self.0.usual_media_sizes())
     }
@@ -127,6 +147,12 @@ impl<D: Dialect> Adapter for Native<D> {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
+        let forward = |client: &Box<ClientRequest>| self.0.forward(request, client, target);
+        if let Some(mut encoded) = request.client.as_ref().and_then(forward) {
+            encoded.reading.is_native = true;
+            encoded.reading.origin = Some(target.id.to_owned());
+            return Ok(encoded);
+        }
         let mut conversation = Conversation::of_chat(request, range.n);
         let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
         let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
@@ -198,6 +224,9 @@ impl<D: Dialect> Adapter for Native<D> {
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.0.decode(body)?;
         shaping::reply(&mut reply, reading);
+        if reading.is_native {
+            reply.native = std::str::from_utf8(body).ok().map(Cow::Borrowed);
+        }
         Ok(reply)
     }
 
@@ -222,7 +251,8 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        shaping::stream(self.0.stream(), reading)
+        let decoder = if reading.is_native { self.0.native_stream() } else { self.0.stream() };
+        shaping::stream(decoder, reading)
     }
 
     fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {

@@ -5,6 +5,7 @@ mod calls;
 mod embeddings;
 pub(in crate::adapters) mod lenient;
 mod located;
+mod native_responses;
 mod quick;
 mod repair;
 mod reply;
@@ -18,6 +19,7 @@ mod usage;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
@@ -42,6 +44,9 @@ use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::Quirks;
 use crate::settings::Api;
+
+pub(crate) use self::native_responses::NativeResponses;
+use self::responses::ResponsesStream;
 
 /// The name of a model's token limit.
 pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
@@ -98,19 +103,26 @@ struct SentEffort<'a> {
 pub struct OpenAi {
     quirks: Quirks,
     allowed: AllowedMembers,
+    responses: NativeResponses,
 }
 
 impl OpenAi {
     /// An adapter with the deviations of one provider.
     #[must_use]
     pub fn new(quirks: Quirks) -> Self {
-        Self { quirks, allowed: AllowedMembers::default() }
+        Self { quirks, allowed: AllowedMembers::default(), responses: NativeResponses::off() }
     }
 
     /// Allows members that choose a model, an upstream or a price.
     #[must_use]
     pub fn allowing(self, allowed: AllowedMembers) -> Self {
         Self { allowed, ..self }
+    }
+
+    /// Sends requests of the Responses API to the provider's own endpoint.
+    #[must_use]
+    pub(crate) fn with_responses(self, responses: NativeResponses) -> Self {
+        Self { responses, ..self }
     }
 
     /// The edits of a request for this model. `choices` is the number of choices of the whole request.
@@ -294,6 +306,14 @@ impl Adapter for OpenAi {
         }
     }
 
+    fn speaks(&self, dialect: ClientDialect) -> bool {
+        dialect == ClientDialect::Responses && self.responses.is_on()
+    }
+
+    fn refused_native(&self) -> bool {
+        self.responses.note_refusal()
+    }
+
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         MediaSizes::of([upstream_model, id], MediaSizes::openai())
     }
@@ -304,6 +324,10 @@ impl Adapter for OpenAi {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
+        let own = request.client.as_ref().filter(|_| self.responses.is_on());
+        if let Some(encoded) = own.and_then(|client| responses::forward(request, client, target)) {
+            return Ok(encoded);
+        }
         let options = self.options(target, range, request.n);
         let rules = target.rules(Api::OpenAi);
         Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
@@ -329,6 +353,11 @@ impl Adapter for OpenAi {
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        if reading.is_native {
+            let reply = responses::chat(body)?;
+            self.responses.note_answer();
+            return Ok(reply);
+        }
         let mut reply = reply::chat(body)?;
         if let Some(origin) = &reading.origin {
             Stamps::reply(&mut reply, origin);
@@ -345,6 +374,9 @@ impl Adapter for OpenAi {
     }
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        if reading.is_native {
+            return Box::new(Bounded::new(ResponsesStream::default()));
+        }
         Box::new(Bounded::new(stream::OpenAiStream::of(reading.origin.clone())))
     }
 

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_one_short_line() {
+    fn a_redacted_text_is_one_short_line() {
         assert_eq!(redact("a\n\0b\r\n  c"), "a b c");
         assert_eq!(
             redact("It broke.\nTraceback (most recent call last):\n  File \"/srv/x.py\""),

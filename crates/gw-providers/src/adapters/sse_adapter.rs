@@ -62,7 +62,7 @@ impl StreamProgress {
     }
 }
 
-/// What a dialect does with the events of its streams.
+/// Reads the events of one dialect's streams.
 pub(super) trait StreamState: Default + Send {
     /// The detail of the failure when a body ends without any event.
     const EMPTY_BODY: &'static str = "the body is not an event stream";
@@ -157,7 +157,7 @@ impl<S: StreamState> StreamDecoder for SseAdapter<S> {
                 hold(document, chunk, MAX_EVENT_BYTES);
                 (document.len() > MAX_EVENT_BYTES).then(|| {
                     *document = Vec::new();
-                    invalid("a document instead of a stream, larger than 16 MiB")
+                    invalid("the body is a document larger than 16 MiB instead of a stream")
                 })
             }
         };

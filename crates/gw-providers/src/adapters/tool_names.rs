@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_refused_are_changed_everywhere_and_told() {
+    fn refused_tool_names_are_replaced_everywhere_and_mapped() {
         let long = "x".repeat(70);
         let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
         let tool = |name: &str| json!({"type": "function", "function": {"name": name}});

@@ -33,7 +33,7 @@ use crate::adapter::{
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
@@ -50,24 +50,25 @@ struct Vertex {
 /// machine, in this order.
 ///
 /// # Errors
-/// A description of the faulty option or file, without any secret.
-pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, String> {
+/// An option or the credentials file is wrong.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     build_with(settings, std::env::var(CREDENTIALS_VARIABLE).ok())
 }
 
-fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> Result<Built, String> {
-    let file = option(settings, "credentials_file")?;
+fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> Result<Built, SettingsError> {
+    let file = settings.text_option("credentials_file")?;
     let mut signer: Option<Arc<dyn Signer>> = None;
     let mut own_project = None;
     if settings.api_keys.is_empty() {
         if file.is_none() && !is_google_address(settings.base_url.as_deref()) {
-            let fault = "credentials_file or api_key is required: credentials of the environment or the machine are \
-                         sent to Google's own addresses only";
-            return Err(fault.to_owned());
+            return Err(SettingsError::Rule(
+                "credentials_file or api_key is required: credentials of the environment or the machine are sent to \
+                 Google's own addresses only",
+            ));
         }
         let source = match file.map(str::to_owned).or(from_environment.filter(|path| !path.is_empty())) {
             Some(file) => {
-                let ca_file = option(settings, "ca_file")?.map(Path::new);
+                let ca_file = settings.text_option("ca_file")?.map(Path::new);
                 let read = token_source::read(Path::new(&file), settings.allow_private_network, ca_file)?;
                 own_project = read.project;
                 read.source
@@ -76,14 +77,14 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
         };
         signer = Some(Arc::new(VertexTokens::new(source)));
     } else if file.is_some() {
-        return Err(
-            "api_key (an access token) and credentials_file are both set: remove one of them".to_owned()
-        );
+        return Err(SettingsError::Rule(
+            "api_key (an access token) and credentials_file are both set: remove one of them",
+        ));
     }
-    let region = option(settings, "region")?.unwrap_or(GLOBAL);
-    let project = option(settings, "project")?.map(str::to_owned).or(own_project);
+    let region = settings.text_option("region")?.unwrap_or(GLOBAL);
+    let project = settings.text_option("project")?.map(str::to_owned).or(own_project);
     let project =
-        project.ok_or_else(|| "project is required, because no credentials file names it".to_owned())?;
+        project.ok_or(SettingsError::Rule("project is required, because no credentials file names it"))?;
     let location = ProjectLocation::new(&project, region)?;
     let gemini = Native(VertexGemini(location.clone()));
     let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
@@ -96,14 +97,6 @@ fn is_google_address(base_url: Option<&str>) -> bool {
     let Some(base_url) = base_url else { return true };
     let Ok(uri) = base_url.parse::<http::Uri>() else { return false };
     uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| host.ends_with(".googleapis.com"))
-}
-
-fn option<'a>(settings: &'a ProviderSettings, name: &str) -> Result<Option<&'a str>, String> {
-    match settings.options.get(name) {
-        None => Ok(None),
-        Some(toml::Value::String(text)) if !text.is_empty() => Ok(Some(text)),
-        Some(_) => Err(format!("{name} must be a string that is not empty")),
-    }
 }
 
 impl Vertex {

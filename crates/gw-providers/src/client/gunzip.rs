@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_joined_however_they_are_cut() {
+    fn gzip_members_are_joined_at_every_cut() {
         let input = [packed(b"ab"), packed(b""), packed(&[b'c'; 5000])].concat();
         let expected = [b"ab".to_vec(), vec![b'c'; 5000]].concat();
         for step in [1, 2, 7, 1000, 100_000] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_members_are_refused() {
+    fn too_many_gzip_members_are_refused() {
         assert!(unpacked(&packed(b"").repeat(MAX_MEMBERS), 1 << 16).is_ok());
         assert!(unpacked(&packed(b"").repeat(MAX_MEMBERS + 1), 1 << 16).is_err());
     }

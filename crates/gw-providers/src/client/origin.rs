@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_plain_http_origin_is_refused_without_echoing_it() {
+    fn an_address_that_is_no_http_origin_is_refused_without_echoing_it() {
         for url in [
             "ftp://example.com",
             "example.com/v1",

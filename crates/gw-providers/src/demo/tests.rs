@@ -83,7 +83,7 @@ fn one(text: &str, finish: Finish) -> Vec<(String, Option<Finish>)> {
 }
 
 #[tokio::test]
-async fn it_echoes_politely_within_its_limits() {
+async fn the_demo_echoes_within_the_token_limit() {
     let hello = ask("chat", "Hello  you, two");
     assert_eq!(answers(&hello).await, one("Demo answer to: Hello  you, two", Finish::Stop));
     assert_eq!(
@@ -100,7 +100,7 @@ async fn it_echoes_politely_within_its_limits() {
 }
 
 #[tokio::test]
-async fn its_stream_says_what_its_answer_says() {
+async fn the_demo_streams_and_answers_alike() {
     let request =
         with(ask("chat", "Grüße an 世界 und 👩‍👩‍👧"), json!({"n": 2, "stream_options": {"include_usage": true}}));
     let whole: Vec<String> = answers(&request).await.into_iter().map(|(text, _)| text).collect();
@@ -125,7 +125,7 @@ fn weather() -> Value {
 }
 
 #[tokio::test]
-async fn it_calls_tools_when_asked_and_answers_from_their_results() {
+async fn the_demo_calls_tools_and_answers_from_their_results() {
     let offered = with(ask("chat", "Please get_weather"), json!({"tools": weather()}));
     let (body, _) = read(send("/chat/completions", &offered).await.body).await;
     let reply = adapter().decode_chat(&body, &Reading::default()).unwrap();
@@ -159,7 +159,7 @@ async fn it_calls_tools_when_asked_and_answers_from_their_results() {
 }
 
 #[tokio::test]
-async fn it_answers_in_json_of_the_wanted_shape() {
+async fn the_demo_answers_in_json_of_the_schema() {
     let object = answers(&with(ask("chat", "hi"), json!({"response_format": {"type": "json_object"}}))).await;
     assert_eq!(serde_json::from_str::<Value>(&object[0].0).unwrap(), json!({"answer": "Demo answer to: hi"}));
     let schema = json!({"type": "object", "properties": {
@@ -179,7 +179,7 @@ async fn it_answers_in_json_of_the_wanted_shape() {
 }
 
 #[tokio::test]
-async fn it_completes_every_prompt_n_times() {
+async fn the_demo_completes_every_prompt_n_times() {
     for (prompt, choices) in
         [(json!("a"), 2), (json!(["a", "b"]), 4), (json!([1, 2]), 2), (json!([[1], [2], [3]]), 6)]
     {
@@ -205,7 +205,7 @@ async fn a_small_request_does_not_become_a_huge_answer() {
 }
 
 #[tokio::test]
-async fn its_vectors_are_unit_vectors_of_the_text_alone() {
+async fn demo_vectors_are_unit_vectors_that_depend_on_the_text_only() {
     let (body, _) = read(
         send("/embeddings", &json!({"model": "embed", "input": ["a", "b", "a"], "dimensions": 7})).await.body,
     )
@@ -236,7 +236,7 @@ async fn its_vectors_are_unit_vectors_of_the_text_alone() {
 }
 
 #[tokio::test]
-async fn models_that_refuse_do_so_everywhere() {
+async fn refusing_demo_models_refuse_at_every_endpoint() {
     for (model, kind) in [
         ("error-429", FailureKind::RateLimited),
         ("error-500", FailureKind::Server),
@@ -258,7 +258,7 @@ async fn models_that_refuse_do_so_everywhere() {
 }
 
 #[tokio::test]
-async fn models_that_break_their_streams_do_so_as_named() {
+async fn breaking_demo_models_break_their_streams_as_named() {
     for (model, texts, last, how) in [
         ("stall", 1, "Text", "silent"),
         ("slow", 4, "End", "ended"),
@@ -308,7 +308,7 @@ async fn the_panicking_model_panics() {
 }
 
 #[tokio::test]
-async fn every_model_of_its_catalogue_exists() {
+async fn every_model_of_the_demo_catalogue_exists() {
     let catalogue: Vec<Value> = serde_json::from_str(demo_catalogue()).unwrap();
     let call = adapter().list_models().unwrap();
     let (body, _) = read(Demo::new().send(call).await.body).await;

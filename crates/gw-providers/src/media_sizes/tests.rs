@@ -27,7 +27,7 @@ fn second(name: &str) -> u64 {
 }
 
 #[test]
-fn openais_tiles_are_those_of_its_examples() {
+fn openai_tiles_match_its_examples() {
     assert_eq!(auto("gpt-4o", 1024, 1024), 765);
     assert_eq!(auto("gpt-4o", 2048, 4096), 1_105);
     assert_eq!(image("gpt-4o", 4096, 8192, Detail::Low), 85);
@@ -44,7 +44,7 @@ fn openais_tiles_are_those_of_its_examples() {
 }
 
 #[test]
-fn openais_patches_are_those_of_its_examples() {
+fn openai_patches_match_its_examples() {
     // 1,024 patches; and 1,452 patches after scaling, which count as the bound.
     assert_eq!(auto("gpt-4.1-mini", 1024, 1024), 1_659);
     assert_eq!(auto("gpt-5-mini-2025-08-07", 1800, 2400), 2_489);
@@ -68,7 +68,7 @@ fn openais_patches_are_those_of_its_examples() {
 }
 
 #[test]
-fn the_other_vendors_figures_are_theirs() {
+fn other_vendors_sizes_match_their_documents() {
     // "Vision": scaled to 1456 x 819, the image has 1,560 tokens.
     assert_eq!(auto("claude-sonnet-4-5-20250929", 1920, 1080), 1_600);
     assert_eq!(auto("claude-opus-4-7", 1920, 1080), 2_691);
@@ -89,7 +89,7 @@ fn the_other_vendors_figures_are_theirs() {
 }
 
 #[test]
-fn pages_sounds_and_films_have_their_figures() {
+fn pages_audio_and_video_have_documented_sizes() {
     let pages = ["gpt-4o", "gpt-4o-mini", "gpt-5.6-sol", "gpt-5-nano", "claude-opus-4-5", "claude-opus-5"];
     assert_eq!(pages.map(page), [3_000, 38_335, 4_500, 5_279, 3_100, 6_284]);
     let pages = ["gemini-2.5-pro", "gemini-3-flash", "mistral-small", "command-a"];
@@ -102,7 +102,7 @@ fn pages_sounds_and_films_have_their_figures() {
 }
 
 #[test]
-fn a_name_that_tells_nothing_is_what_the_dialect_usually_serves() {
+fn an_unknown_name_gets_the_usual_sizes_of_its_dialect() {
     let medium = Medium::Image { width: 1024, height: 1024, detail: Detail::Auto };
     let tokens = |adapter: &dyn Adapter, name: &str, id: &str| adapter.media_sizes(name, id).tokens(&medium);
     let openai = OpenAi::new(presets::find("openai").unwrap().quirks);
@@ -116,7 +116,7 @@ fn a_name_that_tells_nothing_is_what_the_dialect_usually_serves() {
 
 proptest! {
     #[test]
-    fn no_size_and_no_name_is_too_much(
+    fn any_media_size_gives_a_bounded_token_count(
         name in "(gpt-|o|claude-|gemini-|pixtral|)[0-9a-z.-]{0,12}",
         width in any::<u32>(),
         height in any::<u32>(),

@@ -23,7 +23,7 @@ mod tests {
     use super::{fits, words};
 
     #[test]
-    fn a_version_is_whole_and_a_date_is_none() {
+    fn versions_match_whole_and_dates_are_ignored() {
         let fits = |pattern: &str, name: &str| fits(&words(pattern), &words(name), false);
         for name in [
             "claude-opus-4-5@20251101",

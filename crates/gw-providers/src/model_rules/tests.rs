@@ -100,7 +100,7 @@ fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
 }
 
 #[test]
-fn a_name_that_says_nothing_is_looked_up_by_its_catalogue_id() {
+fn an_opaque_name_is_looked_up_by_its_catalogue_id() {
     let rules = ModelRules::of(Api::Azure, "deployment-7", "azure/gpt-5");
     assert_eq!(rules.name, "gpt-5");
     let profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc";
@@ -122,7 +122,7 @@ fn every_generation_of_claude_has_its_rules() {
 }
 
 #[test]
-fn an_effort_that_is_not_taken_becomes_one_that_is() {
+fn an_unsupported_effort_becomes_a_supported_one() {
     for (api, name, wanted, sent) in [
         (Api::Anthropic, "claude-opus-4-6", Effort::Xhigh, Some(Effort::High)),
         (Api::Anthropic, "claude-opus-4-6", Effort::Max, Some(Effort::Max)),
@@ -139,7 +139,7 @@ fn an_effort_that_is_not_taken_becomes_one_that_is() {
 }
 
 #[test]
-fn limits_are_those_of_the_models_that_a_row_names() {
+fn limits_come_from_the_row_of_the_model() {
     for (api, name, limits) in [
         (Api::Vertex, "claude-opus-5-5", (Some(1_000_000), Some(128_000))),
         (Api::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", (None, Some(64_000))),
@@ -154,7 +154,7 @@ fn limits_are_those_of_the_models_that_a_row_names() {
 }
 
 #[test]
-fn a_faulty_table_is_told_with_its_reason() {
+fn a_faulty_table_is_refused_with_its_reason() {
     let table = |rows: &str| Table::parse(&format!("vendor = 'x'\n{rows}")).unwrap_err().to_string();
     let row = "[[rows]]\nname = 'a'\nnames = ['a']\n";
     let sourced = format!("{row}source = 'x.y'\nas_of = '2026-11-22'\n");

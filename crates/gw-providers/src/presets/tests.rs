@@ -97,7 +97,7 @@ fn only_openai_and_azure_have_openais_tokens_and_roles() {
 }
 
 #[test]
-fn no_row_drops_what_a_request_is_about() {
+fn no_preset_drops_an_essential_member() {
     let never =
         ["model", "messages", "prompt", "input", "stream", "tools", "tool_choice", "response_format", "n"];
     for preset in ALL {
@@ -108,7 +108,7 @@ fn no_row_drops_what_a_request_is_about() {
 }
 
 #[test]
-fn every_row_is_obeyed() {
+fn every_preset_is_applied_to_requests() {
     let request = json!({
         "model": "a/b",
         "messages": [{"role": "developer", "content": "d"}, {"role": "user", "content": "hi"}],

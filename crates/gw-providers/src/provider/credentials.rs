@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_key_is_set_aside_and_a_limited_one_rests_for_its_retry_after() {
+    fn a_refused_key_is_set_aside_and_a_limited_one_pauses_for_its_retry_after() {
         let two = keys(&[1, 1]);
         let refused = Failure::new(FailureKind::Auth, "no").with_status(401);
         assert!(two.record_failure(0, &refused) && !two.record_failure(0, &refused), "news only once");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn an_only_key_is_shown_as_dead_and_still_asked() {
+    fn a_refused_only_key_is_reported_and_still_used() {
         let one = keys(&[1]);
         assert!(one.record_failure(0, &Failure::new(FailureKind::Billing, "pay").with_status(402)));
         assert_eq!(one.states()[0].0, KeyState::Dead(Some(402)));

@@ -79,7 +79,7 @@ async fn one_token_is_fetched_for_all_calls_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_refused_application_is_the_operators_fault_and_is_not_asked_about_again_at_once() {
+async fn a_refused_application_is_an_auth_failure_and_not_retried_at_once() {
     let refusal = r#"{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret for app se kret&1"}"#;
     for (status, body, kind, detail) in [
         ("401 Unauthorized", refusal, FailureKind::Auth, Some("token service: 401 invalid_client")),
@@ -102,7 +102,7 @@ async fn a_refused_application_is_the_operators_fault_and_is_not_asked_about_aga
 }
 
 #[tokio::test]
-async fn a_token_that_ends_is_fetched_anew() {
+async fn an_expired_token_is_fetched_again() {
     let token = json("200 OK", r#"{"expires_in":"1","access_token":"tok-123456789"}"#);
     let (authority, _asked) = listening(token).await;
     let (resource, _requests) = listening(json("200 OK", "{}")).await;

@@ -370,7 +370,7 @@ fn closed() -> String {
 }
 
 #[test]
-fn the_page_of_providers_is_what_the_code_does() {
+fn the_page_of_providers_matches_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/providers.md");
     let made = page();
     if std::env::var_os("UPDATE_DOCS").is_some() {

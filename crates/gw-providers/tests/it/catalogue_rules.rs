@@ -349,7 +349,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
 }
 
 #[test]
-fn no_request_holds_what_the_models_row_forbids() {
+fn no_request_holds_a_member_that_the_models_row_forbids() {
     let requests = requests();
     for Listed { api, adapter, upstream, id } in listed() {
         let rules = ModelRules::of(api, &upstream, &id);
@@ -380,7 +380,7 @@ fn no_request_holds_what_the_models_row_forbids() {
 }
 
 #[test]
-fn the_limits_of_the_rows_are_those_of_the_catalogue() {
+fn limits_of_rows_and_catalogue_agree() {
     let catalogue: Vec<Value> = serde_json::from_str(CATALOGUE).unwrap();
     let mut compared = 0;
     for model in &catalogue {

@@ -66,7 +66,7 @@ fn cut(api: Api, target: &str) {
 }
 
 #[test]
-fn the_seeds_of_requests_reach_every_adapter() {
+fn example_requests_reach_every_adapter() {
     let adapters = adapters();
     for seed in requests_of_clients() {
         property::request(&adapters, &seed);
@@ -198,12 +198,12 @@ macro_rules! dialects {
             use super::{Api, cut, mutate};
 
             #[test]
-            fn u11_cut_at_every_byte() {
+            fn u11_cuts_at_every_byte_give_equal_events() {
                 cut(Api::$api, stringify!($name));
             }
 
             #[test]
-            fn u11_mutated_and_cut_at_random() {
+            fn u11_mutated_streams_give_equal_events_for_random_cuts() {
                 mutate(Api::$api, stringify!($name));
             }
         })+

@@ -197,7 +197,7 @@ fn assert_linear(what: &str, small: (usize, Duration), large: (usize, Duration))
 }
 
 #[test]
-fn the_cost_of_a_request_grows_as_its_body_does() {
+fn encoding_costs_grow_linearly_with_the_body() {
     const SMALL: usize = 600;
     let adapters = Api::ALL.map(|api| (api, property::adapter(api)));
     for (name, shape) in SHAPES {
@@ -214,7 +214,7 @@ fn the_cost_of_a_request_grows_as_its_body_does() {
 }
 
 #[test]
-fn references_that_multiply_cost_no_more_than_a_bound() {
+fn multiplying_references_have_a_bounded_cost() {
     // Each definition references the next one eight times, which makes 8 to the power of 16 places.
     let definition = |at: usize| {
         let next = many(8, |place| format!(r##""p{place}":{{"$ref":"#/$defs/d{}"}}"##, at + 1));
@@ -246,7 +246,7 @@ fn multiplying(name: &str, definition: &str) -> String {
 }
 
 #[test]
-fn what_references_that_multiply_lead_to_costs_no_more_than_a_bound() {
+fn targets_of_multiplying_references_have_a_bounded_cost() {
     let list = |count: usize, one: &str| vec![one; count].join(",");
     let shapes: [(&str, &dyn Fn(usize) -> String); 4] = [
         ("long names", &|n| multiplying(&format!("#/{}", "x".repeat(n * 12)), "{}")),
@@ -277,7 +277,7 @@ fn what_references_that_multiply_lead_to_costs_no_more_than_a_bound() {
 }
 
 #[test]
-fn arguments_of_a_call_are_not_made_a_tree() {
+fn call_arguments_are_not_parsed_into_a_tree() {
     let values = vec![r#"{\"a\":1}"#; 50_000].join(",");
     let call = |open: &str, close: &str| {
         let arguments = format!("{open}{values}{close}");
@@ -312,7 +312,7 @@ fn relay(stream: &[u8]) {
 }
 
 #[test]
-fn a_large_event_costs_as_much_a_byte_as_a_small_one() {
+fn large_and_small_events_cost_the_same_per_byte() {
     for (open, close) in [("data: ", "\r\n\r\n"), ("[", "]")] {
         let [small, large] = [1, GROWTH].map(|growth| {
             let data = "iVBORw0KGgoAAAAN".repeat(growth << 16);

@@ -157,7 +157,7 @@ fn a_provider_never_shows_its_keys() {
 }
 
 #[test]
-fn an_upstream_that_repeats_our_key_is_not_quoted() {
+fn an_error_that_repeats_the_key_is_not_quoted() {
     let mut settings = settings("https://example.com/v1");
     settings.api_keys = vec![(secret("correct horse"), 1), (secret("x"), 1)];
     settings.headers = vec![("x-key".to_owned(), secret("battery-staple"))];
@@ -170,7 +170,7 @@ fn an_upstream_that_repeats_our_key_is_not_quoted() {
 }
 
 #[test]
-fn a_preset_knows_the_address_and_the_batch() {
+fn a_preset_gives_the_address_and_the_batch_size() {
     let mut settings = settings("");
     settings.base_url = None;
     settings.name = "openai".to_owned();

@@ -64,7 +64,7 @@ fn bytes(api: Api, event: String) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_without_end_end_the_stream() {
+fn endless_blocks_end_the_stream_with_an_error() {
     let json = || Reading { json_tool: Some("answer".to_owned()), ..Reading::default() };
     let custom = || Reading { custom_tools: vec!["f".to_owned()], ..Reading::default() };
     let cases: [(&str, Api, Reading, Opens); 10] = [
@@ -103,7 +103,7 @@ fn blocks_without_end_end_the_stream() {
 }
 
 #[test]
-fn thoughts_that_are_never_signed_are_shown_and_not_kept() {
+fn unsigned_thoughts_are_streamed_and_not_kept() {
     let anthropic: Opens = |at| {
         let block = format!(r#"{{"type":"thinking","thinking":"{}"}}"#, filler());
         format!("data: {{\"type\":\"content_block_start\",\"index\":{at},\"content_block\":{block}}}\n\n")
@@ -133,7 +133,7 @@ fn thoughts_that_are_never_signed_are_shown_and_not_kept() {
 
 /// Sources of Gemini are kept for each choice until the stream ends.
 #[test]
-fn sources_and_orders_count() {
+fn held_bytes_include_sources_and_orders() {
     let text = "é a ".repeat(2_000);
     let chunk =
         |at: usize| format!(r#"{{"web":{{"uri":"https://{at}.example/{}","title":"t"}}}}"#, "x".repeat(900));

@@ -49,7 +49,7 @@ async fn s14_a_batch_retried_after_an_unknown_commit_is_one_row_each() {
 }
 
 #[tokio::test]
-async fn what_was_spent_is_the_sum_of_the_rows_by_key_and_by_team() {
+async fn spending_is_the_sum_of_the_rows_by_key_and_by_team() {
     on_both(async |place| {
         let store = place.open().await;
         let mut rows: Vec<_> = (0..200).map(entry).collect();
@@ -81,7 +81,7 @@ async fn what_was_spent_is_the_sum_of_the_rows_by_key_and_by_team() {
 }
 
 #[tokio::test]
-async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
+async fn spending_and_its_requests_are_read_in_one_snapshot() {
     on_both(async |place| {
         let store = place.open().await;
         let at = 20_000 * DAY;
@@ -105,7 +105,7 @@ async fn what_was_spent_and_the_requests_that_it_counts_are_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_nul_is_stored_and_returned_the_same_by_both() {
+async fn both_databases_store_and_return_a_nul_alike() {
     on_both(async |place| {
         let store = place.open().await;
         let text = || "a\0b".to_owned();
@@ -139,7 +139,7 @@ async fn a_nul_is_stored_and_returned_the_same_by_both() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_claims_absurd_numbers_does_not_stop_the_ledger() {
+async fn absurd_numbers_of_an_upstream_do_not_stop_the_ledger() {
     on_both(async |place| {
         let store = place.open().await;
         let absurd = |n: u64| {
@@ -321,7 +321,7 @@ async fn i02_two_hundred_injections_are_stored_and_compared_as_they_are_in_keys_
 }
 
 #[tokio::test]
-async fn names_that_are_too_long_for_an_index_are_told_apart_and_found() {
+async fn names_too_long_for_an_index_are_distinguished_and_found() {
     on_both(async |place| {
         let store = place.open().await;
         // Incompressible, so that no database can shorten it.
@@ -355,7 +355,7 @@ async fn names_that_are_too_long_for_an_index_are_told_apart_and_found() {
 }
 
 #[tokio::test]
-async fn every_filter_and_page_of_the_log_gives_what_a_scan_would() {
+async fn filters_and_pages_of_the_log_equal_a_full_scan() {
     on_both(async |place| {
         let store = place.open().await;
         let rows: Vec<Entry> = (0..600_u64)
@@ -441,7 +441,7 @@ async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
 }
 
 #[tokio::test]
-async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
+async fn s01_a_locked_sqlite_file_is_reported_as_busy_after_a_wait() {
     let place = crate::testing::TestDatabase::sqlite();
     let (store, other) = (place.open().await, place.open().await);
     let lock = other.sqlite().begin_with("BEGIN IMMEDIATE").await.unwrap();
@@ -462,7 +462,7 @@ async fn s01_a_locked_sqlite_file_is_waited_for_and_then_said_to_be_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nobody_stops() {
+async fn s04_the_wal_stays_small_beside_a_long_reader_and_writers() {
     let place = crate::testing::TestDatabase::sqlite();
     let store = place.open().await;
     let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
@@ -498,7 +498,7 @@ async fn s04_with_a_long_reader_and_writes_the_log_of_sqlite_stays_small_and_nob
 }
 
 #[tokio::test]
-async fn a_store_in_memory_is_one_of_a_url_too() {
+async fn a_url_can_name_a_store_in_memory() {
     let store = Store::open_url("sqlite::memory:").await.unwrap();
     store.ping().await.unwrap();
     for url in ["", "gateway.db", "mysql://h/d"] {

@@ -44,7 +44,7 @@ async fn replayed(directory: &Path, store: &Store) -> usize {
 }
 
 #[tokio::test]
-async fn outcomes_reach_the_ledger_and_their_lines_go() {
+async fn a_line_is_removed_once_its_outcome_is_in_the_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -61,7 +61,7 @@ async fn outcomes_reach_the_ledger_and_their_lines_go() {
 }
 
 #[tokio::test]
-async fn a_killed_process_loses_and_doubles_nothing() {
+async fn a_killed_process_loses_no_row_and_doubles_none() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -84,7 +84,7 @@ async fn a_killed_process_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_line_cut_short_is_passed_over() {
+async fn a_truncated_line_is_skipped() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -112,7 +112,7 @@ async fn a_living_process_keeps_its_journal() {
 }
 
 #[tokio::test]
-async fn s02_beyond_the_bound_nothing_new_begins_until_the_store_is_back() {
+async fn s02_a_full_journal_refuses_new_requests_until_the_store_is_back() {
     let directory = tempfile::tempdir().unwrap();
     let away = Store::in_memory().await.unwrap();
     away.close().await;
@@ -167,7 +167,7 @@ async fn s01_a_stop_in_the_middle_of_a_write_leaves_its_lines() {
 }
 
 #[tokio::test]
-async fn more_than_a_transaction_takes_is_replayed_in_several() {
+async fn a_large_journal_is_replayed_in_several_transactions() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -188,7 +188,7 @@ async fn more_than_a_transaction_takes_is_replayed_in_several() {
 }
 
 #[tokio::test]
-async fn what_the_ledger_has_forgotten_is_not_replayed() {
+async fn rows_that_the_ledger_deleted_are_not_replayed() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -209,7 +209,7 @@ async fn what_the_ledger_has_forgotten_is_not_replayed() {
 }
 
 #[tokio::test]
-async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
+async fn an_old_segment_is_deleted_once_it_is_in_the_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::ZERO).unwrap();
@@ -230,7 +230,7 @@ async fn an_old_segment_is_left_and_goes_once_it_is_in_the_ledger() {
 }
 
 #[tokio::test]
-async fn an_idle_gateway_leaves_its_old_segment_too() {
+async fn an_idle_gateway_empties_its_old_segment() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open_with(directory.path(), MAX_PENDING, Duration::from_millis(300)).unwrap();
@@ -255,7 +255,7 @@ async fn an_idle_gateway_leaves_its_old_segment_too() {
 }
 
 #[tokio::test]
-async fn s02_beyond_the_bound_what_never_began_is_dropped_and_counted() {
+async fn s02_a_full_journal_drops_and_counts_requests_that_never_began() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open_with(directory.path(), 3, SEGMENT_AGE).unwrap();
@@ -291,7 +291,7 @@ async fn charged(store: &Store) -> Vec<(i64, u64, String)> {
 }
 
 #[tokio::test]
-async fn a_killed_stream_is_charged_for_what_it_had_used() {
+async fn a_killed_stream_is_charged_for_its_usage_so_far() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap().with_progress_tokens(9);
@@ -311,7 +311,7 @@ async fn a_killed_stream_is_charged_for_what_it_had_used() {
 }
 
 #[tokio::test]
-async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
+async fn progress_notes_have_segments_of_their_own() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     // Every line has its own segment.
@@ -336,7 +336,7 @@ async fn notes_lie_in_segments_of_their_own_until_the_next_or_the_outcome() {
 }
 
 #[tokio::test]
-async fn a_note_is_enough_when_the_line_before_it_is_damaged() {
+async fn a_progress_note_replaces_a_damaged_first_line() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -352,7 +352,7 @@ async fn a_note_is_enough_when_the_line_before_it_is_damaged() {
 }
 
 #[tokio::test]
-async fn of_several_first_lines_the_dearest_is_charged() {
+async fn the_most_expensive_of_several_first_lines_is_charged() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();
@@ -364,7 +364,7 @@ async fn of_several_first_lines_the_dearest_is_charged() {
 }
 
 #[tokio::test]
-async fn a_damaged_segment_is_set_aside_and_never_read_again() {
+async fn a_damaged_segment_is_set_aside_for_good() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
     let journal = Journal::open(directory.path()).unwrap();

@@ -43,7 +43,7 @@ fn two_keys_are_never_the_same() {
 }
 
 #[test]
-fn the_key_of_a_rotation_keeps_the_id_and_nothing_else() {
+fn a_rotated_key_keeps_only_its_id() {
     let first = NewKey::generate().unwrap();
     let second = NewKey::successor(first.id()).unwrap();
     assert_eq!(first.id(), second.id());
@@ -61,7 +61,7 @@ fn a_new_key_and_a_stored_one_do_not_print_the_secret() {
 }
 
 #[test]
-fn a_known_key_has_its_known_check() {
+fn the_checksum_of_a_known_key_is_stable() {
     // The form is public: changing it would make every issued key look mistyped.
     let mut counter = 0_u8;
     let key = from_bytes(|| {
@@ -81,7 +81,7 @@ fn roles_read_back() {
 
 proptest! {
     #[test]
-    fn any_randomness_gives_a_well_formed_key(seed in proptest::collection::vec(0..=247_u8, 1..200)) {
+    fn keys_are_well_formed_for_any_random_bytes(seed in proptest::collection::vec(0..=247_u8, 1..200)) {
         let mut bytes = seed.iter().copied().cycle();
         let key = from_bytes(|| bytes.next().unwrap());
         prop_assert_eq!(key.expose().len(), 52);
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_can_be_asked_about(text in "\\PC*") {
+    fn checking_any_text_never_panics(text in "\\PC*") {
         prop_assert!(!is_well_formed(&text));
     }
 }

@@ -35,7 +35,7 @@ fn entry(n: u64) -> Entry {
 }
 
 #[tokio::test]
-async fn a_row_written_twice_is_there_once_and_counts_once() {
+async fn a_row_written_twice_is_stored_and_counted_once() {
     on_both(async |place| {
         let store = place.open().await;
         let entries: Vec<Entry> = (0..500).map(entry).collect();
@@ -100,7 +100,7 @@ async fn the_log_is_paged_by_its_last_request() {
 }
 
 #[tokio::test]
-async fn old_rows_are_forgotten_and_their_sums_stay() {
+async fn old_rows_are_deleted_and_their_sums_stay() {
     on_both(async |place| {
         let store = place.open().await;
         store.record(&(0..100).map(entry).collect::<Vec<_>>()).await.unwrap();
@@ -115,7 +115,7 @@ async fn old_rows_are_forgotten_and_their_sums_stay() {
 
 proptest! {
     #[test]
-    fn an_amount_comes_back_as_it_went(femtos in 0_i128..9_000_000_000_000_000_000_000) {
+    fn amounts_are_restored_exactly(femtos in 0_i128..9_000_000_000_000_000_000_000) {
         let (nano, rest) = super::split(femtos);
         prop_assert_eq!(super::joined(nano, rest), femtos);
     }

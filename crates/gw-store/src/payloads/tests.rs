@@ -16,7 +16,7 @@ fn payload(n: i64) -> Payload {
 }
 
 #[tokio::test]
-async fn payloads_are_found_again_and_a_second_writing_changes_nothing() {
+async fn a_payload_is_written_once_and_found_again() {
     on_both(async |place| {
         let store = place.open().await;
         store.keep_payloads(&[]).await.unwrap();
@@ -37,7 +37,7 @@ async fn payloads_are_found_again_and_a_second_writing_changes_nothing() {
 }
 
 #[tokio::test]
-async fn any_text_is_kept_and_a_nul_is_the_same_in_both() {
+async fn both_databases_keep_any_text() {
     on_both(async |place| {
         let store = place.open().await;
         let odd = "'; DROP TABLE payloads; -- \u{feff}\u{202e}\u{10ffff} \\ud800 \\u0000 $1 ?1";
@@ -54,7 +54,7 @@ async fn any_text_is_kept_and_a_nul_is_the_same_in_both() {
 }
 
 #[tokio::test]
-async fn old_payloads_are_forgotten_in_portions() {
+async fn old_payloads_are_deleted_in_portions() {
     on_both(async |place| {
         let store = place.open().await;
         store.keep_payloads(&(0..50).map(payload).collect::<Vec<_>>()).await.unwrap();
@@ -68,7 +68,7 @@ async fn old_payloads_are_forgotten_in_portions() {
 }
 
 #[tokio::test]
-async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
+async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
     on_both(async |place| {
         let store = place.open().await;
         let key = NewKey::generate().unwrap().stored("old", Role::Inference, 7);

@@ -43,7 +43,7 @@ async fn eventually(what: &str, limit: Duration, mut done: impl AsyncFnMut() -> 
 }
 
 #[tokio::test]
-async fn s05_postgres_down_at_start_or_a_wrong_password_is_said_in_one_line_and_may_pass() {
+async fn s05_postgres_down_or_a_wrong_password_is_a_temporary_error() {
     let mut server = Postgres::start();
     let url = server.database();
     let wrong = url.replace(PASSWORD, "another-secret");
@@ -75,7 +75,7 @@ async fn a_url_that_cannot_be_used_is_refused_without_repeating_it() {
 }
 
 #[test]
-fn a_password_is_found_however_it_is_written() {
+fn a_password_is_found_in_every_form_of_a_url() {
     for (url, password) in [
         ("postgres://u:p%40ss@h/d", Some("p@ss")),
         ("postgres://u:a:b@h/d", Some("a:b")),
@@ -126,7 +126,7 @@ async fn s06_a_restart_of_postgres_loses_no_row_and_the_store_is_back_within_fiv
 }
 
 #[tokio::test]
-async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_with_it() {
+async fn s07_a_frozen_postgres_delays_callers_briefly_and_costs_no_connection() {
     let server = Postgres::start();
     let store = Store::open_url(&server.database()).await.unwrap();
     store.record(&[entry(1)]).await.unwrap();
@@ -172,7 +172,7 @@ async fn s07_a_frozen_postgres_holds_nobody_for_long_and_takes_no_connection_wit
 }
 
 #[tokio::test]
-async fn s07_a_caller_that_goes_away_in_the_middle_takes_its_connection_with_it() {
+async fn s07_a_cancelled_caller_closes_its_connection() {
     let store = TestDatabase::postgres().open().await;
     for wait in [0, 1, 2, 5, 10, 20, 50] {
         let call = async {
@@ -226,7 +226,7 @@ async fn s08_pgbouncer_in_transaction_mode_with_few_connections_works() {
 }
 
 #[tokio::test]
-async fn r04_a_change_is_told_at_once_also_after_the_server_was_restarted() {
+async fn r04_a_change_is_announced_at_once_even_after_a_restart_of_the_server() {
     let mut server = Postgres::start();
     let url = server.database();
     let (one, other) = (Store::open_url(&url).await.unwrap(), Store::open_url(&url).await.unwrap());
@@ -316,7 +316,7 @@ async fn s11_a_hostile_postgres_is_an_error_in_bounded_time_and_memory() {
 }
 
 #[tokio::test]
-async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
+async fn s13_a_killed_migration_is_rolled_back_and_repeated() {
     let server = Postgres::start();
     let url = server.database();
     // Every step of the migration is slow, so that the process can be killed during it.
@@ -344,7 +344,7 @@ async fn s13_a_migration_that_was_killed_leaves_nothing_and_is_done_again() {
 }
 
 #[tokio::test]
-async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
+async fn s03_a_newer_schema_and_foreign_tables_are_refused() {
     let place = TestDatabase::postgres();
     place.open().await.close().await;
     sql_at(&place.url, "INSERT INTO gateway_schema (version) VALUES (999)");
@@ -363,7 +363,7 @@ async fn s03_a_newer_schema_or_anothers_tables_are_refused() {
 }
 
 #[tokio::test]
-async fn a_database_that_may_only_be_read_says_so() {
+async fn a_read_only_database_is_reported() {
     let place = TestDatabase::postgres();
     place.open().await.close().await;
     let name = place.url.rsplit('/').next().unwrap();

@@ -45,7 +45,7 @@ async fn k01_no_byte_of_a_key_is_in_the_file() {
 }
 
 #[tokio::test]
-async fn the_file_is_as_house_rules_want_it() {
+async fn the_file_has_the_required_pragmas() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     for (pragma, wanted) in [
@@ -65,7 +65,7 @@ async fn the_file_is_as_house_rules_want_it() {
 }
 
 #[tokio::test]
-async fn the_sqlite_built_in_is_new_enough() {
+async fn the_bundled_sqlite_is_new_enough() {
     let directory = tempfile::tempdir().unwrap();
     let row =
         sqlx::query("SELECT sqlite_version()").fetch_one(store(&directory).await.sqlite()).await.unwrap();
@@ -146,7 +146,7 @@ async fn s03_the_database_of_another_program_is_refused() {
 }
 
 #[tokio::test]
-async fn s03_a_place_that_cannot_be_written_gives_one_clear_line() {
+async fn s03_an_unwritable_path_gives_a_one_line_error() {
     let directory = tempfile::tempdir().unwrap();
     for path in
         [directory.path().to_owned(), directory.path().join("missing/gateway.db"), "/proc/gateway.db".into()]
@@ -158,7 +158,7 @@ async fn s03_a_place_that_cannot_be_written_gives_one_clear_line() {
 }
 
 #[tokio::test]
-async fn a_file_left_empty_by_a_killed_first_start_is_taken_up() {
+async fn an_empty_file_of_a_killed_first_start_is_used() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.db");
     fs::write(&path, b"").unwrap();
@@ -177,7 +177,7 @@ async fn a_store_in_memory_keeps_keys_while_it_lives() {
 }
 
 #[tokio::test]
-async fn s04_a_long_reader_stops_no_writer_and_the_log_is_cut_when_it_has_ended() {
+async fn s04_a_long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory).await;
     let log = || fs::metadata(directory.path().join("gateway.db-wal")).unwrap().len();
@@ -232,7 +232,7 @@ async fn older(path: &Path) -> SqliteConnection {
 }
 
 #[tokio::test]
-async fn rows_with_names_are_still_there_after_the_migration_and_count_once() {
+async fn rows_of_the_older_schema_survive_the_migration() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.db");
     let mut connection = older(&path).await;

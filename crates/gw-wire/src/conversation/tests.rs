@@ -57,7 +57,7 @@ fn turns_alternate_and_results_stand_first_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn parts_formats_choices_and_limits_are_read() {
+fn content_parts_formats_choices_and_limits_are_read() {
     let request = request(json!({
         "messages": [{"role": "user", "content": [
             {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
@@ -92,7 +92,7 @@ fn parts_formats_choices_and_limits_are_read() {
 }
 
 #[test]
-fn legacy_functions_become_tools_and_their_answers_find_their_call() {
+fn legacy_functions_become_tools_with_matched_results() {
     let request = request(json!({
         "messages": [
             {"role": "user", "content": "x"},
@@ -111,7 +111,7 @@ fn legacy_functions_become_tools_and_their_answers_find_their_call() {
 }
 
 #[test]
-fn custom_tools_become_functions_of_one_text() {
+fn custom_tools_become_functions_with_one_string() {
     let request = request(json!({
         "messages": [
             {"role": "user", "content": "x"},
@@ -135,7 +135,7 @@ fn custom_tools_become_functions_of_one_text() {
 }
 
 #[test]
-fn ids_that_fit_stay_and_lose_only_their_signature() {
+fn valid_ids_lose_only_their_signature() {
     assert_eq!(word_id("call_abc-1"), "call_abc-1");
     assert_eq!(word_id("call_1__thought__c2ln"), "call_1");
     assert_eq!(converse_id("functions.look:0"), "functions.look:0");
@@ -147,7 +147,7 @@ fn ids_that_fit_stay_and_lose_only_their_signature() {
 
 proptest! {
     #[test]
-    fn every_id_is_mapped_to_a_legal_one_and_always_the_same(id in any::<String>()) {
+    fn ids_are_mapped_to_legal_ones_deterministically(id in any::<String>()) {
         let word = word_id(&id);
         prop_assert!(!word.is_empty() && word.len() <= 64);
         prop_assert!(word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'));

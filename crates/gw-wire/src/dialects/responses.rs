@@ -10,6 +10,7 @@ pub mod documents;
 mod echo;
 pub mod errors;
 pub mod input_items;
+mod item_index;
 mod json_text;
 pub mod native;
 pub mod replay;
@@ -21,8 +22,8 @@ mod tool_names;
 mod usage;
 
 pub use context::ResponsesContext;
-pub use request::{EarlierItems, ResponsesRequest, translate};
+pub use request::{EarlierItems, ResponsesRequest, WantedItems, translate, translate_with, wanted_items};
 pub use stream::ResponsesEncoder;
 
-//T
-//T mod tests;
+#[cfg(test)]
+mod tests;

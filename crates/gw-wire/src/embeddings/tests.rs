@@ -80,7 +80,7 @@ fn base64_is_of_little_endian_floats() {
 }
 
 #[test]
-fn the_answer_is_the_list_of_the_spec() {
+fn the_answer_is_openais_list_of_embeddings() {
     let vectors = vec![read_vector("[0.10, 2]").unwrap(), read_vector("\"AACAPwAAAMA=\"").unwrap()];
     let reply = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
     let usage = Usage { prompt: 7, ..Usage::default() };
@@ -98,7 +98,7 @@ fn the_answer_is_the_list_of_the_spec() {
 
 proptest! {
     #[test]
-    fn floats_survive_every_way_through(numbers in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO, 1..40)) {
+    fn floats_survive_every_encoding(numbers in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO, 1..40)) {
         let vector = finite(numbers.clone()).unwrap();
         let (json, encoded) = (float(&vector), base64(&vector));
         let again = read_vector(&json).unwrap();
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_gets_an_answer(text in any::<String>(), near in "[\\[\\]\",0-9eE.+\\- ]{0,16}") {
+    fn reading_any_text_never_panics(text in any::<String>(), near in "[\\[\\]\",0-9eE.+\\- ]{0,16}") {
         for text in [text, near] {
             if let Ok(vector) = read_vector(&text) {
                 prop_assert!(vector.dimensions() > 0);

@@ -20,6 +20,13 @@ impl<'o> ObjectWriter<'o> {
         Self { out, is_empty: true }
     }
 
+    /// Opens an object whose first member is `type`.
+    pub fn begin_typed(out: &'o mut Vec<u8>, kind: &str) -> Self {
+        let mut object = Self::begin(out);
+        object.string("type", kind);
+        object
+    }
+
     /// Continues an open object that already has members.
     pub fn resume(out: &'o mut Vec<u8>) -> Self {
         Self { out, is_empty: false }
@@ -52,6 +59,11 @@ impl<'o> ObjectWriter<'o> {
         self.raw(name, itoa::Buffer::new().format(value));
     }
 
+    /// A boolean.
+    pub fn boolean(&mut self, name: &str, value: bool) {
+        self.raw(name, if value { "true" } else { "false" });
+    }
+
     /// A value whose `Display` is a JSON number or boolean; null without a value.
     pub fn number_or_null(&mut self, name: &str, value: Option<impl Display>) {
         let out = self.member(name);
@@ -69,9 +81,7 @@ impl<'o> ObjectWriter<'o> {
 
     /// An object whose members `write` writes.
     pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
-        let mut inner = ObjectWriter::begin(self.member(name));
-        write(&mut inner);
-        inner.finish();
+        write_object(self.member(name), write);
     }
 
     /// An array; `write` appends the JSON value of each item.
@@ -85,8 +95,8 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// An array of strings.
-    pub fn strings<'s>(&mut self, name: &str, values: impl IntoIterator<Item = &'s str>) {
-        self.array(name, values, write_str);
+    pub fn strings(&mut self, name: &str, values: impl IntoIterator<Item = impl AsRef<str>>) {
+        self.array(name, values, |out, value| write_str(out, value.as_ref()));
     }
 
     /// The size of the buffer in bytes, with everything written before the object.
@@ -99,6 +109,13 @@ impl<'o> ObjectWriter<'o> {
     pub fn finish(self) {
         self.out.push(b'}');
     }
+}
+
+/// Writes an object whose members `write` writes.
+pub fn write_object(out: &mut Vec<u8>, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+    let mut object = ObjectWriter::begin(out);
+    write(&mut object);
+    object.finish();
 }
 
 /// Writes an array; `write` appends the JSON value of each item.
@@ -129,17 +146,18 @@ mod tests {
         object.optional_string("left out", None);
         object.optional_string("c", Some("d"));
         object.integer("e", 7);
+        object.boolean("e2", true);
         object.number_or_null("f", Some(-0.5));
         object.number_or_null("g", None::<bool>);
         object.raw("h", "[ 1 ]");
         object.object("i", |inner| inner.object("j", |_| {}));
         object.strings("k", ["l", "m"]);
         object.array("n", [0_u8; 0], |_, _| {});
+        ObjectWriter::begin_typed(object.member("o"), "p").finish();
         let length = object.buffer_len();
         object.finish();
         assert_eq!(length + 1, out.len());
-        let text =
-            r#"[{"a\n":"\"b\"","c":"d","e":7,"f":-0.5,"g":null,"h":[ 1 ],"i":{"j":{}},"k":["l","m"],"n":[]}"#;
+        let text = r#"[{"a\n":"\"b\"","c":"d","e":7,"e2":true,"f":-0.5,"g":null,"h":[ 1 ],"i":{"j":{}},"k":["l","m"],"n":[],"o":{"type":"p"}}"#;
         assert_eq!(String::from_utf8(out).unwrap(), text);
     }
 

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_not_json_is_refused() {
+    fn text_that_is_not_json_is_refused() {
         for text in [
             "",
             "{",
@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_json_is_read(text in "[\\[\\]{}\",:0-9\\\\ ntrue\n-]{0,16}") {
+        fn the_reader_accepts_only_valid_json(text in "[\\[\\]{}\",:0-9\\\\ ntrue\n-]{0,16}") {
             if is_read(&text) {
                 prop_assert!(serde_json::from_str::<Value>(&text).is_ok());
             }

@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_is_found_wherever_it_stands(
+        fn the_first_special_byte_is_found_at_every_position(
             bytes in prop::collection::vec(prop_oneof![8 => 0x20..=0x7eu8, 1 => any::<u8>()], 0..120),
         ) {
             let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');

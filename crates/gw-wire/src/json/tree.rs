@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_reads_as_a_view_does() {
+    fn a_tree_and_a_view_read_alike() {
         for text in [
             "1",
             "\"a\"",
@@ -257,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_accepted(text in "[\\[\\]{}\",:0-9a ]{0,24}") {
+        fn building_a_tree_never_panics(text in "[\\[\\]{}\",:0-9a ]{0,24}") {
             let view = View::new(&text);
             let tree = Tree::new(view);
             if !tree.is_empty() {

@@ -142,14 +142,14 @@ fn u12_the_event_name_is_the_last_one_of_its_event() {
 }
 
 #[test]
-fn u12_a_last_event_without_its_blank_line_is_given_at_the_end() {
+fn u12_a_last_event_without_its_blank_line_is_emitted_at_the_end() {
     for end in ["", "\n", "\r", "\r\n", "\n\n", "\r\r"] {
         assert_eq!(data(&format!("data: a\n\ndata: [DONE]{end}")), ["a", "[DONE]"], "{end:?}");
     }
 }
 
 #[test]
-fn an_event_is_given_as_soon_as_its_last_byte_is_there() {
+fn an_event_is_emitted_at_its_last_byte() {
     for end in ["\n\n", "\r\r", "\r\n\r"] {
         let mut decoder = SseDecoder::default();
         let mut seen = 0;
@@ -159,7 +159,7 @@ fn an_event_is_given_as_soon_as_its_last_byte_is_there() {
 }
 
 #[test]
-fn an_event_that_lies_whole_in_a_chunk_is_not_copied() {
+fn an_event_within_one_chunk_is_not_copied() {
     let chunk = b"data: {\"a\":1}\n\nevent: x\ndata: {\"b\":2}\r\n\r\n";
     let range = chunk.as_ptr_range();
     let mut decoder = SseDecoder::default();
@@ -243,7 +243,7 @@ fn u13_the_cap_does_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn the_room_of_a_large_line_that_is_no_data_is_given_back() {
+fn the_buffer_of_a_large_line_without_data_is_freed() {
     for field in [": ", "retry: "] {
         let line = format!("{field}{}", "x".repeat(1 << 20));
         let mut decoder = SseDecoder::default();

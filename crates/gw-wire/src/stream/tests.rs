@@ -131,7 +131,7 @@ fn tool_calls_are_counted_from_zero_and_named_once() {
 }
 
 #[test]
-fn a_custom_call_has_an_input_and_may_have_none() {
+fn a_custom_call_may_have_no_input() {
     let start =
         |call, name: &'static str| Event::CustomStart { choice: 0, call, id: "a".into(), name: name.into() };
     let got = run(
@@ -221,14 +221,14 @@ fn a_finished_answer_without_an_end_marker_is_complete() {
 }
 
 #[test]
-fn a_choice_nobody_asked_for_is_refused() {
+fn an_unrequested_choice_is_refused() {
     let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
     normaliser.accept(text(4_000_000_000, "x"), &mut Vec::new());
     assert_eq!(normaliser.take_failure().unwrap().kind, FailureKind::InvalidResponse);
 }
 
 #[test]
-fn a_stream_that_goes_on_for_another_keeps_its_chunks_and_says_no_role() {
+fn a_continuation_keeps_id_and_model_and_sends_no_role() {
     let mut broken = Normaliser::new(opening(Shape::Chat, 1, false)).with_kept_text();
     let mut out = Vec::new();
     broken.accept(text(0, "half "), &mut out);
@@ -249,7 +249,7 @@ fn a_stream_that_goes_on_for_another_keeps_its_chunks_and_says_no_role() {
 }
 
 #[test]
-fn what_is_more_than_text_is_not_kept() {
+fn only_plain_text_is_kept_for_a_continuation() {
     let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false)).with_kept_text();
     let mut out = Vec::new();
     normaliser.accept(text(0, "a"), &mut out);
@@ -261,7 +261,7 @@ fn what_is_more_than_text_is_not_kept() {
 }
 
 #[test]
-fn pictures_are_numbered_for_each_choice_and_members_come_last() {
+fn images_are_numbered_per_choice_and_extra_members_come_last() {
     let image = |choice, base64: &'static str| Event::Image {
         choice,
         image: crate::reply::Image { media_type: "image/png".into(), base64: base64.into(), tokens: 100 },
@@ -303,7 +303,7 @@ fn pictures_are_numbered_for_each_choice_and_members_come_last() {
 }
 
 #[test]
-fn a_text_completion_has_no_pictures() {
+fn a_text_completion_has_no_images() {
     let image = crate::reply::Image { media_type: "image/png".into(), base64: "YQ==".into(), tokens: 1 };
     let chunks = run(
         opening(Shape::Text, 1, false),
@@ -313,7 +313,7 @@ fn a_text_completion_has_no_pictures() {
 }
 
 #[test]
-fn a_stream_and_a_whole_answer_have_the_same_members() {
+fn streams_and_documents_have_equal_members() {
     let member = |bytes: usize| RawValue::from_string(format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
     let most = crate::reply::MAX_MEMBER_BYTES;
     for (bytes, is_there) in [(100_000, true), (most, true), (most + 1, false)] {

@@ -3,9 +3,11 @@
 mod circles;
 mod exceptions;
 mod files;
+mod floors;
 mod guarantees;
 mod modules;
 mod old_names;
+mod string_literals;
 mod tokens;
 mod type_names;
 

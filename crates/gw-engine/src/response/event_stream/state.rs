@@ -14,7 +14,7 @@ use http_body::Frame;
 use crate::call::Call;
 use crate::error::Error;
 use crate::request::context::CallLog;
-use crate::response_cache::follower_stream::FollowerStream;
+use crate::response::followed_stream::FollowedStream;
 use crate::upstream::outcome::Answer;
 use crate::upstream::resume::PendingContinuation;
 use crate::upstream::stream::UpstreamStream;
@@ -36,7 +36,7 @@ pub(crate) enum StreamState {
     /// The stream broke off with this error, and a candidate is searched that continues it.
     Continuing(PendingContinuation, Arc<CallLog>, Error),
     /// The stream follows a call of another request.
-    Follower(Box<FollowerStream>),
+    Follower(Box<dyn FollowedStream>),
     /// All bytes are known.
     Ready(Bytes),
     /// The stream follows the events of a response that is made in the background.

@@ -9,10 +9,9 @@ use base64::engine::GeneralPurpose;
 use base64::engine::general_purpose::NO_PAD;
 use gw_wire::conversation::{Content, Part, Source};
 use gw_wire::failure::Failure;
-use gw_wire::json::View;
+use gw_wire::json::{ObjectWriter, View};
 
 use super::details::{Thought, ThoughtKind};
-use super::object::JsonObject;
 use crate::adapters::native::unsupported;
 
 /// One block of a message.
@@ -83,28 +82,28 @@ impl<'c> AnthropicBlockParam<'c> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let (mut object, marker) = match self {
             AnthropicBlockParam::Text { text, marker } => {
-                let mut object = JsonObject::of_type(out, "text");
-                object.text("text", text);
+                let mut object = ObjectWriter::begin_typed(out, "text");
+                object.string("text", text);
                 (object, *marker)
             }
             AnthropicBlockParam::Image { source, marker } => {
-                let mut object = JsonObject::of_type(out, "image");
+                let mut object = ObjectWriter::begin_typed(out, "image");
                 source.write(object.member("source"));
                 (object, *marker)
             }
             AnthropicBlockParam::Document { source, title, marker } => {
-                let mut object = JsonObject::of_type(out, "document");
+                let mut object = ObjectWriter::begin_typed(out, "document");
                 source.write(object.member("source"));
                 if let Some(title) = title {
-                    object.text("title", title);
+                    object.string("title", title);
                 }
                 (object, *marker)
             }
             AnthropicBlockParam::Call { id, name, input } => {
-                let mut object = JsonObject::of_type(out, "tool_use");
-                object.text("id", id);
-                object.text("name", name);
-                object.raw("input", input);
+                let mut object = ObjectWriter::begin_typed(out, "tool_use");
+                object.string("id", id);
+                object.string("name", name);
+                object.raw("input", input.as_bytes());
                 (object, None)
             }
             AnthropicBlockParam::Result { id, texts, marker } => (result(out, id, texts), *marker),
@@ -113,37 +112,37 @@ impl<'c> AnthropicBlockParam<'c> {
         if let Some(marker) = marker {
             object.raw("cache_control", marker.text());
         }
-        object.close();
+        object.finish();
     }
 }
 
-fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> JsonObject<'o> {
-    let mut object = JsonObject::of_type(out, "tool_result");
-    object.text("tool_use_id", id);
+fn result<'o>(out: &'o mut Vec<u8>, id: &str, texts: &[&str]) -> ObjectWriter<'o> {
+    let mut object = ObjectWriter::begin_typed(out, "tool_result");
+    object.string("tool_use_id", id);
     match texts {
         // The API sometimes refuses an empty string and an empty array.
         [] => {}
-        [text] => object.text("content", text),
+        [text] => object.string("content", text),
         texts => object.array("content", texts, |out, text| {
-            let mut block = JsonObject::of_type(out, "text");
-            block.text("text", text);
-            block.close();
+            let mut block = ObjectWriter::begin_typed(out, "text");
+            block.string("text", text);
+            block.finish();
         }),
     }
     object
 }
 
-fn thought_block<'o>(out: &'o mut Vec<u8>, thought: &Thought<'_>) -> JsonObject<'o> {
+fn thought_block<'o>(out: &'o mut Vec<u8>, thought: &Thought<'_>) -> ObjectWriter<'o> {
     match &thought.kind {
         ThoughtKind::Signed { text, signature } => {
-            let mut object = JsonObject::of_type(out, "thinking");
-            object.text("thinking", text);
-            object.text("signature", signature);
+            let mut object = ObjectWriter::begin_typed(out, "thinking");
+            object.string("thinking", text);
+            object.string("signature", signature);
             object
         }
         ThoughtKind::Redacted { data } => {
-            let mut object = JsonObject::of_type(out, "redacted_thinking");
-            object.text("data", data);
+            let mut object = ObjectWriter::begin_typed(out, "redacted_thinking");
+            object.string("data", data);
             object
         }
     }
@@ -153,24 +152,24 @@ impl AnthropicSource<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let object = match self {
             AnthropicSource::Base64 { media_type, data } => {
-                let mut object = JsonObject::of_type(out, "base64");
-                object.text("media_type", media_type);
-                object.text("data", data);
+                let mut object = ObjectWriter::begin_typed(out, "base64");
+                object.string("media_type", media_type);
+                object.string("data", data);
                 object
             }
             AnthropicSource::Url(url) => {
-                let mut object = JsonObject::of_type(out, "url");
-                object.text("url", url);
+                let mut object = ObjectWriter::begin_typed(out, "url");
+                object.string("url", url);
                 object
             }
             AnthropicSource::Text(text) => {
-                let mut object = JsonObject::of_type(out, "text");
-                object.text("media_type", "text/plain");
-                object.text("data", text);
+                let mut object = ObjectWriter::begin_typed(out, "text");
+                object.string("media_type", "text/plain");
+                object.string("data", text);
                 object
             }
         };
-        object.close();
+        object.finish();
     }
 }
 

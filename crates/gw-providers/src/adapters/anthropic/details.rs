@@ -5,10 +5,8 @@
 
 use std::borrow::Cow;
 
-use gw_wire::json::View;
+use gw_wire::json::{ObjectWriter, View};
 use serde_json::value::RawValue;
-
-use super::object::JsonObject;
 
 /// The name of the member.
 pub(super) use crate::adapters::replay::DETAILS as MEMBER;
@@ -54,20 +52,20 @@ pub(super) fn to_member(thoughts: &[Thought<'_>]) -> Option<Box<RawValue>> {
 fn write(thought: &Thought<'_>, out: &mut Vec<u8>) {
     let mut object = match &thought.kind {
         ThoughtKind::Signed { text, signature } => {
-            let mut object = JsonObject::of_type(out, "reasoning.text");
-            object.text("text", text);
-            object.text("signature", signature);
+            let mut object = ObjectWriter::begin_typed(out, "reasoning.text");
+            object.string("text", text);
+            object.string("signature", signature);
             object
         }
         ThoughtKind::Redacted { data } => {
-            let mut object = JsonObject::of_type(out, "reasoning.encrypted");
-            object.text("data", data);
+            let mut object = ObjectWriter::begin_typed(out, "reasoning.encrypted");
+            object.string("data", data);
             object
         }
     };
-    object.text("format", FORMAT);
-    object.raw("index", &thought.index.to_string());
-    object.close();
+    object.string("format", FORMAT);
+    object.integer("index", u64::from(thought.index));
+    object.finish();
 }
 
 /// Returns the string of a member, unless it is empty.
@@ -105,7 +103,7 @@ mod tests {
     use super::{Thought, ThoughtKind, read_thoughts, to_member};
 
     #[test]
-    fn thoughts_come_back_as_they_went() {
+    fn thoughts_round_trip() {
         let thoughts = vec![
             Thought {
                 index: 0,
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn thoughts_of_others_stay_out() {
+    fn thoughts_of_other_providers_are_skipped() {
         for other in [
             r#"{"type":"reasoning.text","text":"x"}"#,
             r#"{"type":"reasoning.text","text":"x","signature":null}"#,

@@ -6,11 +6,12 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 
 use super::details::{self, Thought, ThoughtKind};
-use super::stream::{AnthropicSink, CHOICE, emit_text};
+use super::stream::{CHOICE, emit_text};
 use super::wire::{AnthropicBlock, AnthropicDelta, Text, source, sources};
 use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, characters, truncated};
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
+use crate::adapters::sse_adapter::EventSink;
 
 /// The most bytes of arguments from a block's start event that are held until the block ends.
 const MAX_HELD_ARGUMENT_BYTES: usize = 64 << 10;
@@ -85,7 +86,7 @@ impl OpenBlocks {
         &mut self,
         index: u32,
         block: AnthropicBlock<'_>,
-        sink: AnthropicSink<'_>,
+        sink: EventSink<'_>,
     ) -> Result<(), Failure> {
         self.stop(index, sink);
         self.order.close();
@@ -132,7 +133,7 @@ impl OpenBlocks {
         Ok(())
     }
 
-    fn call(&mut self, block: AnthropicBlock<'_>, sink: AnthropicSink<'_>) -> AnthropicOpenBlock {
+    fn call(&mut self, block: AnthropicBlock<'_>, sink: EventSink<'_>) -> AnthropicOpenBlock {
         let handle = self.calls;
         self.calls = self.calls.saturating_add(1);
         self.order.add(order::Block::Call);
@@ -150,7 +151,7 @@ impl OpenBlocks {
     }
 
     /// Handles `content_block_delta`.
-    pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: AnthropicSink<'_>) {
+    pub(super) fn delta(&mut self, index: u32, delta: AnthropicDelta<'_>, sink: EventSink<'_>) {
         match Text::of(&delta.kind) {
             "text_delta" => self.add_text(delta.text.unwrap_or_default().0, sink),
             "citations_delta" => {
@@ -178,7 +179,7 @@ impl OpenBlocks {
         }
     }
 
-    fn add_text(&mut self, piece: Cow<'_, str>, sink: AnthropicSink<'_>) {
+    fn add_text(&mut self, piece: Cow<'_, str>, sink: EventSink<'_>) {
         if !piece.is_empty() {
             self.characters += characters(&piece);
             self.order.add(order::Block::Text(piece.len()));
@@ -187,11 +188,11 @@ impl OpenBlocks {
     }
 
     /// Emits all citations of the text, before the answer ends.
-    pub(super) fn emit_citations(&mut self, sink: AnthropicSink<'_>) {
+    pub(super) fn emit_citations(&mut self, sink: EventSink<'_>) {
         self.annotations.report(CHOICE, sink);
     }
 
-    fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: AnthropicSink<'_>) {
+    fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: EventSink<'_>) {
         if piece.is_empty() {
             return;
         }
@@ -223,7 +224,7 @@ impl OpenBlocks {
     }
 
     /// Handles `content_block_stop`.
-    pub(super) fn stop(&mut self, index: u32, sink: AnthropicSink<'_>) {
+    pub(super) fn stop(&mut self, index: u32, sink: EventSink<'_>) {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return };
         match self.open.remove(at).1 {
             AnthropicOpenBlock::Thought { text, signature } => {
@@ -247,7 +248,7 @@ impl OpenBlocks {
     }
 
     /// Emits the order of the answer's blocks if it is not the usual one.
-    pub(super) fn emit_order(&self, sink: AnthropicSink<'_>) {
+    pub(super) fn emit_order(&self, sink: EventSink<'_>) {
         if let Some(value) = self.order.entry(&[details::USUAL_ORDER], self.next as usize) {
             sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
         }
@@ -275,7 +276,7 @@ fn bytes_of(source: &CitedSource<'_>) -> usize {
 }
 
 /// Emits a complete thought.
-fn emit_thought(thought: &Thought<'_>, sink: AnthropicSink<'_>) {
+fn emit_thought(thought: &Thought<'_>, sink: EventSink<'_>) {
     if let Some(value) = details::to_member(std::slice::from_ref(thought)) {
         sink(Event::Extra { choice: CHOICE, name: details::MEMBER, value: &value });
     }

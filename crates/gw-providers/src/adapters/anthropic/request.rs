@@ -5,10 +5,10 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Content, Conversation, Part, Source};
 use gw_wire::failure::Failure;
+use gw_wire::json::ObjectWriter;
 
 use super::content::AnthropicBlockParam;
 use super::messages::{self, AnthropicMessageParam, has_unsigned_calls, messages};
-use super::object::JsonObject;
 use super::thinking::{ThinkingContext, ThinkingPlan};
 use super::tools::{AnswerFormat, Tooling};
 use crate::adapter::{Reading, Target};
@@ -72,14 +72,14 @@ pub(in crate::adapters) fn encode(
     append_instruction(&mut messages, tooling.call_instruction.as_deref());
 
     let mut out = Vec::with_capacity(4096 + conversation.body.get("messages").map_or(0, str::len));
-    let mut body = JsonObject::open(&mut out);
+    let mut body = ObjectWriter::begin(&mut out);
     match host {
-        MessagesHost::Anthropic => body.text("model", target.upstream_model),
-        MessagesHost::Vertex => body.text("anthropic_version", VERTEX_VERSION),
+        MessagesHost::Anthropic => body.string("model", target.upstream_model),
+        MessagesHost::Vertex => body.string("anthropic_version", VERTEX_VERSION),
     }
-    body.raw("max_tokens", &max_tokens.to_string());
+    body.integer("max_tokens", max_tokens);
     if conversation.stream {
-        body.raw("stream", "true");
+        body.boolean("stream", true);
     }
     write_system(conversation, &tooling.format, &mut body);
     tooling.write(&mut body);
@@ -96,7 +96,7 @@ pub(in crate::adapters) fn encode(
     write_stop_sequences(conversation, &mut body, &mut warnings);
     write_user(conversation, &mut body, &mut warnings);
     body.array("messages", &messages, write_message);
-    body.close();
+    body.finish();
     Ok(AnthropicBody { body: out, reading: reading(tooling.format), warnings })
 }
 
@@ -156,13 +156,13 @@ fn append_instruction<'c>(messages: &mut [AnthropicMessageParam<'c>], call_instr
 }
 
 fn write_message(out: &mut Vec<u8>, message: &AnthropicMessageParam<'_>) {
-    let mut object = JsonObject::open(out);
-    object.text("role", if message.is_assistant { "assistant" } else { "user" });
+    let mut object = ObjectWriter::begin(out);
+    object.string("role", if message.is_assistant { "assistant" } else { "user" });
     object.array("content", &message.blocks, |out, block| block.write(out));
-    object.close();
+    object.finish();
 }
 
-fn write_system(conversation: &Conversation<'_>, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+fn write_system(conversation: &Conversation<'_>, format: &AnswerFormat<'_>, body: &mut ObjectWriter<'_>) {
     let instruction = match format {
         AnswerFormat::Instruction(instruction) => Some((instruction.as_str(), None)),
         AnswerFormat::Free | AnswerFormat::Schema(_) | AnswerFormat::Tool { .. } => None,
@@ -176,7 +176,7 @@ fn write_system(conversation: &Conversation<'_>, format: &AnswerFormat<'_>, body
     }
 }
 
-fn write_output_config(plan: &ThinkingPlan, format: &AnswerFormat<'_>, body: &mut JsonObject<'_>) {
+fn write_output_config(plan: &ThinkingPlan, format: &AnswerFormat<'_>, body: &mut ObjectWriter<'_>) {
     let schema = match format {
         AnswerFormat::Schema(schema) => Some(schema),
         AnswerFormat::Free | AnswerFormat::Tool { .. } | AnswerFormat::Instruction(_) => None,
@@ -184,23 +184,23 @@ fn write_output_config(plan: &ThinkingPlan, format: &AnswerFormat<'_>, body: &mu
     if plan.effort.is_none() && schema.is_none() {
         return;
     }
-    let mut config = JsonObject::open(body.member("output_config"));
+    let mut config = ObjectWriter::begin(body.member("output_config"));
     if let Some(effort) = plan.effort {
-        config.text("effort", effort);
+        config.string("effort", effort);
     }
     if let Some(schema) = schema {
-        let mut format = JsonObject::of_type(config.member("format"), "json_schema");
+        let mut format = ObjectWriter::begin_typed(config.member("format"), "json_schema");
         format.raw("schema", schema);
-        format.close();
+        format.finish();
     }
-    config.close();
+    config.finish();
 }
 
 /// Writes `temperature` or `top_p`, if the model takes either. Both default to 1.
 fn write_sampling(
     conversation: &Conversation<'_>,
     is_taken: bool,
-    body: &mut JsonObject<'_>,
+    body: &mut ObjectWriter<'_>,
     warnings: &mut Warnings,
 ) {
     let (temperature, top_p) = (conversation.temperature, conversation.top_p);
@@ -226,10 +226,14 @@ fn write_sampling(
 }
 
 /// Writes the stop sequences. The API refuses blank ones.
-fn write_stop_sequences(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
+fn write_stop_sequences(
+    conversation: &Conversation<'_>,
+    body: &mut ObjectWriter<'_>,
+    warnings: &mut Warnings,
+) {
     let (kept, blank): (Vec<_>, Vec<_>) = conversation.stop.iter().partition(|stop| !stop.trim().is_empty());
     if !kept.is_empty() {
-        body.array("stop_sequences", kept, |out, stop| gw_wire::json::write_str(out, stop));
+        body.strings("stop_sequences", kept);
     }
     if blank.iter().any(|stop| !stop.is_empty()) {
         warnings.push(Cow::Borrowed("parameter_dropped:stop"));
@@ -237,15 +241,15 @@ fn write_stop_sequences(conversation: &Conversation<'_>, body: &mut JsonObject<'
 }
 
 /// Writes `user` as `metadata.user_id`. The API refuses values that look like an e-mail address or a telephone number.
-fn write_user(conversation: &Conversation<'_>, body: &mut JsonObject<'_>, warnings: &mut Warnings) {
+fn write_user(conversation: &Conversation<'_>, body: &mut ObjectWriter<'_>, warnings: &mut Warnings) {
     let Some(user) = conversation.user.as_deref().filter(|user| !user.is_empty()) else { return };
     if user.chars().count() > MAX_USER_ID_CHARS || is_personal(user) {
         warnings.push(Cow::Borrowed("parameter_dropped:user"));
         return;
     }
-    let mut metadata = JsonObject::open(body.member("metadata"));
-    metadata.text("user_id", user);
-    metadata.close();
+    let mut metadata = ObjectWriter::begin(body.member("metadata"));
+    metadata.string("user_id", user);
+    metadata.finish();
 }
 
 fn is_personal(user: &str) -> bool {

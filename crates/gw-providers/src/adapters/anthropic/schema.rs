@@ -7,9 +7,7 @@ mod references;
 
 use std::borrow::Cow;
 
-use gw_wire::json::{Kind, Node, Tree, View};
-
-use super::object::JsonObject;
+use gw_wire::json::{Kind, Node, ObjectWriter, Tree, View};
 
 /// String formats that the API enforces.
 const ENFORCED_FORMATS: [&str; 10] =
@@ -78,7 +76,7 @@ impl Rewriter {
         if schema.kind() != Kind::Object {
             return None;
         }
-        let mut object = JsonObject::open(out);
+        let mut object = ObjectWriter::begin(out);
         let mut limits = Vec::new();
         for (name, value) in schema.members() {
             self.keyword(name.string()?, value, &mut object, &mut limits)?;
@@ -93,11 +91,11 @@ impl Rewriter {
                 return None;
             }
             self.is_changed |= is_closed.is_none();
-            object.raw("additionalProperties", "false");
+            object.boolean("additionalProperties", false);
         }
         self.is_changed |= !limits.is_empty();
         describe(&mut object, description.and_then(Node::string), &limits);
-        object.close();
+        object.finish();
         Some(())
     }
 
@@ -105,7 +103,7 @@ impl Rewriter {
         &mut self,
         name: Cow<'a, str>,
         value: Node<'_, 'a>,
-        object: &mut JsonObject<'_>,
+        object: &mut ObjectWriter<'_>,
         limits: &mut DescribedLimits<'a>,
     ) -> Option<()> {
         let is = |fits: &dyn Fn(&str) -> bool| value.string().is_some_and(|text| fits(&text));
@@ -113,11 +111,11 @@ impl Rewriter {
             // `schema` writes these at the end.
             "description" | "additionalProperties" => {}
             "properties" | "$defs" | "definitions" => {
-                let mut inner = JsonObject::open(object.member(&name));
+                let mut inner = ObjectWriter::begin(object.member(&name));
                 for (name, schema) in value.members() {
                     self.schema(schema, inner.member(&name.string()?))?;
                 }
-                inner.close();
+                inner.finish();
             }
             "items" => self.schema(value, object.member("items"))?,
             // `allOf` takes no references. Some generators wrap a single reference in it, which means the same without
@@ -149,7 +147,7 @@ impl Rewriter {
         Some(())
     }
 
-    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut JsonObject<'_>) -> Option<()> {
+    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut ObjectWriter<'_>) -> Option<()> {
         let mut complete = Some(());
         object.array(name, schemas.elements(), |out, schema| {
             complete = complete.and_then(|()| self.schema(schema, out));
@@ -158,7 +156,7 @@ impl Rewriter {
     }
 }
 
-fn describe(object: &mut JsonObject<'_>, description: Option<Cow<'_, str>>, limits: &DescribedLimits<'_>) {
+fn describe(object: &mut ObjectWriter<'_>, description: Option<Cow<'_, str>>, limits: &DescribedLimits<'_>) {
     let mut text = description.unwrap_or_default().into_owned();
     if !limits.is_empty() {
         let texts: Vec<String> = limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -167,7 +165,7 @@ fn describe(object: &mut JsonObject<'_>, description: Option<Cow<'_, str>>, limi
         text.push('}');
     }
     if !text.is_empty() {
-        object.text("description", &text);
+        object.string("description", &text);
     }
 }
 
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_where_they_cannot_be_enforced() {
+    fn unenforceable_limits_are_written_into_the_description() {
         let schema = r#"{"type":"object","properties":{"n":{"type":"integer","description":"Years.","minimum":0,"maximum":150},"s":{"type":"string","pattern":"^(?=x)","format":"phone"}},"additionalProperties":false}"#;
         let said: Value = serde_json::from_str(&closed(schema).unwrap()).unwrap();
         assert_eq!(
@@ -243,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_equal_is_not_translated() {
+    fn keywords_without_an_equivalent_are_not_translated() {
         for schema in [
             "{}",
             "true",
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_needs_no_change_is_enforceable() {
+    fn only_unchanged_schemas_are_enforceable() {
         let enforceable = |schema: &str| super::is_enforceable(View::new(schema));
         assert!(enforceable(
             r#"{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":false}"#
@@ -279,7 +277,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_text_is_survived(schema in "[{}\\[\\]\",:a-z$#/ ]{0,80}") {
+        fn any_text_never_panics(schema in "[{}\\[\\]\",:a-z$#/ ]{0,80}") {
             let _ = closed(&schema);
         }
     }

@@ -3,132 +3,63 @@
 
 use std::borrow::Cow;
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
-use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, SseEvent, hold};
 use serde_json::Value;
 
 use super::open_blocks::OpenBlocks;
 use super::response;
 use super::usage::AnthropicUsage;
 use super::wire::{self, FAILED, StopDetails, Text, finish_reason};
-use crate::adapter::{StreamDecoder, work_by_lines};
-use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
-
-/// The receiver of decoded events.
-pub(super) type AnthropicSink<'s> = &'s mut dyn FnMut(Event<'_>);
+use crate::adapters::failure::{broken, gave_up, invalid_json, reported};
+use crate::adapters::sse_adapter::{
+    EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
+};
 
 /// The index of the only choice.
 pub(super) const CHOICE: u32 = 0;
 
 /// Decodes one stream.
-#[derive(Debug, Default)]
-pub(in crate::adapters) struct AnthropicStream {
-    sse: SseDecoder,
-    body: AnthropicStreamBody,
-    state: AnthropicStreamState,
-}
-
-/// The format of the body.
-#[derive(Debug, Default)]
-enum AnthropicStreamBody {
-    /// Only white space has arrived.
-    #[default]
-    Unknown,
-    Events,
-    /// One JSON document, which servers between the gateway and the API may send.
-    Document(Vec<u8>),
-}
+pub(in crate::adapters) type AnthropicStream = SseAdapter<AnthropicStreamState>;
 
 #[derive(Debug, Default)]
-struct AnthropicStreamState {
+pub(in crate::adapters) struct AnthropicStreamState {
+    progress: StreamProgress,
     blocks: OpenBlocks,
     counts: AnthropicUsage,
-    /// An event or an error has arrived.
-    has_begun: bool,
     /// The finish reason was emitted.
     is_finished: bool,
-    /// The end or an error was emitted; the rest of the stream is ignored.
-    is_over: bool,
-}
-
-impl StreamDecoder for AnthropicStream {
-    fn feed(&mut self, chunk: &[u8], sink: AnthropicSink<'_>) {
-        if self.state.is_over {
-            return;
-        }
-        if matches!(self.body, AnthropicStreamBody::Unknown) {
-            self.body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => AnthropicStreamBody::Unknown,
-                Some(b'{' | b'[') => AnthropicStreamBody::Document(Vec::new()),
-                Some(_) => AnthropicStreamBody::Events,
-            };
-        }
-        let Self { sse, state, body } = self;
-        if let AnthropicStreamBody::Document(document) = body {
-            hold(document, chunk, MAX_EVENT_BYTES);
-            if document.len() > MAX_EVENT_BYTES {
-                document.clear();
-                state.fail(invalid("the body is a document larger than 16 MiB instead of a stream"), sink);
-            }
-            return;
-        }
-        if let Err(fault) = sse.feed(chunk, &mut |event| state.event(event, false, sink)) {
-            state.fail(invalid(fault), sink);
-        }
-    }
-
-    fn eof(&mut self, sink: AnthropicSink<'_>) {
-        let Self { sse, state, body } = self;
-        match body {
-            AnthropicStreamBody::Document(document) if !state.is_over => state.document(document, sink),
-            AnthropicStreamBody::Document(_) => {}
-            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
-                sse.eof(&mut |event| state.event(event, true, sink))
-            }
-        }
-        if !state.has_begun {
-            state.fail(invalid("the body is not an event stream"), sink);
-        }
-    }
-
-    fn held_bytes(&self) -> usize {
-        let body = match &self.body {
-            AnthropicStreamBody::Document(document) => document.capacity(),
-            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => self.sse.held_bytes(),
-        };
-        body.saturating_add(self.state.blocks.held_bytes())
-    }
-
-    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
-        match &self.body {
-            AnthropicStreamBody::Document(document) => chunk.map_or(document.len(), |_| 0),
-            AnthropicStreamBody::Unknown | AnthropicStreamBody::Events => {
-                work_by_lines(self.sse.pending_bytes(), chunk)
-            }
-        }
-    }
+    /// The client gets the events as they are.
+    is_native: bool,
 }
 
 impl AnthropicStreamState {
-    fn fail(&mut self, failure: Failure, sink: AnthropicSink<'_>) {
-        if !std::mem::replace(&mut self.is_over, true) {
-            self.has_begun = true;
-            sink(Event::Error(failure));
-        }
+    /// The state for a client that gets the events as they are.
+    pub(super) fn native() -> Self {
+        Self { is_native: true, ..Self::default() }
+    }
+}
+
+impl StreamState for AnthropicStreamState {
+    /// Servers between the gateway and the API may send one JSON document.
+    fn framing(first: u8) -> Framing {
+        if matches!(first, b'{' | b'[') { Framing::Document } else { Framing::Events }
     }
 
-    /// Handles one event. `is_last`: the stream ended in this event, which may be cut off.
-    fn event(&mut self, event: SseEvent<'_>, is_last: bool, sink: AnthropicSink<'_>) {
-        let data = event.data.trim_ascii();
-        if self.is_over || data.is_empty() {
-            return;
-        }
-        self.has_begun = true;
+    fn progress(&mut self) -> &mut StreamProgress {
+        &mut self.progress
+    }
+
+    fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
+        let UpstreamEvent { name, data, is_last, .. } = event;
         match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
-            Ok(message_event) => self.handle(message_event, event.name, data, sink),
-            Err(_) if event.name == b"error" => {
+            Ok(message_event) => {
+                self.hand_on(&message_event, data, sink);
+                self.handle(message_event, name, data, sink);
+            }
+            Err(_) if name == b"error" => {
                 let message = String::from_utf8_lossy(data).into_owned();
                 self.fail(reported(&Value::String(message), FailureKind::StreamBroken), sink);
             }
@@ -141,12 +72,66 @@ impl AnthropicStreamState {
         }
     }
 
+    /// Emits the events of a complete response that arrived instead of a stream.
+    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
+        let reply = match response::decode(document) {
+            Ok(reply) => reply,
+            Err(failure) => return self.fail(failure, sink),
+        };
+        self.progress.has_begun = true;
+        sink(Event::Start { model: reply.model, fingerprint: None });
+        for choice in reply.choices {
+            let reason = choice.finish.unwrap_or(Finish::Stop);
+            if let Some(text) = choice.reasoning {
+                sink(Event::Reasoning { choice: CHOICE, text });
+            }
+            for (name, value) in &choice.extras {
+                sink(Event::Extra { choice: CHOICE, name, value });
+            }
+            if let Some(text) = choice.content {
+                sink(Event::Text { choice: CHOICE, text, logprobs: None });
+            }
+            if let Some(text) = choice.refusal {
+                sink(Event::Refusal { choice: CHOICE, text });
+            }
+            for (call, tool) in (0_u32..).zip(choice.tool_calls) {
+                sink(Event::ToolStart { choice: CHOICE, call, id: tool.id, name: tool.name });
+                sink(Event::ToolArgs { choice: CHOICE, call, fragment: tool.arguments });
+            }
+            sink(Event::Finish { choice: CHOICE, reason });
+        }
+        if let Some(usage) = reply.usage {
+            sink(Event::Usage(usage));
+        }
+        self.progress.end(sink);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.blocks.held_bytes()
+    }
+}
+
+impl AnthropicStreamState {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
+        self.progress.fail(failure, sink);
+    }
+
+    /// Hands an event on to a client of the same dialect. The type is the event's name.
+    fn hand_on(&self, event: &wire::AnthropicEvent<'_>, data: &[u8], sink: EventSink<'_>) {
+        if let Ok(data) = std::str::from_utf8(data)
+            && self.is_native
+        {
+            let dialect = ClientDialect::Messages;
+            sink(Event::Frame { dialect, name: Text::of(&event.kind), data });
+        }
+    }
+
     fn handle(
         &mut self,
         message_event: wire::AnthropicEvent<'_>,
         name: &[u8],
         data: &[u8],
-        sink: AnthropicSink<'_>,
+        sink: EventSink<'_>,
     ) {
         let index = message_event.index.unwrap_or_default();
         match Text::of(&message_event.kind) {
@@ -158,10 +143,7 @@ impl AnthropicStreamState {
             "content_block_delta" => self.blocks.delta(index, message_event.delta.unwrap_or_default(), sink),
             "content_block_stop" => self.blocks.stop(index, sink),
             "message_delta" => self.message_delta(message_event, sink),
-            "message_stop" => {
-                self.is_over = true;
-                sink(Event::End);
-            }
+            "message_stop" => self.progress.end(sink),
             "ping" => {}
             _ if message_event.error.is_some()
                 || Text::of(&message_event.kind) == "error"
@@ -175,7 +157,7 @@ impl AnthropicStreamState {
         }
     }
 
-    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: AnthropicSink<'_>) {
+    fn start(&mut self, message: wire::AnthropicMessage<'_>, sink: EventSink<'_>) {
         if let Some(model) = message.model.map(|model| model.0).filter(|model| !model.is_empty()) {
             sink(Event::Start { model: Some(model), fingerprint: None });
         }
@@ -188,7 +170,7 @@ impl AnthropicStreamState {
         }
     }
 
-    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: AnthropicSink<'_>) {
+    fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: EventSink<'_>) {
         if let Some(usage) = message_event.usage {
             self.counts.take(usage);
         }
@@ -215,46 +197,11 @@ impl AnthropicStreamState {
             sink(Event::Usage(usage));
         }
     }
-
-    /// Emits the events of a complete response that arrived instead of a stream.
-    fn document(&mut self, document: &[u8], sink: AnthropicSink<'_>) {
-        let reply = match response::decode(document) {
-            Ok(reply) => reply,
-            Err(failure) => return self.fail(failure, sink),
-        };
-        self.has_begun = true;
-        self.is_over = true;
-        sink(Event::Start { model: reply.model, fingerprint: None });
-        for choice in reply.choices {
-            let reason = choice.finish.unwrap_or(Finish::Stop);
-            if let Some(text) = choice.reasoning {
-                sink(Event::Reasoning { choice: CHOICE, text });
-            }
-            for (name, value) in &choice.extras {
-                sink(Event::Extra { choice: CHOICE, name, value });
-            }
-            if let Some(text) = choice.content {
-                sink(Event::Text { choice: CHOICE, text, logprobs: None });
-            }
-            if let Some(text) = choice.refusal {
-                sink(Event::Refusal { choice: CHOICE, text });
-            }
-            for (call, tool) in (0_u32..).zip(choice.tool_calls) {
-                sink(Event::ToolStart { choice: CHOICE, call, id: tool.id, name: tool.name });
-                sink(Event::ToolArgs { choice: CHOICE, call, fragment: tool.arguments });
-            }
-            sink(Event::Finish { choice: CHOICE, reason });
-        }
-        if let Some(usage) = reply.usage {
-            sink(Event::Usage(usage));
-        }
-        sink(Event::End);
-    }
 }
 
 impl OpenBlocks {
     /// Closes the blocks that are still open when the answer ends.
-    fn close(&mut self, sink: AnthropicSink<'_>) {
+    fn close(&mut self, sink: EventSink<'_>) {
         while let Some(index) = self.first_open() {
             self.stop(index, sink);
         }
@@ -262,7 +209,7 @@ impl OpenBlocks {
 }
 
 /// Emits a piece of text.
-pub(super) fn emit_text(text: Cow<'_, str>, sink: AnthropicSink<'_>) {
+pub(super) fn emit_text(text: Cow<'_, str>, sink: EventSink<'_>) {
     if !text.is_empty() {
         sink(Event::Text { choice: CHOICE, text, logprobs: None });
     }

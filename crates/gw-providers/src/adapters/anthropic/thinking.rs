@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use super::object::JsonObject;
+use gw_wire::json::ObjectWriter;
+
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{Effort, ModelRules, Off, Prefill, Thinks};
 
@@ -175,19 +176,19 @@ impl AnthropicThinking {
     pub(in crate::adapters) fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Budget(tokens) => {
-                let mut object = JsonObject::of_type(out, "enabled");
-                object.raw("budget_tokens", &tokens.to_string());
-                object.close();
+                let mut object = ObjectWriter::begin_typed(out, "enabled");
+                object.integer("budget_tokens", tokens);
+                object.finish();
             }
             Self::Adaptive { is_summarized } => {
-                let mut object = JsonObject::of_type(out, "adaptive");
+                let mut object = ObjectWriter::begin_typed(out, "adaptive");
                 if is_summarized {
-                    object.text("display", "summarized");
+                    object.string("display", "summarized");
                 }
-                object.close();
+                object.finish();
             }
-            Self::Disabled => JsonObject::of_type(out, "disabled").close(),
-            Self::BetweenTools => JsonObject::of_type(out, "between_tools").close(),
+            Self::Disabled => ObjectWriter::begin_typed(out, "disabled").finish(),
+            Self::BetweenTools => ObjectWriter::begin_typed(out, "between_tools").finish(),
         }
     }
 }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn off_is_said_as_each_model_wants_it() {
+    fn thinking_is_switched_off_in_the_form_of_each_model() {
         for (model, thinking, effort, is_replayed) in [
             ("claude-haiku-4-5", None, None, false),
             ("claude-opus-4-8", None, None, false),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_and_what_cannot_think_is_dropped() {
+    fn unknown_efforts_and_efforts_of_models_without_thinking_are_dropped() {
         for (model, effort) in [("claude-opus-5", "extreme"), ("claude-3-5-haiku-latest", "high")] {
             assert_eq!(plan(model, Some(effort), FREE).1, ["parameter_dropped:reasoning_effort"]);
         }

@@ -6,10 +6,9 @@
 use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
-use gw_wire::json::{Kind, View};
+use gw_wire::json::{Kind, ObjectWriter, View};
 
 use super::messages::called_functions;
-use super::object::JsonObject;
 use super::schema;
 use crate::model_rules::{ForcedTools, ModelRules, SchemaRule};
 
@@ -112,7 +111,7 @@ impl<'c> Tooling<'c> {
     }
 
     /// Writes `tools` and `tool_choice`.
-    pub(super) fn write(&self, body: &mut JsonObject<'_>) {
+    pub(super) fn write(&self, body: &mut ObjectWriter<'_>) {
         let answer = match &self.format {
             AnswerFormat::Tool { name, description, schema } => {
                 Some(ToolDeclaration::Answer { name, description: description.as_deref(), schema })
@@ -152,10 +151,10 @@ impl ToolDeclaration<'_> {
     fn write(self, out: &mut Vec<u8>) {
         match self {
             Self::Offered(tool, strict) => write_offered(tool, strict, out),
-            Self::Former(name) => declare(out, name, None, ANY_PARAMETERS).close(),
+            Self::Former(name) => declare(out, name, None, ANY_PARAMETERS).finish(),
             Self::Answer { name, description, schema } => {
                 let description = description.unwrap_or("Gives the answer. Call it to answer.");
-                declare(out, name, Some(description), schema).close();
+                declare(out, name, Some(description), schema).finish();
             }
         }
     }
@@ -165,12 +164,12 @@ fn write_offered(tool: &Tool<'_>, is_strict: bool, out: &mut Vec<u8>) {
     let schema = tool.parameters.map_or(Cow::Borrowed(NO_PARAMETERS), input_schema);
     let mut object = declare(out, &tool.name, tool.description.as_deref(), &schema);
     if is_strict {
-        object.raw("strict", "true");
+        object.boolean("strict", true);
     }
     if let Some(marker) = tool.cache_control {
         object.raw("cache_control", marker.text());
     }
-    object.close();
+    object.finish();
 }
 
 /// The schema of a function without parameters.
@@ -179,11 +178,16 @@ const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 /// The schema of a function with unknown parameters.
 const ANY_PARAMETERS: &str = r#"{"type":"object"}"#;
 
-fn declare<'o>(out: &'o mut Vec<u8>, name: &str, description: Option<&str>, schema: &str) -> JsonObject<'o> {
-    let mut object = JsonObject::open(out);
-    object.text("name", name);
+fn declare<'o>(
+    out: &'o mut Vec<u8>,
+    name: &str,
+    description: Option<&str>,
+    schema: &str,
+) -> ObjectWriter<'o> {
+    let mut object = ObjectWriter::begin(out);
+    object.string("name", name);
     if let Some(description) = description.filter(|description| !description.is_empty()) {
-        object.text("description", description);
+        object.string("description", description);
     }
     object.raw("input_schema", schema);
     object
@@ -205,19 +209,19 @@ fn input_schema(schema: View<'_>) -> Cow<'_, str> {
 impl AnthropicToolChoice<'_> {
     fn write(&self, is_single: bool, out: &mut Vec<u8>) {
         let mut object = match self {
-            Self::Auto => JsonObject::of_type(out, "auto"),
-            Self::Never => JsonObject::of_type(out, "none"),
-            Self::Any => JsonObject::of_type(out, "any"),
+            Self::Auto => ObjectWriter::begin_typed(out, "auto"),
+            Self::Never => ObjectWriter::begin_typed(out, "none"),
+            Self::Any => ObjectWriter::begin_typed(out, "any"),
             Self::Named(name) => {
-                let mut object = JsonObject::of_type(out, "tool");
-                object.text("name", name);
+                let mut object = ObjectWriter::begin_typed(out, "tool");
+                object.string("name", name);
                 object
             }
         };
         if is_single && *self != Self::Never {
-            object.raw("disable_parallel_tool_use", "true");
+            object.boolean("disable_parallel_tool_use", true);
         }
-        object.close();
+        object.finish();
     }
 }
 

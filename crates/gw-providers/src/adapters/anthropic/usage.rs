@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_end_only_the_prompt_is_sure() {
+    fn only_prompt_tokens_are_reported_before_the_end() {
         let mut counts = AnthropicUsage::default();
         let start = RawValue::from_string(r#"{"input_tokens":25,"output_tokens":1}"#.to_owned()).unwrap();
         counts.take(&start);

@@ -51,16 +51,9 @@ pub(super) fn is_dated(version: &str) -> bool {
 impl AzureOptions {
     pub(super) fn read(settings: &ProviderSettings) -> Result<Self, SettingsError> {
         let options = &settings.options;
-        let version = text(options, "api_version")?.filter(|version| version != "v1");
+        let version = settings.text_option("api_version")?.filter(|version| *version != "v1");
+        let version = version.map(str::to_owned);
         Ok(Self { version, deployments: deployments(options)?, credentials: credentials(settings)? })
-    }
-}
-
-fn text(options: &Table, name: &'static str) -> Result<Option<String>, SettingsError> {
-    match options.get(name) {
-        None => Ok(None),
-        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
-        Some(_) => Err(SettingsError::Option { name, expected: "a string that is not empty" }),
     }
 }
 
@@ -79,19 +72,18 @@ fn deployments(options: &Table) -> Result<HashMap<String, String>, SettingsError
 }
 
 fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> {
-    let options = &settings.options;
-    let bearer = match text(options, "auth")?.as_deref() {
+    let bearer = match settings.text_option("auth")? {
         None | Some("api-key") => false,
         Some("bearer") => true,
         Some(_) => return Err(SettingsError::Option { name: "auth", expected: "\"api-key\" or \"bearer\"" }),
     };
-    let (tenant, id) = (text(options, "tenant_id")?, text(options, "client_id")?);
-    let own_secret = text(options, "client_secret")?.map(SecretString::from);
+    let (tenant, id) = (settings.text_option("tenant_id")?, settings.text_option("client_id")?);
+    let own_secret = settings.text_option("client_secret")?.map(SecretString::from);
     let (tenant, id) = match (tenant, id) {
         (None, None) if own_secret.is_none() => {
             return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
-        (Some(tenant), Some(id)) => (tenant, id),
+        (Some(tenant), Some(id)) => (tenant.to_owned(), id.to_owned()),
         _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret must be set together")),
     };
     let key = settings.api_keys.first().map(|(key, _)| key.clone());
@@ -102,7 +94,7 @@ fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> 
         (Some(secret), None) | (None, Some(secret)) if !secret.expose_secret().is_empty() => secret,
         _ => return Err(SettingsError::Rule("client_secret is missing (api_key can hold it instead)")),
     };
-    let authority = text(options, "authority")?.unwrap_or_else(|| AUTHORITY.to_owned());
+    let authority = settings.text_option("authority")?.unwrap_or(AUTHORITY).to_owned();
     Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))
 }
 

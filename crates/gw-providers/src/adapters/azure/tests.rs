@@ -107,7 +107,7 @@ fn without_a_version_the_v1_api_gets_the_deployment_as_model() {
 }
 
 #[test]
-fn an_endpoint_may_be_written_with_what_follows_it() {
+fn an_endpoint_may_be_written_with_its_path() {
     for (base, options, path) in [
         ("https://r.openai.azure.com/", "", "/openai/v1/chat/completions"),
         ("https://r.openai.azure.com/openai", "", "/v1/chat/completions"),
@@ -142,7 +142,7 @@ fn trap_15_the_token_limit_is_named_after_the_model_not_the_deployment() {
 }
 
 #[test]
-fn usage_is_asked_of_versions_that_know_the_question() {
+fn stream_usage_is_requested_from_versions_that_support_it() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"stream":true}"#;
     for (version, asked) in [("2024-06-01", false), ("2024-02-15-preview", false), ("2024-10-21", true)] {
         let adapter = azure(&format!("api_version = '{version}'"));
@@ -207,7 +207,7 @@ fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn trap_18_chunks_of_the_content_filter_say_nothing() {
+fn trap_18_content_filter_chunks_are_ignored() {
     let stream = fixture!("filtered.stream.txt").as_bytes();
     let expected = [
         r#"Start { model: Some("gpt-4o"), fingerprint: None }"#,
@@ -234,7 +234,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn trap_02_and_03_parallel_calls_keep_apart_and_may_have_no_arguments() {
+fn trap_02_and_03_parallel_calls_stay_separate_and_may_have_no_arguments() {
     let told = stream_events(&[fixture!("tools.stream.txt").as_bytes()]);
     assert_eq!(
         told[1..4],
@@ -304,7 +304,7 @@ fn every_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_the_wish_to_wait_is_kept_in_milliseconds_too() {
+fn trap_21_retry_after_is_kept_in_milliseconds_too() {
     for (name, value, wait) in [("retry-after", "7", 7_000), ("retry-after-ms", "1500", 1_500)] {
         let headers: HeaderMap = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
         let failure = azure("").classify(429, &headers, b"{}");
@@ -313,7 +313,7 @@ fn trap_21_the_wish_to_wait_is_kept_in_milliseconds_too() {
 }
 
 #[test]
-fn what_a_filter_says_holds_no_address() {
+fn content_filter_messages_hold_no_address() {
     let body = fixture!("content_filter.error.json").as_bytes();
     let failure = azure("").classify(400, &HeaderMap::new(), body);
     assert!(failure.message.contains("content management policy") && !failure.message.contains("://"));
@@ -352,7 +352,7 @@ fn credentials_are_a_key_a_token_or_an_application() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_decoder_panic(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
+    fn any_bytes_never_panic_the_decoder(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
         let mut decoder = azure("").chat_stream(&Reading::default());
         for piece in &pieces {
             decoder.feed(piece, &mut |_| ());

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use aws_credential_types::Credentials;
 use parking_lot::Mutex;
 
+use crate::settings::SettingsError;
+
 /// How long credentials from the file are used before the file is read again.
 const MAX_FILE_AGE: Duration = Duration::from_secs(60);
 
@@ -69,8 +71,8 @@ impl AwsCredentialSource {
     /// Finds the first source that has credentials. A profile from the settings goes before the environment variables.
     ///
     /// # Errors
-    /// A message for the operator when no source has credentials.
-    pub(super) fn find(environment: &AwsEnvironment, profile: Option<&str>) -> Result<Self, String> {
+    /// No source has credentials.
+    pub(super) fn find(environment: &AwsEnvironment, profile: Option<&str>) -> Result<Self, SettingsError> {
         let key = environment.get("AWS_ACCESS_KEY_ID").zip(environment.get("AWS_SECRET_ACCESS_KEY"));
         if let Some((id, secret)) = key.filter(|_| profile.is_none()) {
             let token = environment.get("AWS_SESSION_TOKEN");
@@ -81,12 +83,7 @@ impl AwsCredentialSource {
         let home = || environment.get("HOME").or_else(|| environment.get("USERPROFILE"));
         let path = environment.get("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
         let path = path.or_else(|| Some(Path::new(&home()?).join(".aws").join("credentials")));
-        let none = || {
-            format!(
-                "no credentials were found: set api_key (a Bedrock API key), AWS_ACCESS_KEY_ID and \
-                 AWS_SECRET_ACCESS_KEY, or a profile `{profile}` in the shared credentials file"
-            )
-        };
+        let none = || SettingsError::NoAwsCredentials { profile: profile.clone() };
         let path = path.ok_or_else(none)?;
         let text = read_small_file(&path).ok_or_else(none)?;
         let first = of_profile(&text, &profile).ok_or_else(none)?;

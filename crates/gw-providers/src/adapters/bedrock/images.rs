@@ -131,7 +131,7 @@ mod tests {
     use super::PartialImage;
 
     #[test]
-    fn pieces_are_joined_however_they_were_encoded() {
+    fn image_pieces_are_joined_for_every_encoding() {
         for pieces in [&["AQIDBAUG"][..], &["AQID", "BAUG"], &["AQ==", "AgM=", "BAUG"], &["AQIDBA==", "BQY="]]
         {
             let mut partial = PartialImage::new(Some("webp"));

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::json::{Kind, View, write_str};
+use gw_wire::json::{Kind, ObjectWriter, View};
 use gw_wire::reply::EmbeddingsReply;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
@@ -17,7 +17,6 @@ use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::openai::lenient::lenient_members;
 use crate::adapters::openai::post;
 use crate::adapters::vectors;
-use crate::adapters::write::Object;
 
 /// The default `input_type`, which models from v3 on require.
 const INPUT_TYPE: &str = r#""search_document""#;
@@ -27,16 +26,18 @@ const TRUNCATE: &str = r#""NONE""#;
 /// Encodes embeddings of these texts. The client's own `input_type` and `truncate` are kept.
 pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target: &Target<'_>) -> HttpCall {
     let own = |name: &str| request.body.get(name).filter(|text| View::new(text).kind() == Kind::String);
-    let mut body = Object::begin(Vec::new());
-    body.text("model", target.upstream_model);
+    let mut out = Vec::new();
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
     body.raw("input_type", own("input_type").unwrap_or(INPUT_TYPE));
-    body.list("texts", texts, |out, text| write_str(out, text));
+    body.strings("texts", texts);
     body.raw("embedding_types", r#"["float"]"#);
     if let Some(dimensions) = request.dimensions {
-        body.number("output_dimension", u64::from(dimensions));
+        body.integer("output_dimension", u64::from(dimensions));
     }
     body.raw("truncate", own("truncate").unwrap_or(TRUNCATE));
-    post("/v2/embed", body.end(), false)
+    body.finish();
+    post("/v2/embed", out, false)
 }
 
 lenient_members! {

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{View, write_str};
+use gw_wire::json::{ObjectWriter, View, write_object, write_str};
 
 use super::messages;
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
-use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 use crate::settings::Api;
 
@@ -44,10 +43,11 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if in_words {
         ask_in_words(&mut written.json, &conversation.format, &mut warnings);
     }
-    let mut body = Object::begin(Vec::with_capacity(1024 + written.json.len()));
-    body.text("model", target.upstream_model);
+    let mut out = Vec::with_capacity(1024 + written.json.len());
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
     body.raw("messages", &written.json);
-    body.raw("stream", if conversation.stream { "true" } else { "false" });
+    body.boolean("stream", conversation.stream);
     documents(&mut body, conversation, &written.documents);
     if !(never && (wants_json || !has_choice)) {
         tools(&mut body, conversation, has_choice);
@@ -62,7 +62,8 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
             body.raw(name, text);
         }
     }
-    let call = post("/v2/chat", body.end(), conversation.stream);
+    body.finish();
+    let call = post("/v2/chat", out, conversation.stream);
     let reading = Reading { fenced: in_words, ..Reading::default() };
     Ok(Encoded { call, reading, warnings })
 }
@@ -84,17 +85,17 @@ fn ask_in_words(messages: &mut Vec<u8>, format: &Format<'_>, warnings: &mut Vec<
 }
 
 /// Writes the client's own `documents` and the text files.
-fn documents(body: &mut Object, conversation: &Conversation<'_>, files: &[Vec<u8>]) {
+fn documents(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>, files: &[Vec<u8>]) {
     let own = conversation.body.view("documents").into_iter().flat_map(View::elements);
     let all: Vec<&[u8]> =
         own.map(|document| document.text().as_bytes()).chain(files.iter().map(Vec::as_slice)).collect();
     if !all.is_empty() {
-        body.list("documents", all, |out, document| out.extend_from_slice(document));
+        body.array("documents", all, |out, document| out.extend_from_slice(document));
     }
 }
 
 /// Writes the tools and the tool choice. `has_choice`: the model accepts `tool_choice`.
-fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
+fn tools(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>, has_choice: bool) {
     let named = match &conversation.tool_choice {
         ToolChoice::Named(name) => Some(name),
         _ => None,
@@ -107,24 +108,24 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, has_choice: bool) {
     }
     // The member applies to all tools together.
     if offered.iter().all(|tool| tool.strict == Some(true)) {
-        body.raw("strict_tools", "true");
+        body.boolean("strict_tools", true);
     }
-    body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
+    body.array("tools", offered, |out, tool| write_object(out, |entry| write_function(entry, tool, None)));
     match &conversation.tool_choice {
         _ if !has_choice => {}
         ToolChoice::Unset | ToolChoice::Auto => {}
-        ToolChoice::Never => body.text("tool_choice", "NONE"),
-        ToolChoice::Required | ToolChoice::Named(_) => body.text("tool_choice", "REQUIRED"),
+        ToolChoice::Never => body.string("tool_choice", "NONE"),
+        ToolChoice::Required | ToolChoice::Named(_) => body.string("tool_choice", "REQUIRED"),
     }
 }
 
 /// Writes the response format. Cohere puts the schema into the JSON format.
-fn response_format(body: &mut Object, format: &Format<'_>) {
+fn response_format(body: &mut ObjectWriter<'_>, format: &Format<'_>) {
     if matches!(format, Format::Text) {
         return;
     }
     body.object("response_format", |wanted| {
-        wanted.text("type", "json_object");
+        wanted.string("type", "json_object");
         if let Format::Schema { schema: Some(schema), .. } = format {
             wanted.raw("json_schema", schema.text());
         }
@@ -132,13 +133,13 @@ fn response_format(body: &mut Object, format: &Format<'_>) {
 }
 
 fn sampling(
-    body: &mut Object,
+    body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
     (target, rules): (&Target<'_>, ModelRules),
     warnings: &mut Vec<Cow<'static, str>>,
 ) {
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
-        body.number("max_tokens", limit);
+        body.integer("max_tokens", limit);
     }
     let numbers = [
         ("temperature", "temperature", conversation.temperature, [0.0, rules.temperature_most]),
@@ -157,20 +158,20 @@ fn sampling(
         }
     }
     if !conversation.stop.is_empty() {
-        body.list("stop_sequences", &conversation.stop, |out, stop| write_str(out, stop));
+        body.strings("stop_sequences", &conversation.stop);
     }
     // Cohere's seed is not negative. Equal seeds stay equal, which is all that a seed must do.
     if let Some(seed) = conversation.seed {
-        body.number("seed", seed.unsigned_abs());
+        body.integer("seed", seed.unsigned_abs());
     }
     if conversation.logprobs.is_some() {
-        body.raw("logprobs", "true");
+        body.boolean("logprobs", true);
     }
 }
 
 /// Writes the thinking budget. Reasoning models think by default, without a limit. Lower efforts are token budgets.
 fn thinking(
-    body: &mut Object,
+    body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
     rules: ModelRules,
     warnings: &mut Vec<Cow<'static, str>>,
@@ -187,9 +188,9 @@ fn thinking(
     let budget = effort.and_then(|effort| rules.budgets.get(&effort).copied());
     let kind = if effort == Some(Effort::None) { "disabled" } else { "enabled" };
     body.object("thinking", |thinking| {
-        thinking.text("type", kind);
+        thinking.string("type", kind);
         if let Some(budget) = budget {
-            thinking.number("token_budget", budget);
+            thinking.integer("token_budget", budget);
         }
     });
 }

@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, split_thought};
 use gw_wire::failure::Failure;
+use gw_wire::json::{ObjectWriter, write_object};
 
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{self, arrange};
-use crate::adapters::write::{Object, object};
 use crate::model_rules::{ModelRules, Thinks};
 
 /// The messages as a JSON array, and the documents that were found in them.
@@ -45,17 +45,17 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
             pieces.iter().filter(|piece| matches!(piece, order::ReplayedBlock::Plan(_))).count()
         };
         if let Some(arranged) = arranged.filter(|pieces| plans(pieces) <= 1) {
-            object(&mut written.json, |out| as_it_came(out, message, &arranged));
+            write_object(&mut written.json, |out| as_it_came(out, message, &arranged));
             continue;
         }
-        object(&mut written.json, |out| match message.role {
+        write_object(&mut written.json, |out| match message.role {
             Role::System => spoken(out, "system", &pieces),
             Role::User => spoken(out, "user", &pieces),
             Role::Assistant if message.tool_calls.is_empty() => spoken(out, "assistant", &pieces),
             Role::Assistant => calling(out, message, &pieces, thinks),
             Role::Tool => {
-                out.text("role", "tool");
-                out.text("tool_call_id", split_thought(&message.tool_call_id).0);
+                out.string("role", "tool");
+                out.string("tool_call_id", split_thought(&message.tool_call_id).0);
                 content(out, &pieces);
             }
         });
@@ -64,46 +64,48 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
     Ok(written)
 }
 
-fn spoken(out: &mut Object, role: &str, pieces: &[ContentItem<'_>]) {
-    out.text("role", role);
+fn spoken(out: &mut ObjectWriter<'_>, role: &str, pieces: &[ContentItem<'_>]) {
+    out.string("role", role);
     content(out, pieces);
 }
 
 /// Writes `content`. A single text is written as a string, as most clients do.
-fn content(out: &mut Object, pieces: &[ContentItem<'_>]) {
+fn content(out: &mut ObjectWriter<'_>, pieces: &[ContentItem<'_>]) {
     match pieces {
-        [] => out.text("content", ""),
-        [ContentItem::Text(text)] => out.text("content", text),
-        pieces => out.list("content", pieces, |out, piece| object(out, |part| write_piece(part, piece))),
+        [] => out.string("content", ""),
+        [ContentItem::Text(text)] => out.string("content", text),
+        pieces => {
+            out.array("content", pieces, |out, piece| write_object(out, |part| write_piece(part, piece)))
+        }
     }
 }
 
-fn write_piece(part: &mut Object, piece: &ContentItem<'_>) {
+fn write_piece(part: &mut ObjectWriter<'_>, piece: &ContentItem<'_>) {
     match piece {
         ContentItem::Text(text) => {
-            part.text("type", "text");
-            part.text("text", text);
+            part.string("type", "text");
+            part.string("text", text);
         }
         ContentItem::Thought(text) => {
-            part.text("type", "thinking");
-            part.text("thinking", text);
+            part.string("type", "thinking");
+            part.string("thinking", text);
         }
         ContentItem::Image(url) => {
-            part.text("type", "image_url");
-            part.object("image_url", |image| image.text("url", url));
+            part.string("type", "image_url");
+            part.object("image_url", |image| image.string("url", url));
         }
     }
 }
 
 /// Writes an assistant's message with calls. Its text is the plan. Reasoning goes back only to a model that reasons.
-fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
-    out.text("role", "assistant");
+fn calling(out: &mut ObjectWriter<'_>, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
+    out.string("role", "assistant");
     let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
     if let Some(thought) = thought {
-        out.list("content", [thought], |out, thought| {
-            object(out, |part| {
-                part.text("type", "thinking");
-                part.text("thinking", thought);
+        out.array("content", [thought], |out, thought| {
+            write_object(out, |part| {
+                part.string("type", "thinking");
+                part.string("thinking", thought);
             });
         });
     }
@@ -113,22 +115,22 @@ fn calling(out: &mut Object, message: &Message<'_>, pieces: &[ContentItem<'_>], 
     });
     let plan: Vec<&str> = items.collect();
     if !plan.is_empty() {
-        out.text("tool_plan", &plan.join("\n"));
+        out.string("tool_plan", &plan.join("\n"));
     }
     calls(out, message);
 }
 
 /// Writes an answer of Cohere's own as Cohere gave it (`content` may hold thoughts:
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
-fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
-    out.text("role", "assistant");
+fn as_it_came(out: &mut ObjectWriter<'_>, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
+    out.string("role", "assistant");
     if let Some(plan) = arranged.iter().find_map(|piece| match piece {
         order::ReplayedBlock::Plan(plan) => Some(*plan),
         _ => None,
     }) {
         // The gateway put a plan behind a text on a line of its own.
         let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
-        out.text("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
+        out.string("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
     }
     let items = arranged.iter().filter_map(|piece| match piece {
         order::ReplayedBlock::Text(text) => Some(ContentItem::Text(text)),
@@ -137,22 +139,22 @@ fn as_it_came(out: &mut Object, message: &Message<'_>, arranged: &[order::Replay
     });
     let mut items = items.peekable();
     if items.peek().is_some() {
-        out.list("content", items, |out, piece| object(out, |part| write_piece(part, &piece)));
+        out.array("content", items, |out, piece| write_object(out, |part| write_piece(part, &piece)));
     }
     if !message.tool_calls.is_empty() {
         calls(out, message);
     }
 }
 
-fn calls(out: &mut Object, message: &Message<'_>) {
-    out.list("tool_calls", &message.tool_calls, |out, call| {
-        object(out, |entry| {
-            entry.text("id", split_thought(&call.id).0);
-            entry.text("type", "function");
+fn calls(out: &mut ObjectWriter<'_>, message: &Message<'_>) {
+    out.array("tool_calls", &message.tool_calls, |out, call| {
+        write_object(out, |entry| {
+            entry.string("id", split_thought(&call.id).0);
+            entry.string("type", "function");
             entry.object("function", |function| {
-                function.text("name", &call.name);
+                function.string("name", &call.name);
                 let arguments = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
-                function.text("arguments", arguments);
+                function.string("arguments", arguments);
             });
         });
     });
@@ -199,12 +201,12 @@ fn document(source: &Source<'_>, name: Option<&str>) -> Result<Vec<u8>, Failure>
     let bytes = STANDARD.decode(base64.as_bytes()).map_err(|_| refused())?;
     let text = String::from_utf8(bytes).map_err(|_| refused())?;
     let mut out = Vec::with_capacity(text.len() + 64);
-    object(&mut out, |document| {
+    write_object(&mut out, |document| {
         document.object("data", |data| {
             if let Some(name) = name {
-                data.text("title", name);
+                data.string("title", name);
             }
-            data.text("text", &text);
+            data.string("text", &text);
         });
     });
     Ok(out)

@@ -54,7 +54,7 @@ fn every_status_has_its_kind() {
 }
 
 #[test]
-fn words_make_the_kind_exact() {
+fn error_codes_and_messages_refine_the_kind() {
     for (status, body, expected) in [
         (400, r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, ContextLength),
         (
@@ -121,7 +121,7 @@ fn only_faults_of_the_request_are_quoted_and_redacted() {
 }
 
 #[test]
-fn u16_the_wish_to_wait_is_kept() {
+fn u16_retry_after_is_kept() {
     let headers: HeaderMap = [("retry-after".parse().unwrap(), "2".parse().unwrap())].into_iter().collect();
     for status in [429, 503, 529] {
         assert_eq!(super::classify(status, &headers, b"").retry_after, Some(Duration::from_secs(2)));
@@ -129,13 +129,13 @@ fn u16_the_wish_to_wait_is_kept() {
 }
 
 #[test]
-fn a_redirect_says_so() {
+fn a_redirect_is_reported_as_one() {
     let failure = super::classify(302, &HeaderMap::new(), b"");
     assert!(failure.message.contains("redirects are not followed"), "{failure}");
 }
 
 #[test]
-fn the_places_that_a_validator_names_are_told() {
+fn validation_errors_name_their_fields() {
     let detail = r#"{"detail":[{"type":"extra_forbidden","loc":["body","messages",0,"user","name"],"msg":"Extra inputs are not permitted","input":"sekret"},{"msg":"x"}]}"#;
     let inside =
         format!(r#"{{"object":"error","message":{detail},"type":"invalid_request_error","code":null}}"#);

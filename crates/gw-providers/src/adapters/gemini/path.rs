@@ -21,7 +21,7 @@ mod tests {
     use super::encoded_path;
 
     #[test]
-    fn a_name_cannot_leave_its_place_in_the_path() {
+    fn a_model_name_cannot_change_the_path() {
         assert_eq!(encoded_path("a b?c#d%e:f/é@1"), "a%20b%3Fc%23d%25e%3Af/%C3%A9@1");
     }
 }

@@ -32,7 +32,7 @@ mod tests {
     use crate::settings::Api;
 
     #[test]
-    fn efforts_become_levels_or_budgets_and_say_when_they_are_another() {
+    fn efforts_become_levels_or_budgets_and_clamping_warns() {
         use GeminiThinking::{Budget, Level};
         for (name, effort, expected) in [
             ("gemini-3-pro-preview", "none", Some((Level("LOW"), false))),

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::Kind;
+use gw_wire::json::{Kind, ObjectWriter, write_object};
 
 use super::messages;
 use crate::adapter::{Encoded, Target};
 use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
-use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Thinks};
 use crate::settings::Api;
 
@@ -50,18 +49,20 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
             && conversation.reasoning_effort.as_deref().is_some_and(|effort| effort != "none");
     let messages = messages::prepare(conversation, reasons)?;
     warnings.extend(messages.warnings);
-    let mut body = Object::begin(Vec::with_capacity(1024));
-    body.text("model", target.upstream_model);
+    let mut out = Vec::with_capacity(1024);
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
     body.raw("messages", &messages.json);
     common(&mut body, conversation, (target, rules), &COPIED_MEMBERS, &mut warnings);
     tools(&mut body, conversation);
     response_format(&mut body, &conversation.format);
     if conversation.n > 1 {
-        body.number("n", u64::from(conversation.n));
+        body.integer("n", u64::from(conversation.n));
     }
     prediction(&mut body, conversation);
     reasoning(&mut body, conversation, rules, &mut warnings);
-    let call = post("/chat/completions", body.end(), conversation.stream);
+    body.finish();
+    let call = post("/chat/completions", out, conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
@@ -71,21 +72,23 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) 
         return Err(unsupported("Invalid 'n': this provider gives one completion of a text at a time."));
     }
     let mut warnings = dropped(conversation, &["presence_penalty", "frequency_penalty", "logit_bias"]);
-    let mut body = Object::begin(Vec::with_capacity(1024));
-    body.text("model", target.upstream_model);
+    let mut out = Vec::with_capacity(1024);
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
     let prompt = conversation.messages.first().map(|message| message.text()).unwrap_or_default();
-    body.text("prompt", &prompt);
+    body.string("prompt", &prompt);
     if let Some(suffix) = &conversation.suffix {
-        body.text("suffix", suffix);
+        body.string("suffix", suffix);
     }
     common(&mut body, conversation, (target, rules), &COPIED_FIM_MEMBERS, &mut warnings);
-    let call = post("/fim/completions", body.end(), conversation.stream);
+    body.finish();
+    let call = post("/fim/completions", out, conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
 /// Writes the members that chats and completions share.
 fn common(
-    body: &mut Object,
+    body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
     (target, rules): (&Target<'_>, ModelRules),
     as_they_are: &[&str],
@@ -109,11 +112,11 @@ fn common(
         (_, None) => {}
     }
     if let Some(limit) = target.max_tokens(conversation.max_tokens) {
-        body.number("max_tokens", limit);
+        body.integer("max_tokens", limit);
     }
     // Mistral's seed is not negative. Equal seeds stay equal, which is all that a seed must do.
     match (conversation.seed, conversation.body.get("random_seed")) {
-        (Some(seed), _) => body.number("random_seed", seed.unsigned_abs() & i64::MAX.unsigned_abs()),
+        (Some(seed), _) => body.integer("random_seed", seed.unsigned_abs() & i64::MAX.unsigned_abs()),
         (None, Some(own)) => body.raw("random_seed", own),
         (None, None) => {}
     }
@@ -124,48 +127,48 @@ fn common(
         }
     }
     if conversation.stream {
-        body.raw("stream", "true");
+        body.boolean("stream", true);
     }
 }
 
-fn tools(body: &mut Object, conversation: &Conversation<'_>) {
+fn tools(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>) {
     if conversation.tools.is_empty() {
         return;
     }
-    body.list("tools", &conversation.tools, |out, tool| {
-        object(out, |entry| write_function(entry, tool, tool.strict))
+    body.array("tools", &conversation.tools, |out, tool| {
+        write_object(out, |entry| write_function(entry, tool, tool.strict))
     });
     match &conversation.tool_choice {
         ToolChoice::Unset => {}
-        ToolChoice::Auto => body.text("tool_choice", "auto"),
-        ToolChoice::Never => body.text("tool_choice", "none"),
-        ToolChoice::Required => body.text("tool_choice", "any"),
+        ToolChoice::Auto => body.string("tool_choice", "auto"),
+        ToolChoice::Never => body.string("tool_choice", "none"),
+        ToolChoice::Required => body.string("tool_choice", "any"),
         ToolChoice::Named(name) => body.object("tool_choice", |choice| {
-            choice.text("type", "function");
-            choice.object("function", |function| function.text("name", name));
+            choice.string("type", "function");
+            choice.object("function", |function| function.string("name", name));
         }),
     }
     if let Some(parallel) = conversation.parallel_tool_calls {
-        body.raw("parallel_tool_calls", if parallel { "true" } else { "false" });
+        body.boolean("parallel_tool_calls", parallel);
     }
 }
 
-fn flag(object: &mut Object, name: &str, value: Option<bool>) {
+fn flag(object: &mut ObjectWriter<'_>, name: &str, value: Option<bool>) {
     if let Some(value) = value {
-        object.raw(name, if value { "true" } else { "false" });
+        object.boolean(name, value);
     }
 }
 
-fn response_format(body: &mut Object, format: &Format<'_>) {
+fn response_format(body: &mut ObjectWriter<'_>, format: &Format<'_>) {
     match format {
         Format::Text => {}
         Format::Schema { name, description, schema: Some(schema), strict } => {
             body.object("response_format", |format| {
-                format.text("type", "json_schema");
+                format.string("type", "json_schema");
                 format.object("json_schema", |wanted| {
-                    wanted.text("name", name);
+                    wanted.string("name", name);
                     if let Some(description) = description {
-                        wanted.text("description", description);
+                        wanted.string("description", description);
                     }
                     wanted.raw("schema", schema.text());
                     flag(wanted, "strict", *strict);
@@ -174,13 +177,13 @@ fn response_format(body: &mut Object, format: &Format<'_>) {
         }
         // Without a schema any JSON object fits.
         Format::Json | Format::Schema { .. } => {
-            body.object("response_format", |format| format.text("type", "json_object"));
+            body.object("response_format", |format| format.string("type", "json_object"));
         }
     }
 }
 
 /// Writes `prediction`. It has OpenAI's form, but its content is a single text.
-fn prediction(body: &mut Object, conversation: &Conversation<'_>) {
+fn prediction(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>) {
     let Some(given) = conversation.body.view("prediction") else { return };
     let Some(content) = messages::member(given, "content") else { return };
     let text = match content.kind() {
@@ -191,13 +194,13 @@ fn prediction(body: &mut Object, conversation: &Conversation<'_>) {
         }
     };
     body.object("prediction", |prediction| {
-        prediction.text("type", "content");
-        prediction.text("content", &text);
+        prediction.string("type", "content");
+        prediction.string("content", &text);
     });
 }
 
 fn reasoning(
-    body: &mut Object,
+    body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
     rules: ModelRules,
     warnings: &mut Vec<Cow<'static, str>>,
@@ -213,5 +216,5 @@ fn reasoning(
     if sent.as_str() != asked {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("reasoning_effort", sent.as_str());
+    body.string("reasoning_effort", sent.as_str());
 }

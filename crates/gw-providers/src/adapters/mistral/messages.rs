@@ -10,11 +10,10 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, alphanumeric_id};
 use gw_wire::failure::Failure;
-use gw_wire::json::View;
+use gw_wire::json::{ObjectWriter, View, write_object};
 
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
-use crate::adapters::write::{Object, object};
 
 /// The text of the assistant's message that is inserted between a tool's result and the user.
 const INSERTED_ANSWER: &str = "OK.";
@@ -77,7 +76,7 @@ impl MessageWriter {
         if message.role == Role::User && self.last == Some(Role::Tool) {
             self.has_inserted = true;
             self.begin(Role::Assistant, |bridge| {
-                bridge.text("content", INSERTED_ANSWER);
+                bridge.string("content", INSERTED_ANSWER);
                 Ok(())
             })?;
         }
@@ -85,21 +84,21 @@ impl MessageWriter {
             match message.role {
                 Role::System | Role::User => content(written, &message.parts, None)?,
                 Role::Tool => {
-                    written.text("tool_call_id", &alphanumeric_id(&message.tool_call_id));
+                    written.string("tool_call_id", &alphanumeric_id(&message.tool_call_id));
                     if let Some(name) = &message.name {
-                        written.text("name", name);
+                        written.string("name", name);
                     }
                     content(written, &message.parts, None)?;
                 }
                 Role::Assistant => {
                     if let Some(pieces) = arrange(message).filter(|_| reasons) {
-                        written.list("content", pieces.iter().filter_map(chunk_of_piece), write_chunk);
+                        written.array("content", pieces.iter().filter_map(chunk_of_piece), write_chunk);
                     } else if says || thought.is_some() {
                         content(written, &message.parts, thought)?;
                     }
                     calls(written, message);
                     if prefix {
-                        written.raw("prefix", "true");
+                        written.boolean("prefix", true);
                     }
                 }
             }
@@ -110,21 +109,21 @@ impl MessageWriter {
     fn begin(
         &mut self,
         role: Role,
-        write: impl FnOnce(&mut Object) -> Result<(), Failure>,
+        write: impl FnOnce(&mut ObjectWriter<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         if self.last.is_some() {
             self.out.push(b',');
         }
         self.last = Some(role);
         let mut written = Ok(());
-        object(&mut self.out, |message| {
+        write_object(&mut self.out, |message| {
             let role = match role {
                 Role::System => "system",
                 Role::User => "user",
                 Role::Assistant => "assistant",
                 Role::Tool => "tool",
             };
-            message.text("role", role);
+            message.string("role", role);
             written = write(message);
         });
         written
@@ -135,33 +134,33 @@ fn is_empty(part: &Part<'_>) -> bool {
     matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_empty())
 }
 
-fn calls(message: &mut Object, of: &Message<'_>) {
+fn calls(message: &mut ObjectWriter<'_>, of: &Message<'_>) {
     if of.tool_calls.is_empty() {
         return;
     }
-    message.list("tool_calls", &of.tool_calls, |out, call| {
-        object(out, |entry| {
-            entry.text("id", &alphanumeric_id(&call.id));
-            entry.text("type", "function");
+    message.array("tool_calls", &of.tool_calls, |out, call| {
+        write_object(out, |entry| {
+            entry.string("id", &alphanumeric_id(&call.id));
+            entry.string("type", "function");
             entry.object("function", |function| {
-                function.text("name", &call.name);
+                function.string("name", &call.name);
                 let arguments = if call.arguments.is_empty() { "{}" } else { &*call.arguments };
-                function.text("arguments", arguments);
+                function.string("arguments", arguments);
             });
         });
     });
 }
 
 /// Writes `content`: a string for a single text, otherwise a list of chunks.
-fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> Result<(), Failure> {
+fn content(message: &mut ObjectWriter<'_>, parts: &[Part<'_>], thought: Option<&str>) -> Result<(), Failure> {
     if thought.is_none() {
         match parts {
             [] => {
-                message.text("content", "");
+                message.string("content", "");
                 return Ok(());
             }
             [Part { content: Content::Text(text) | Content::Refusal(text), .. }] => {
-                message.text("content", text);
+                message.string("content", text);
                 return Ok(());
             }
             _ => {}
@@ -169,9 +168,9 @@ fn content(message: &mut Object, parts: &[Part<'_>], thought: Option<&str>) -> R
     }
     let mut fault = None;
     let chunks = thought.map(ContentChunk::Thought).into_iter().chain(parts.iter().map(ContentChunk::Part));
-    message.list("content", chunks, |out, chunk| match chunk {
+    message.array("content", chunks, |out, chunk| match chunk {
         ContentChunk::Thought(_) | ContentChunk::Text(_) => write_chunk(out, chunk),
-        ContentChunk::Part(part) => object(out, |entry| {
+        ContentChunk::Part(part) => write_object(out, |entry| {
             if let Err(failure) = chunk_of(entry, &part.content) {
                 fault.get_or_insert(failure);
             }
@@ -201,51 +200,51 @@ fn chunk_of_piece<'p>(piece: &ReplayedBlock<'p, '_>) -> Option<ContentChunk<'p, 
 }
 
 fn write_chunk(out: &mut Vec<u8>, chunk: ContentChunk<'_, '_>) {
-    object(out, |entry| match chunk {
+    write_object(out, |entry| match chunk {
         ContentChunk::Thought(text) => {
-            entry.text("type", "thinking");
-            entry.list("thinking", [text], |out, text| {
-                object(out, |piece| {
-                    piece.text("type", "text");
-                    piece.text("text", text);
+            entry.string("type", "thinking");
+            entry.array("thinking", [text], |out, text| {
+                write_object(out, |piece| {
+                    piece.string("type", "text");
+                    piece.string("text", text);
                 });
             });
         }
         ContentChunk::Text(text) => {
-            entry.text("type", "text");
-            entry.text("text", text);
+            entry.string("type", "text");
+            entry.string("text", text);
         }
         ContentChunk::Part(_) => {}
     });
 }
 
-fn chunk_of(entry: &mut Object, content: &Content<'_>) -> Result<(), Failure> {
+fn chunk_of(entry: &mut ObjectWriter<'_>, content: &Content<'_>) -> Result<(), Failure> {
     match content {
         Content::Text(text) | Content::Refusal(text) => {
-            entry.text("type", "text");
-            entry.text("text", text);
+            entry.string("type", "text");
+            entry.string("text", text);
         }
         Content::Image(source) => {
-            entry.text("type", "image_url");
-            entry.text("image_url", &address(source, "image/png"));
+            entry.string("type", "image_url");
+            entry.string("image_url", &address(source, "image/png"));
         }
         Content::File { source: Source::Id(id), .. } if id.is_empty() => {
             return Err(unsupported("Invalid 'messages': a file has neither data nor an id."));
         }
         Content::File { source: Source::Id(id), .. } => {
-            entry.text("type", "file");
-            entry.text("file_id", id);
+            entry.string("type", "file");
+            entry.string("file_id", id);
         }
         Content::File { source, name } => {
-            entry.text("type", "document_url");
-            entry.text("document_url", &address(source, "application/pdf"));
+            entry.string("type", "document_url");
+            entry.string("document_url", &address(source, "application/pdf"));
             if let Some(name) = name {
-                entry.text("document_name", name);
+                entry.string("document_name", name);
             }
         }
         Content::Audio { data, .. } => {
-            entry.text("type", "input_audio");
-            entry.text("input_audio", data);
+            entry.string("type", "input_audio");
+            entry.string("input_audio", data);
         }
     }
     Ok(())

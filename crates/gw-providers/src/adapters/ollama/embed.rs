@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::json::write_str;
+use gw_wire::json::ObjectWriter;
 use gw_wire::reply::EmbeddingsReply;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
@@ -15,7 +15,6 @@ use crate::adapters::counts::count;
 use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::openai::lenient::{LenientText, lenient_members};
 use crate::adapters::vectors;
-use crate::adapters::write::Object;
 
 /// Encodes embeddings of these texts. A text that is longer than the context is an error. Otherwise its end would be
 /// lost silently.
@@ -25,17 +24,19 @@ pub(super) fn encode(
     target: &Target<'_>,
     num_ctx: Option<u64>,
 ) -> HttpCall {
-    let mut body = Object::begin(Vec::new());
-    body.text("model", target.upstream_model);
-    body.list("input", texts, |out, text| write_str(out, text));
-    body.raw("truncate", "false");
+    let mut out = Vec::new();
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
+    body.strings("input", texts);
+    body.boolean("truncate", false);
     if let Some(dimensions) = request.dimensions {
-        body.number("dimensions", u64::from(dimensions));
+        body.integer("dimensions", u64::from(dimensions));
     }
     if let Some(num_ctx) = num_ctx {
-        body.object("options", |options| options.number("num_ctx", num_ctx));
+        body.object("options", |options| options.integer("num_ctx", num_ctx));
     }
-    post("/api/embed", body.end(), false)
+    body.finish();
+    post("/api/embed", out, false)
 }
 
 lenient_members! {

@@ -5,14 +5,13 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, write_str};
+use gw_wire::json::{Kind, ObjectWriter, write_object};
 
 use super::{messages, post};
 use crate::adapter::{Encoded, Target};
 use crate::adapters::function_tool::write_function;
 use crate::adapters::native::dropped;
 use crate::adapters::warnings::Warnings;
-use crate::adapters::write::{Object, object};
 use crate::model_rules::{Effort, ModelRules, Off, Thinks};
 use crate::settings::Api;
 
@@ -30,12 +29,13 @@ pub(super) fn encode(
 ) -> Result<Encoded, Failure> {
     let rules = target.rules(Api::Ollama);
     let mut warnings = dropped(conversation, &["logit_bias"]);
-    let mut body = Object::begin(Vec::with_capacity(1024));
-    body.text("model", target.upstream_model);
+    let mut out = Vec::with_capacity(1024);
+    let mut body = ObjectWriter::begin(&mut out);
+    body.string("model", target.upstream_model);
     let path = if let Some(suffix) = &conversation.suffix {
         let prompt = conversation.messages.first().map(|message| message.text()).unwrap_or_default();
-        body.text("prompt", &prompt);
-        body.text("suffix", suffix);
+        body.string("prompt", &prompt);
+        body.string("suffix", suffix);
         "/api/generate"
     } else {
         body.raw("messages", messages::write(conversation)?);
@@ -43,18 +43,18 @@ pub(super) fn encode(
         "/api/chat"
     };
     // Without this member the answer is a stream.
-    body.raw("stream", if conversation.stream { "true" } else { "false" });
+    body.boolean("stream", conversation.stream);
     // A prompt that exceeds the context is an error. Otherwise its beginning would be lost silently. Servers before
     // 0.12.6 ignore both members.
-    body.raw("truncate", "false");
-    body.raw("shift", "false");
+    body.boolean("truncate", false);
+    body.boolean("shift", false);
     format(&mut body, &conversation.format);
     think(&mut body, conversation, rules, &mut warnings);
     // ollama/ollama-python#601. Older servers ignore the members.
     if let Some(alternatives) = conversation.logprobs {
-        body.raw("logprobs", "true");
+        body.boolean("logprobs", true);
         if alternatives > 0 {
-            body.number("top_logprobs", u64::from(alternatives));
+            body.integer("top_logprobs", u64::from(alternatives));
         }
     }
     match conversation.body.get("keep_alive") {
@@ -63,12 +63,13 @@ pub(super) fn encode(
         _ => warnings.extend(dropped(conversation, &["keep_alive"])),
     }
     options(&mut body, conversation, target, num_ctx, &mut warnings);
-    Ok(Encoded { warnings, ..Encoded::plain(post(path, body.end(), conversation.stream)) })
+    body.finish();
+    Ok(Encoded { warnings, ..Encoded::plain(post(path, out, conversation.stream)) })
 }
 
 /// Writes the offered tools. Ollama cannot force a call. If a tool is named, only this tool is offered, and a warning
 /// says that the model may answer without a call.
-fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warnings) {
+fn tools(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>, warnings: &mut Warnings) {
     let named = match &conversation.tool_choice {
         ToolChoice::Never => return,
         ToolChoice::Named(name) => Some(name),
@@ -84,26 +85,33 @@ fn tools(body: &mut Object, conversation: &Conversation<'_>, warnings: &mut Warn
     let offered: Vec<&Tool<'_>> =
         conversation.tools.iter().filter(|tool| named.is_none_or(|name| tool.name == *name)).collect();
     if !offered.is_empty() {
-        body.list("tools", offered, |out, tool| object(out, |entry| write_function(entry, tool, None)));
+        body.array("tools", offered, |out, tool| {
+            write_object(out, |entry| write_function(entry, tool, None))
+        });
     }
 }
 
-fn format(body: &mut Object, format: &Format<'_>) {
+fn format(body: &mut ObjectWriter<'_>, format: &Format<'_>) {
     match format {
         Format::Text => {}
         Format::Schema { schema: Some(schema), .. } => body.raw("format", schema.text()),
         // Without a schema any JSON object fits.
-        Format::Json | Format::Schema { .. } => body.text("format", "json"),
+        Format::Json | Format::Schema { .. } => body.string("format", "json"),
     }
 }
 
 /// Writes the thinking level. Most models only switch thinking on and off, and some have levels
 /// (docs.ollama.com/capabilities/thinking). A model without thinking refuses the member.
-fn think(body: &mut Object, conversation: &Conversation<'_>, rules: ModelRules, warnings: &mut Warnings) {
+fn think(
+    body: &mut ObjectWriter<'_>,
+    conversation: &Conversation<'_>,
+    rules: ModelRules,
+    warnings: &mut Warnings,
+) {
     let Some(word) = conversation.reasoning_effort.as_deref() else { return };
     let wanted = Effort::read(word);
     if wanted == Some(Effort::None) && rules.thinking_off == Off::Disabled {
-        return body.raw("think", "false");
+        return body.boolean("think", false);
     }
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let Some(wanted) = wanted.filter(|_| thinks) else {
@@ -113,15 +121,15 @@ fn think(body: &mut Object, conversation: &Conversation<'_>, rules: ModelRules, 
         }
         return;
     };
-    let Some(level) = rules.effort(wanted) else { return body.raw("think", "true") };
+    let Some(level) = rules.effort(wanted) else { return body.boolean("think", true) };
     if level != wanted {
         warnings.push(Cow::Borrowed("parameter_clamped:reasoning_effort"));
     }
-    body.text("think", level.as_str());
+    body.string("think", level.as_str());
 }
 
 fn options(
-    body: &mut Object,
+    body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
     target: &Target<'_>,
     num_ctx: Option<u64>,
@@ -129,14 +137,14 @@ fn options(
 ) {
     body.object("options", |options| {
         if let Some(num_ctx) = num_ctx {
-            options.number("num_ctx", num_ctx);
+            options.integer("num_ctx", num_ctx);
         }
         if let Some(limit) = target.max_tokens(conversation.max_tokens) {
             // 0 means no limit here, which is the opposite of the client's limit.
             if limit == 0 {
                 warnings.push(Cow::Borrowed("parameter_clamped:max_tokens"));
             }
-            options.number("num_predict", limit.max(1));
+            options.integer("num_predict", limit.max(1));
         }
         for name in SAME_OPTIONS {
             if let Some(text) = conversation.body.get(name) {
@@ -144,7 +152,7 @@ fn options(
             }
         }
         if !conversation.stop.is_empty() {
-            options.list("stop", &conversation.stop, |out, stop| write_str(out, stop));
+            options.strings("stop", &conversation.stop);
         }
         for name in OWN_OPTIONS {
             let given = conversation.body.view(name);

@@ -6,10 +6,9 @@ use std::collections::HashMap;
 
 use gw_wire::conversation::{Content, Conversation, Message, Role, Source, split_thought};
 use gw_wire::failure::Failure;
-use gw_wire::json::write_str;
+use gw_wire::json::{ObjectWriter, write_object};
 
 use crate::adapters::native::unsupported;
-use crate::adapters::write::{Object, object};
 
 /// Writes `messages` as JSON.
 pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure> {
@@ -19,19 +18,19 @@ pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure>
         if out.len() > 1 {
             out.push(b',');
         }
-        object(&mut out, |entry| {
-            entry.text("role", role(message.role));
-            entry.text("content", &message.text());
+        write_object(&mut out, |entry| {
+            entry.string("role", role(message.role));
+            entry.string("content", &message.text());
             if !images.is_empty() {
-                entry.list("images", images, write_str);
+                entry.strings("images", images);
             }
             if message.role == Role::Tool
                 && let Some(name) = &message.name
             {
-                entry.text("tool_name", name);
+                entry.string("tool_name", name);
             }
             if message.role == Role::Tool && !message.tool_call_id.is_empty() {
-                entry.text("tool_call_id", split_thought(&message.tool_call_id).0);
+                entry.string("tool_call_id", split_thought(&message.tool_call_id).0);
             }
             if message.role == Role::Assistant {
                 assistant(entry, message);
@@ -72,18 +71,18 @@ fn role(role: Role) -> &'static str {
     }
 }
 
-fn assistant(entry: &mut Object, message: &Message<'_>) {
+fn assistant(entry: &mut ObjectWriter<'_>, message: &Message<'_>) {
     if let Some(thinking) = message.reasoning.as_deref().filter(|thinking| !thinking.is_empty()) {
-        entry.text("thinking", thinking);
+        entry.string("thinking", thinking);
     }
     if message.tool_calls.is_empty() {
         return;
     }
-    entry.list("tool_calls", &message.tool_calls, |out, call| {
-        object(out, |entry| {
-            entry.text("id", split_thought(&call.id).0);
+    entry.array("tool_calls", &message.tool_calls, |out, call| {
+        write_object(out, |entry| {
+            entry.string("id", split_thought(&call.id).0);
             entry.object("function", |function| {
-                function.text("name", &call.name);
+                function.string("name", &call.name);
                 function.raw("arguments", call.arguments_object().as_bytes());
             });
         });

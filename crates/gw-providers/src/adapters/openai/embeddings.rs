@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_in_input_order_as_the_text_they_were() {
+    fn vectors_come_in_input_order_with_their_original_text() {
         let body = r#"{"object":"list","data":[
             {"object":"embedding","index":1,"embedding":[ 0.25, -1e-7 ]},
             {"object":"embedding","index":0,"embedding":[1,2]}],
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_right_vectors_is_an_invalid_response() {
+    fn wrong_vectors_are_an_invalid_response() {
         for body in [
             r#"{"data":[{"index":0,"embedding":[1]}]}"#,
             r#"{"data":[{"index":0,"embedding":[1]},{"index":0,"embedding":[1]}]}"#,

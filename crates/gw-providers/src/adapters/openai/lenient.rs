@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn loose_values_keep_their_text() {
+    fn values_of_other_kinds_keep_their_text() {
         let loose = |json: &str| serde_json::from_str::<TextOrJson<'_>>(json).unwrap().0.into_owned();
         assert_eq!(loose(r#""a\"b""#), "a\"b");
         assert_eq!(loose(r#"{"a": 1}"#), r#"{"a": 1}"#);

@@ -149,12 +149,12 @@ mod tests {
         "stop"},{"index":1,"text":"t","logprobs":null}],"usage":{"prompt_tokens":1},"system_fingerprint":"fp"}"#;
 
     #[test]
-    fn the_usual_answer_is_read_the_quick_way() {
+    fn the_usual_answer_is_read_by_the_quick_reader() {
         assert!(agree(USUAL));
     }
 
     #[test]
-    fn odd_answers_are_left_to_the_lenient_way_or_read_alike() {
+    fn unusual_answers_are_read_alike_by_both_readers() {
         for text in [
             include_str!("../../../fixtures/openai/replies/full.json"),
             r#"{"choices":[null]}"#,
@@ -174,7 +174,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ways_agree_on_damaged_answers(at in 0..USUAL.len(), cut in 0..12usize, put in "[\\[\\]{}\",:0-9\\\\ nul]{0,4}") {
+        fn both_readers_agree_on_damaged_answers(at in 0..USUAL.len(), cut in 0..12usize, put in "[\\[\\]{}\",:0-9\\\\ nul]{0,4}") {
             let end = (at + cut).min(USUAL.len());
             agree(&format!("{}{put}{}", &USUAL[..at], &USUAL[end..]));
         }

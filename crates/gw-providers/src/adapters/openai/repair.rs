@@ -40,7 +40,7 @@ mod tests {
     use super::without_bare_words as repaired;
 
     #[test]
-    fn bare_words_become_null_and_strings_stay() {
+    fn bare_nan_and_infinity_become_null() {
         let text = r#"{"a":NaN,"b":[-Infinity,Infinity,-1],"c":"NaN \" Infinity","\\":NaN}"#;
         let fixed = r#"{"a":null,"b":[null,null,-1],"c":"NaN \" Infinity","\\":null}"#;
         assert_eq!(repaired(text).as_deref(), Some(fixed));

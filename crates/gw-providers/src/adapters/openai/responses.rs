@@ -6,14 +6,19 @@ mod stream;
 
 use std::borrow::Cow;
 
+use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use gw_wire::request::ChatRequest;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::lenient::RawText;
+use super::post;
 use super::usage;
+use crate::adapter::{Encoded, Target};
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::DETAILS;
 
@@ -75,6 +80,22 @@ impl ResponseObject<'_> {
     }
 }
 
+/// Encodes the client's own body. None: the body is in another dialect, or the answer must be shorter than the client asks
+/// for, which only the translated request can say.
+pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+    let is_own = client.native.dialect == ClientDialect::Responses;
+    if !is_own || target.max_tokens(request.max_tokens) != request.max_tokens {
+        return None;
+    }
+    // The gateway keeps the responses itself, so the provider does not have to.
+    let forwarding = Forwarding { model: target.upstream_model, ..Forwarding::default() };
+    let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
+    let mut encoded = Encoded::plain(post("/responses", body, request.stream));
+    encoded.reading.is_native = true;
+    encoded.reading.origin = Some(target.id.to_owned());
+    Some(encoded)
+}
+
 /// Reads a complete answer. The answer keeps the provider's own document.
 ///
 /// # Errors
@@ -106,7 +127,7 @@ pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         choices: vec![choice],
         usage: used,
         members: tier.into_iter().collect(),
-        native: Some(text),
+        native: Some(Cow::Borrowed(text)),
     })
 }
 

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_provider_thought_is_not_sent_to_openai() {
+    fn thoughts_of_other_providers_are_not_sent_to_openai() {
         let text = r#"[{"role":"user","content":"reasoning_details"}, {"reasoning_content":"hm","role":"assistant","content":"a","reasoning_details":[{"text":"x"}],"tool_calls":[{"id":"c1__thought__QUJD","type":"function","function":{"name":"f","arguments":"{}"}}]}]"#;
         let sent = r#"[{"role":"user","content":"reasoning_details"},{"role":"assistant","content":"a","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]}]"#;
         assert_eq!(rewritten("openai", text).as_deref(), Some(sent));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_model_gets_back_what_it_gave_and_nothing_of_others() {
+    fn each_model_gets_back_only_its_own_entries() {
         let quirks = &presets::find("openrouter").unwrap().quirks;
         let message = |details: &str, id: &str| {
             format!(

@@ -39,7 +39,7 @@ fn body(call: &HttpCall) -> Value {
 }
 
 #[test]
-fn a_chat_goes_to_its_path_with_the_upstreams_names() {
+fn a_chat_uses_the_upstreams_path_and_model_name() {
     let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stream": true, "max_tokens": 5, "routing": {}});
     let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
     let call = provider("groq").chat(&request, &whole(), &target("up")).unwrap().call;
@@ -93,7 +93,7 @@ fn a_reasoning_model_gets_no_sampling_parameters() {
 }
 
 #[test]
-fn tools_stand_beside_the_effort_that_the_model_allows() {
+fn tools_and_effort_are_combined_as_the_model_allows() {
     let sent = |provider_name: &str, model: &str, effort: Option<&str>, has_tools: bool| {
         let mut request =
             json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "temperature": 0.5});

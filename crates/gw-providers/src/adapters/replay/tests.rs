@@ -24,7 +24,7 @@ fn request(message: &Value) -> ChatRequest {
 }
 
 #[test]
-fn every_entry_is_stamped_once_and_goes_back_as_it_came() {
+fn every_entry_is_stamped_once_and_sent_back_unchanged() {
     let came = json!([{"type": "reasoning.text", "text": "a", "index": 0}, {}, 5, {"text": "b", "index": 0}]);
     let mut stamps = Stamps::default();
     let stamped = stamps.stamp(0, &raw(&came), "p/m").unwrap();
@@ -55,7 +55,7 @@ fn a_gateway_behind_a_gateway_gets_its_own_stamp_back() {
 }
 
 #[test]
-fn a_conversation_keeps_what_its_model_gave() {
+fn a_conversation_keeps_only_entries_of_its_own_model() {
     let id = stamped_id("fc__thought__c2ln", "p/m").unwrap();
     assert_eq!(stamped_id("fc", "p/m"), None);
     let message = json!({"role": "assistant", "content": "a", "reasoning_details": [
@@ -109,7 +109,7 @@ fn the_usual_order_needs_no_entry() {
 }
 
 #[test]
-fn a_message_that_was_not_changed_is_arranged_as_it_came() {
+fn an_unchanged_message_gets_its_original_order() {
     use Block::{Call, Detail, Text};
     let entry = order(&[Detail, Text(4), Text(3), Detail, Call, Text(1), Call]).entry(&[USUAL], 7).unwrap();
     assert_eq!(entry.get(), r#"[{"index":7,"order":"d t4 t3 d c t1 c","type":"gateway.order"}]"#);
@@ -174,7 +174,7 @@ fn a_later_piece_belongs_to_the_entry_of_its_index() {
 }
 
 #[test]
-fn orders_of_a_request_have_a_bound_together() {
+fn all_orders_of_a_request_share_one_bound() {
     let order = |index: usize| json!({"type": "gateway.order", "order": vec!["c"; 4000].join(" "), "index": index, "origin": "p/m"});
     let message = |at| json!({"role": "assistant", "content": "a", "reasoning_details": [order(at)]});
     let messages: Vec<_> = (0..7).map(message).collect();

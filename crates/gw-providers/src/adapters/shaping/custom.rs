@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_input_is_read_whole_and_in_pieces() {
+    fn a_custom_tools_input_is_read_whole_and_in_pieces() {
         for (arguments, expected) in [
             (r#"{"input":"a \"b\" \n\u6771\ud83d\ude00/\/"}"#, "a \"b\" \n\u{6771}\u{1f600}//"),
             (r#" { "input" : "x" , "more": 1 } "#, "x"),
@@ -242,14 +242,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_its_own_input(text in any::<String>(), size in 1..9usize) {
+        fn any_text_round_trips_as_input(text in any::<String>(), size in 1..9usize) {
             let arguments = serde_json::json!({"input": text}).to_string();
             prop_assert_eq!(&input(&arguments), &text);
             prop_assert_eq!(&streamed(&arguments, size), &text);
         }
 
         #[test]
-        fn no_arguments_make_it_panic(arguments in r#"[{}":\\ud83a input]{0,24}"#, size in 1..5usize) {
+        fn reading_any_arguments_never_panics(arguments in r#"[{}":\\ud83a input]{0,24}"#, size in 1..5usize) {
             let _any = streamed(&arguments, size);
         }
     }

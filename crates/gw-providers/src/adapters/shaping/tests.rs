@@ -45,7 +45,7 @@ fn finish(reason: Finish) -> Event<'static> {
 }
 
 #[test]
-fn words_before_a_json_tool_are_no_part_of_the_answer() {
+fn text_before_a_json_tool_is_dropped() {
     let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
     let call = vec![
         text("Let me "),
@@ -66,7 +66,7 @@ fn words_before_a_json_tool_are_no_part_of_the_answer() {
 }
 
 #[test]
-fn an_answer_without_a_word_is_an_echo_too() {
+fn an_empty_answer_is_echoed_too() {
     let reading = Reading { echo: Some("Say".to_owned()), ..Reading::default() };
     assert_eq!(played(reading.clone(), vec![finish(Finish::Length)]), "t:Say end:length ");
     assert_eq!(played(reading, vec![text("it"), finish(Finish::Stop)]), "t:Say t:it end:stop ");
@@ -122,7 +122,7 @@ fn echo_comes_once_before_the_text() {
 }
 
 #[test]
-fn fences_are_taken_off() {
+fn code_fences_are_removed() {
     assert_eq!(without_fence("```json\n{\"a\":1}\n```\n"), "{\"a\":1}");
     assert_eq!(without_fence("```\n[]\n```"), "[]");
     assert_eq!(without_fence("{\"a\":\"```\"}"), "{\"a\":\"```\"}");
@@ -132,7 +132,7 @@ fn fences_are_taken_off() {
 proptest! {
     /// The pieces of a text give the same result as the complete text, wherever it is cut.
     #[test]
-    fn a_fence_in_pieces_is_taken_off_as_in_one(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
+    fn a_code_fence_is_removed_at_every_cut(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
         let (whole, inside) = [
             ("```json\n{\"a\":\"`x`\"}\n```\n", "{\"a\":\"`x`\"}"),
             ("{\"a\": 1}", "{\"a\": 1}"),

@@ -1,6 +1,7 @@
 //! Addresses and paths of a project in a region.
 
 use crate::adapters::gemini::path::encoded_path;
+use crate::settings::SettingsError;
 
 /// The region without a location of its own.
 pub(super) const GLOBAL: &str = "global";
@@ -21,9 +22,11 @@ pub(super) fn endpoint(region: &str) -> String {
 impl ProjectLocation {
     /// # Errors
     /// The project or the region has a character that no name has.
-    pub(super) fn new(project: &str, region: &str) -> Result<Self, String> {
+    pub(super) fn new(project: &str, region: &str) -> Result<Self, SettingsError> {
         if !is_label(region) || !is_label(project) {
-            return Err("region and project are made of letters, digits, '-', '.' and ':'".to_owned());
+            return Err(SettingsError::Rule(
+                "region and project are made of letters, digits, '-', '.' and ':'",
+            ));
         }
         Ok(Self(format!("/v1/projects/{}/locations/{region}", encoded_path(project))))
     }

@@ -72,7 +72,7 @@ fn a_region_decides_the_address() {
 #[test]
 fn wrong_options_are_refused_when_the_provider_is_built() {
     let fault = |options: &[(&str, &str)], keys: &[&str], environment: Option<&str>| {
-        build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err()
+        build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err().to_string()
     };
     assert!(fault(&[], &["ya29.token"], None).contains("project is required"));
     assert!(fault(&[("project", "a/b")], &["ya29.token"], None).contains("made of letters"));
@@ -96,7 +96,7 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
 }
 
 #[test]
-fn ambient_credentials_go_to_google_alone() {
+fn ambient_credentials_are_sent_only_to_google() {
     let build = |base_url: &str, options: &[(&str, &str)], keys: &[&str]| {
         let mut settings = settings(&[options, &[("project", "p")]].concat(), keys);
         settings.base_url = Some(base_url.to_owned());
@@ -112,13 +112,14 @@ fn ambient_credentials_go_to_google_alone() {
         "https://evilgoogleapis.com",
         "http://127.0.0.1:1",
     ] {
-        assert!(build(other, &[], &[]).unwrap_err().contains("Google's own addresses"), "{other}");
+        let fault = build(other, &[], &[]).unwrap_err().to_string();
+        assert!(fault.contains("Google's own addresses"), "{other}");
         assert!(build(other, &[], &["ya29.token"]).is_ok());
     }
 }
 
 #[test]
-fn models_are_called_where_they_are_without_ids_of_calls() {
+fn gemini_requests_go_to_the_regional_path_without_call_ids() {
     let json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"},
         {"role": "assistant", "tool_calls": [{"id": "fc-1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
         {"role": "tool", "tool_call_id": "fc-1", "content": "y"}]});
@@ -167,7 +168,7 @@ fn models_are_called_where_they_are_without_ids_of_calls() {
 }
 
 #[test]
-fn answers_streams_and_errors_are_geminis() {
+fn answers_streams_and_errors_are_read_as_gemini() {
     let adapter = built().adapter;
     let reply = adapter.decode_chat(
         br#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#,

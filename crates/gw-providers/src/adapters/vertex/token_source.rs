@@ -26,7 +26,7 @@ use crate::adapter::HttpCall;
 use crate::adapters::failure::{invalid, invalid_json};
 use crate::adapters::gemini::path::encoded_path;
 use crate::client::Client;
-use crate::settings::Timeouts;
+use crate::settings::{GoogleCredentialsError, SettingsError, Timeouts};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
@@ -39,7 +39,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 
 /// The largest credentials file.
-const MAX_CREDENTIALS_BYTES: usize = 64 << 10;
+const MAX_CREDENTIALS_BYTES: u64 = 64 << 10;
 
 /// The time limits of one token call. The caller limits the whole renewal.
 const TIMEOUTS: Timeouts = Timeouts {
@@ -126,39 +126,38 @@ struct GoogleTokenError {
 /// Reads a credentials file.
 ///
 /// # Errors
-/// A description of the fault, without anything from the file's content.
+/// The file cannot be used.
 pub(super) fn read(
     path: &Path,
     allow_private_network: bool,
     ca_file: Option<&Path>,
-) -> Result<LoadedCredentials, String> {
-    let fault = |fault: &str| format!("the credentials file {} {fault}", path.display());
-    let size =
-        std::fs::metadata(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?.len();
-    if size > MAX_CREDENTIALS_BYTES as u64 {
-        return Err(fault("is larger than 64 KiB"));
-    }
-    let text = std::fs::read(path).map_err(|error| fault(&format!("cannot be read: {}", error.kind())))?;
-    parse(&text, allow_private_network, ca_file).map_err(|problem| fault(&problem))
+) -> Result<LoadedCredentials, SettingsError> {
+    let read = || {
+        let unreadable = |error: std::io::Error| GoogleCredentialsError::Unreadable(error.kind());
+        if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_CREDENTIALS_BYTES {
+            return Err(GoogleCredentialsError::TooLarge);
+        }
+        parse(&std::fs::read(path).map_err(unreadable)?, allow_private_network, ca_file)
+    };
+    read().map_err(|fault| SettingsError::GoogleCredentials { path: path.to_owned(), fault })
 }
 
 fn parse(
     text: &[u8],
     allow_private_network: bool,
     ca_file: Option<&Path>,
-) -> Result<LoadedCredentials, String> {
-    let file: CredentialsJson =
-        serde_json::from_slice(text).map_err(|_| "is not a JSON object of credentials".to_owned())?;
+) -> Result<LoadedCredentials, GoogleCredentialsError> {
+    let file: CredentialsJson = serde_json::from_slice(text).map_err(|_| GoogleCredentialsError::NotJson)?;
     let audience = file.token_uri.unwrap_or_else(|| TOKEN_URI.to_owned());
     let endpoint = TokenEndpoint::new(&audience, allow_private_network, ca_file)?;
-    let missing = |name: &str| format!("has no {name}");
+    let missing = GoogleCredentialsError::Missing;
     let kind = match file.kind.as_str() {
         "service_account" => {
-            let pem = file.private_key.ok_or_else(|| missing("private_key"))?;
+            let pem = file.private_key.ok_or(missing("private_key"))?;
             let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes());
             let key = der.ok().and_then(|der| RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).ok());
-            let key = key.ok_or_else(|| "has a private_key that is not an RSA key in PKCS #8".to_owned())?;
-            let email = file.client_email.ok_or_else(|| missing("client_email"))?;
+            let key = key.ok_or(GoogleCredentialsError::PrivateKey)?;
+            let email = file.client_email.ok_or(missing("client_email"))?;
             GoogleTokenSourceKind::ServiceAccount(Box::new(ServiceAccount {
                 endpoint,
                 key,
@@ -170,13 +169,13 @@ fn parse(
         "authorized_user" => {
             let form = form(&[
                 ("grant_type", "refresh_token"),
-                ("client_id", &file.client_id.ok_or_else(|| missing("client_id"))?),
-                ("client_secret", &file.client_secret.ok_or_else(|| missing("client_secret"))?),
-                ("refresh_token", &file.refresh_token.ok_or_else(|| missing("refresh_token"))?),
+                ("client_id", &file.client_id.ok_or(missing("client_id"))?),
+                ("client_secret", &file.client_secret.ok_or(missing("client_secret"))?),
+                ("refresh_token", &file.refresh_token.ok_or(missing("refresh_token"))?),
             ]);
             GoogleTokenSourceKind::UserLogin(Box::new(UserLogin { endpoint, form: form.into() }))
         }
-        _ => return Err("is not of type service_account or authorized_user".to_owned()),
+        _ => return Err(GoogleCredentialsError::UnsupportedType),
     };
     let quota_project = file.quota_project_id.and_then(|project| HeaderValue::from_str(&project).ok());
     Ok(LoadedCredentials { source: GoogleTokenSource { kind, quota_project }, project: file.project_id })
@@ -260,13 +259,17 @@ impl ServiceAccount {
 
 impl TokenEndpoint {
     /// Accepts an address only with TLS or on this machine, because credentials are sent to it.
-    fn new(address: &str, allow_private_network: bool, ca_file: Option<&Path>) -> Result<Self, String> {
-        let fault = || "has a token_uri that is not a URL".to_owned();
+    fn new(
+        address: &str,
+        allow_private_network: bool,
+        ca_file: Option<&Path>,
+    ) -> Result<Self, GoogleCredentialsError> {
+        let fault = || GoogleCredentialsError::TokenUri;
         let uri: Uri = address.parse().map_err(|_| fault())?;
         let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(fault)?;
         let is_here = matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]");
         if scheme != "https" && !is_here {
-            return Err("has a token_uri that is not https".to_owned());
+            return Err(GoogleCredentialsError::InsecureTokenUri);
         }
         let client = Client::new(&format!("{scheme}://{authority}"), allow_private_network, ca_file)
             .map_err(|_| fault())?;
@@ -339,9 +342,11 @@ impl fmt::Debug for GoogleTokenSource {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{LoadedCredentials, parse};
+    use super::{GoogleCredentialsError, LoadedCredentials, parse};
 
-    pub(in crate::adapters::vertex) fn of(json: &serde_json::Value) -> Result<LoadedCredentials, String> {
+    pub(in crate::adapters::vertex) fn of(
+        json: &serde_json::Value,
+    ) -> Result<LoadedCredentials, GoogleCredentialsError> {
         parse(json.to_string().as_bytes(), true, None)
     }
 }

@@ -104,7 +104,7 @@ const TABLE: &[(&str, Reach)] = &[
 ];
 
 #[tokio::test]
-async fn every_spelling_is_judged_by_the_address_it_resolves_to() {
+async fn every_spelling_of_an_address_is_judged_by_its_resolved_ip() {
     assert!(TABLE.len() >= 60);
     for (spelling, expected) in TABLE {
         let resolved: Vec<IpAddr> = match spelling.parse() {
@@ -123,7 +123,7 @@ async fn every_spelling_is_judged_by_the_address_it_resolves_to() {
 }
 
 #[test]
-fn the_operators_permission_opens_private_addresses_and_never_link_local() {
+fn the_operator_can_allow_private_but_not_link_local_addresses() {
     let metadata: IpAddr = "169.254.169.254".parse().unwrap();
     let loopback: IpAddr = "::1".parse().unwrap();
     let public: IpAddr = "8.8.4.4".parse().unwrap();

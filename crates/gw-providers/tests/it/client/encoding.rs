@@ -22,7 +22,7 @@ fn answer(coding: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn gzip_is_decoded_and_the_connection_used_again() {
+async fn gzip_is_decoded_and_the_connection_reused() {
     let text = "hello ".repeat(50_000);
     for coding in ["gzip", "x-gzip", "GZip"] {
         let upstream = Upstream::saying(answer(coding, &gzip(text.as_bytes()))).await;
@@ -39,7 +39,7 @@ async fn gzip_is_decoded_and_the_connection_used_again() {
 }
 
 #[tokio::test]
-async fn a_gzip_stream_gives_every_flushed_event_at_once() {
+async fn a_gzip_stream_emits_every_flushed_event_at_once() {
     let upstream = Upstream::start(|_, mut peer| async move {
         peer.request().await.unwrap();
         peer.say("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n").await;
@@ -56,7 +56,7 @@ async fn a_gzip_stream_gives_every_flushed_event_at_once() {
 }
 
 #[tokio::test]
-async fn damaged_gzip_is_an_answer_that_cannot_be_read() {
+async fn damaged_gzip_is_an_invalid_response() {
     let sound = gzip(&b"hello ".repeat(1000));
     let mut flipped = sound.clone();
     let last = flipped.len() - 5;

@@ -93,7 +93,7 @@ async fn u06_a_whole_body_that_stalls_is_a_timeout_at_the_idle_limit() {
 }
 
 #[tokio::test]
-async fn u07_a_reset_mid_body_is_told_within_100_ms() {
+async fn u07_a_reset_mid_body_is_reported_within_100_ms() {
     let upstream = Upstream::start(|_, mut peer| async move {
         peer.request().await.unwrap();
         peer.say("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n").await;

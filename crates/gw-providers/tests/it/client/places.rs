@@ -8,7 +8,7 @@ use crate::upstream::{Upstream, exchange, send};
 const SMALL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
 #[tokio::test]
-async fn x1_private_places_are_not_dialled_without_the_operators_word() {
+async fn x1_private_addresses_are_not_dialled_without_the_operators_permission() {
     let upstream = Upstream::saying(SMALL).await;
     let port = upstream.address.port();
     for host in [
@@ -32,7 +32,7 @@ async fn x1_private_places_are_not_dialled_without_the_operators_word() {
 }
 
 #[tokio::test]
-async fn i4_link_local_places_are_never_dialled_even_when_spelled_as_a_name() {
+async fn i4_link_local_addresses_are_never_dialled_even_by_name() {
     for host in ["2852039166", "0xa9fea9fe", "0251.0376.0251.0376"] {
         let client = Client::new(&format!("http://{host}/latest/meta-data"), true, None).unwrap();
         let failure = send(&client).await.unwrap_err();
@@ -45,7 +45,7 @@ async fn i4_link_local_places_are_never_dialled_even_when_spelled_as_a_name() {
 }
 
 #[tokio::test]
-async fn the_request_line_and_host_are_the_origins() {
+async fn the_request_line_and_host_come_from_the_origin() {
     let (seen, mut requests) = tokio::sync::mpsc::channel(1);
     let upstream = Upstream::start(move |_, mut peer| {
         let seen = seen.clone();

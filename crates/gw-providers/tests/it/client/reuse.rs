@@ -25,7 +25,7 @@ async fn a_connection_serves_one_call_after_another() {
 }
 
 #[tokio::test]
-async fn a_body_nobody_reads_to_its_end_gives_the_connection_back_when_the_end_is_there() {
+async fn an_unread_body_returns_its_connection_once_its_end_arrived() {
     let upstream =
         Upstream::saying("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n[DONE]\r\n0\r\n\r\n")
             .await;
@@ -38,7 +38,7 @@ async fn a_body_nobody_reads_to_its_end_gives_the_connection_back_when_the_end_i
 }
 
 #[tokio::test]
-async fn finish_waits_for_an_end_that_comes_later() {
+async fn finish_waits_for_a_late_end() {
     let gate = Arc::new(tokio::sync::Notify::new());
     let opener = Arc::clone(&gate);
     let (ended, mut has_ended) = mpsc::channel(1);
@@ -70,7 +70,7 @@ async fn finish_waits_for_an_end_that_comes_later() {
 }
 
 #[tokio::test]
-async fn connections_the_upstream_wants_closed_are_not_used_again() {
+async fn connections_with_connection_close_are_not_reused() {
     for answer in [
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}",
         "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\n{}",
@@ -123,7 +123,7 @@ async fn u26_a_request_that_was_written_is_never_sent_twice() {
 }
 
 #[tokio::test]
-async fn calls_at_once_get_connections_of_their_own() {
+async fn concurrent_calls_get_separate_connections() {
     let upstream = Upstream::saying(SMALL).await;
     let client = Arc::new(upstream.client());
     let calls: Vec<_> = (0..50)

@@ -314,7 +314,7 @@ async fn a_101st_stream_opens_a_second_http2_connection() {
 }
 
 #[tokio::test]
-async fn u07_an_http2_connection_that_breaks_mid_body_is_told_at_once_and_replaced() {
+async fn u07_a_broken_http2_connection_is_reported_at_once_and_replaced() {
     let authority = Authority::new("h2-break");
     let acceptor = authority.server(&["localhost"], |_| {}, &[b"h2"]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -53,7 +53,7 @@ fn assert_found(bytes: &[u8], numbers: impl IntoIterator<Item = u64>, damage: (u
 }
 
 #[test]
-fn a_damaged_byte_harms_its_own_line_alone() {
+fn a_damaged_byte_harms_only_its_own_line() {
     let text = lines(1..4).into_bytes();
     let length = line(1).len() + 1;
     for at in 0..text.len() {
@@ -87,7 +87,7 @@ fn a_damaged_byte_harms_its_own_line_alone() {
 }
 
 #[test]
-fn what_belongs_to_no_record_is_counted_by_places_and_bytes() {
+fn unreadable_bytes_are_counted_by_places_and_bytes() {
     let text = lines(1..5);
     assert_found(text.as_bytes(), 1..5, (0, 0));
     assert_found(format!("{text}\n\n\n").as_bytes(), 1..5, (0, 0));
@@ -105,7 +105,7 @@ fn what_belongs_to_no_record_is_counted_by_places_and_bytes() {
 }
 
 #[test]
-fn records_with_names_are_found_in_damage_too() {
+fn records_of_the_older_format_are_salvaged() {
     let old = "B{\"request_id\":\"req_00009\",\"at\":5,\"key_id\":\"k\",\"cost\":3}";
     let (entries, damage) = found(format!("\n{old}\nxx{old}xx").as_bytes());
     let entry = &entries["req_00009"];
@@ -114,7 +114,7 @@ fn records_with_names_are_found_in_damage_too() {
 }
 
 #[test]
-fn what_only_looks_like_a_record_is_none_and_costs_little() {
+fn lookalikes_of_records_are_rejected_cheaply() {
     let hostile = [
         "E[\"".repeat(1 << 16),
         "E[\"req_1\",1,".repeat(1 << 16),
@@ -159,7 +159,7 @@ impl Seek for BadDisk {
 }
 
 #[test]
-fn blocks_that_cannot_be_read_cost_the_lines_in_them_alone() {
+fn unreadable_blocks_cost_only_their_own_lines() {
     let bytes = lines(0..2_000).into_bytes();
     let (length, block) = (line(1).len() + 1, BAD_BLOCK as usize);
     let last = bytes.len() / block;

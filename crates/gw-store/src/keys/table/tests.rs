@@ -78,7 +78,7 @@ async fn first_keys_are_kept_once() {
 }
 
 #[tokio::test]
-async fn a_store_with_inference_keys_alone_gets_a_first_admin_key() {
+async fn a_store_without_an_admin_key_gets_one() {
     on_both(async |place| {
         let store = place.open().await;
         let made = |role, at| NewKey::generate().unwrap().stored("k", role, at);
@@ -165,7 +165,7 @@ async fn every_change_of_a_key_or_a_team_is_seen_in_the_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_at_one_time_do_not_lose_each_other() {
+async fn concurrent_changes_are_all_kept() {
     on_both(async |place| {
         let (store, other) = (place.open().await, place.open().await);
         let key = NewKey::generate().unwrap().stored("", Role::Admin, 7);

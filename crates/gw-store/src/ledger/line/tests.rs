@@ -58,7 +58,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_line_is_read_as_it_was_written(entry in entries()) {
+    fn a_line_reads_back_as_written(entry in entries()) {
         let line = Line::new(entry.clone());
         prop_assert_eq!(&read(line.json()).unwrap(), &entry);
         prop_assert_eq!(line.journal_line(), format!("\nE{}", line.json()));
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn the_parts_of_a_line_are_the_line_again(entry in entries()) {
+    fn joined_parts_of_a_line_equal_the_line(entry in entries()) {
         let line = Line::new(entry.clone());
         let names = Names::read(line.shared_part()).unwrap();
         prop_assert_eq!((&names.key_id, &names.team), (&entry.key_id, &entry.team));
@@ -85,7 +85,7 @@ proptest! {
 }
 
 #[test]
-fn a_usual_line_is_short() {
+fn a_typical_line_is_short() {
     let entry = Entry {
         request_id: "req_01kaktb2mhf0t8w1qv9n2x4c7d".to_owned(),
         at: 1_795_000_000_000,
@@ -128,7 +128,7 @@ fn a_usual_line_is_short() {
 }
 
 #[test]
-fn a_line_with_names_is_still_read() {
+fn a_line_of_the_older_format_is_read() {
     let old = r#"{"request_id":"req_1","at":7,"key_id":"k","key_name":"n","team":"t","operation":"chat","requested_model":"m",
         "model":"a/m","provider":"a","status":"ok","strategy":"default","stream":true,"tokens":{"prompt":3,"completion":4,"cached":1},
         "cost":123456789012345678901,"latency_ms":9,

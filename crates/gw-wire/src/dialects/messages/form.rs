@@ -1,6 +1,7 @@
 //! The Messages API as the form of an answer.
 
 use super::context::MessagesContext;
+use super::native::write_native;
 use super::response;
 use super::stream::MessagesEncoder;
 use crate::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
@@ -17,7 +18,10 @@ impl AnswerForm for MessagesContext {
     }
 
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
-        response::write(reply, envelope, self)
+        match &reply.native {
+            Some(document) => write_native(document, reply, envelope, self),
+            None => response::write(reply, envelope, self),
+        }
     }
 
     fn write_native(

@@ -9,7 +9,7 @@ use super::extras::extra_pieces;
 use super::frame::{PING, put_frame};
 use super::native::MessagesFrames;
 use super::{errors, native, response, usage};
-use crate::dialects::{AnswerEncoder, EncoderOpening, StreamError};
+use crate::dialects::{AnswerEncoder, ClientDialect, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::json::{View, write_str};
 use crate::render::{made_tool_id, put};
@@ -178,7 +178,9 @@ impl AnswerEncoder for MessagesEncoder {
                 }
             }
             Event::Usage(usage) => self.usage = Some(*usage),
-            Event::Frame { name, data } => self.native_frame(name, data, out),
+            Event::Frame { dialect: ClientDialect::Messages, name, data } => {
+                self.native_frame(name, data, out)
+            }
             _ if self.native.is_active() => self.seals(event, out),
             _ => self.content(event, out),
         }

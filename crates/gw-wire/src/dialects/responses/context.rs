@@ -65,6 +65,12 @@ impl AnswerForm for ResponsesContext {
     }
 
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
-        response::write(&self.facts, reply, envelope)
+        match &reply.native {
+            Some(document) => {
+                let Envelope { usage, cost, gateway, .. } = *envelope;
+                self.write_native(document, &Closing { usage, cost, gateway })
+            }
+            None => response::write(&self.facts, reply, envelope),
+        }
     }
 }

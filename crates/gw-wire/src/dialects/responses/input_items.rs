@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::item_index::ItemIndex;
 use super::json_text::{put_one_line, text};
 use crate::json::{Kind, ObjectWriter, View, check, write_str};
 
@@ -15,25 +16,22 @@ pub fn input_items(body: &[u8], history: &[&str]) -> Vec<String> {
     }
     let [input] = View::new(body).pick(["input"]);
     let Some(input) = input else { return Vec::new() };
+    let mut index = ItemIndex::new(history);
     if input.kind() == Kind::String {
         let item = format!("{{\"role\":\"user\",\"content\":{}}}", input.text());
-        return vec![listed(0, View::new(&item), history)];
+        return vec![listed(0, View::new(&item), &mut index)];
     }
-    input.elements().enumerate().map(|(at, item)| listed(at, item, history)).collect()
+    input.elements().enumerate().map(|(at, item)| listed(at, item, &mut index)).collect()
 }
 
 /// One item. Its id is derived from its place and its content, so that a request always has the same ids.
-fn listed(at: usize, item: View<'_>, history: &[&str]) -> String {
+fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>) -> String {
     let [id, kind, role, content, status] = item.pick(["id", "type", "role", "content", "status"]);
     let kind = text(kind).unwrap_or_else(|| if role.is_some() { "message" } else { "item_reference" }.into());
-    if kind == "item_reference" {
-        let names = |stored: &&&str| {
-            let [known] = View::new(stored).pick(["id"]);
-            id.is_some() && text(known) == text(id)
-        };
-        if let Some(stored) = history.iter().find(names) {
-            return (*stored).to_owned();
-        }
+    if kind == "item_reference"
+        && let Some(stored) = text(id).and_then(|id| index.get(&id))
+    {
+        return stored.to_owned();
     }
     let is_message = kind == "message";
     let mut out = Vec::with_capacity(item.text().len() + 96);

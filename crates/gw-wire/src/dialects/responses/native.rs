@@ -16,7 +16,7 @@ use crate::stream::Closing;
 pub(super) fn snapshot(facts: &AnswerFacts, object: &str) -> Vec<u8> {
     let mut splice = ObjectSplice::new(object, View::new(object));
     decide(facts, &mut splice);
-    one_line(splice.apply())
+    one_line(&splice.apply())
 }
 
 /// The complete answer: the upstream's document with `gateway`, `usage.cost_usd` and the gateway's decisions.
@@ -36,13 +36,13 @@ pub(super) fn answer(facts: &AnswerFacts, document: &str, closing: &Closing<'_>)
         gateway(&mut meta, closing.gateway);
         splice.set("gateway", meta);
     }
-    one_line(splice.apply())
+    one_line(&splice.apply())
 }
 
-fn one_line(object: Vec<u8>) -> Vec<u8> {
+fn one_line(object: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(object.len());
     // The changed text is UTF-8: it is made of such texts.
-    put_one_line(&mut out, std::str::from_utf8(&object).unwrap_or("null"));
+    put_one_line(&mut out, std::str::from_utf8(object).unwrap_or("null"));
     out
 }
 
@@ -77,7 +77,7 @@ pub(super) fn renumbered(data: &str, number: u64, out: &mut Vec<u8>) {
         put_int(&mut digits, number);
         let mut splice = ObjectSplice::new(data, View::new(data));
         splice.set("sequence_number", digits);
-        return out.extend_from_slice(&one_line(splice.apply()));
+        return out.extend_from_slice(&one_line(&splice.apply()));
     };
     let place = range(data, old);
     put_one_line(out, data.get(..place.start).unwrap_or_default());

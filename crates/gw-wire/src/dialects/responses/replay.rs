@@ -132,6 +132,8 @@ fn message(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>) {
             true => ("response.refusal.delta", "response.refusal.done", "refusal"),
             false => ("response.output_text.delta", "response.output_text.done", "text"),
         };
+        // A refusal has no log probabilities.
+        let count = if is_refusal { 1 } else { 2 };
         let mut event = |kind: &str, members: &[(&str, &str)]| {
             frames.item_event(kind, index, id, |out| {
                 member(out, "content_index", &at);
@@ -141,7 +143,7 @@ fn message(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>) {
         event("response.content_part.added", &[("part", &empty)]);
         if words != "\"\"" {
             let all = [("delta", words), ("logprobs", logprobs)];
-            event(delta, if is_refusal { &all[..1] } else { &all });
+            event(delta, all.get(..count).unwrap_or_default());
         }
         for (number, annotation) in annotations.into_iter().flat_map(View::elements).enumerate() {
             let number = number.to_string();
@@ -149,7 +151,7 @@ fn message(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>) {
             event("response.output_text.annotation.added", &members);
         }
         let all = [(field, words), ("logprobs", logprobs)];
-        event(done, if is_refusal { &all[..1] } else { &all });
+        event(done, all.get(..count).unwrap_or_default());
         event("response.content_part.done", &[("part", part.text())]);
     }
 }

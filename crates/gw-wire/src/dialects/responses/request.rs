@@ -1,7 +1,9 @@
 //! Translates a Responses request into a chat request.
 
+mod bounds;
 mod content;
 mod echo_members;
+mod item;
 mod items;
 mod members;
 mod params;
@@ -14,14 +16,15 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use self::items::InputReader;
+use self::bounds::RequestBounds;
+use self::items::{InputReader, Surroundings};
 use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;
 use super::context::ResponsesContext;
 use super::echo::RequestEcho;
 use crate::dialects::{ClientDialect, ClientRequest, NativeBody};
 use crate::json::{ObjectWriter, View};
-use crate::request::fields::{Path, invalid_value, missing};
+use crate::request::fields::{Path, empty_array, invalid_value, missing};
 use crate::request::{Body, Invalid, RequestLimits};
 
 /// A request, translated.
@@ -62,6 +65,9 @@ impl ResponsesRequest {
     }
 }
 
+/// Opens the opaque string of a compaction; None = it is not this gateway's.
+pub type OpenCompaction<'o> = &'o dyn Fn(&str) -> Option<String>;
+
 /// The items that precede a request's own input, and the way to open compacted ones.
 #[derive(Default)]
 pub struct EarlierItems<'h> {
@@ -69,7 +75,7 @@ pub struct EarlierItems<'h> {
     /// `item_reference`. Without `previous_response_id` they are candidates only.
     pub items: &'h [&'h str],
     /// Opens the `encrypted_content` of a compaction item; None = it is not this gateway's.
-    pub open_compaction: Option<&'h dyn Fn(&str) -> Option<String>>,
+    pub open_compaction: Option<OpenCompaction<'h>>,
     /// A last message of the user, for requests that the gateway makes itself.
     pub closing_message: Option<&'h str>,
 }
@@ -131,21 +137,24 @@ pub fn translate_with(
 ) -> Result<ResponsesRequest, Invalid> {
     let body = Body::parse(bytes.clone(), limits)?;
     refuse_unsupported(&body)?;
-    let mut warnings = Warnings::default();
-    let mut tools = ToolList::default();
-    tools.read(&Path::Top("tools"), body.view("tools"), &mut warnings)?;
+    let mut read = Surroundings {
+        tools: ToolList::default(),
+        warnings: Warnings::default(),
+        bounds: RequestBounds::new(limits),
+    };
+    read.tools.read(&Path::Top("tools"), body.view("tools"), &mut read.bounds, &mut read.warnings)?;
     let previous_response_id = text_of(&body, "previous_response_id").map(Cow::into_owned);
-    let mut input = InputReader::new(limits, earlier);
+    let mut input = InputReader::new(earlier);
     if previous_response_id.is_some() {
-        input.history(&mut tools, &mut warnings)?;
+        input.history(&mut read)?;
     }
-    match body.view("input") {
-        Some(value) => input.read(value, &mut tools, &mut warnings)?,
-        None if input.is_empty() && body.get("prompt").is_none() => {
-            return Err(missing(&Path::Top("input")));
-        }
-        None => {}
+    let own = body.view("input");
+    own.map_or(Ok(()), |value| input.read(value, &mut read))?;
+    if read.bounds.items() == 0 && body.get("prompt").is_none() {
+        let path = Path::Top("input");
+        return Err(if own.is_some() { empty_array(&path) } else { missing(&path) });
     }
+    let Surroundings { mut tools, mut warnings, mut bounds } = read;
     input.pair_calls(&mut warnings)?;
     let mut requires_native = input.requires_native();
     if body.get("prompt").is_some() {
@@ -155,9 +164,9 @@ pub fn translate_with(
     let mut chat = Vec::with_capacity(body.bytes.len() + body.bytes.len() / 4 + 512);
     let mut object = ObjectWriter::begin(&mut chat);
     params::copied(&body, &mut object);
-    let instructions = text_of(&body, "instructions");
+    let instructions = text_of(&body, "instructions").filter(|text| !text.is_empty());
     input.write_messages(instructions.as_deref(), object.member("messages"));
-    params::translated(&body, &mut object, &mut warnings)?;
+    params::translated(&body, &mut object, &mut bounds, &mut warnings)?;
     let choice = tool_choice::read(body.view("tool_choice"), &tools, &mut warnings)?;
     if choice.requires_native {
         requires_native.get_or_insert("tools");

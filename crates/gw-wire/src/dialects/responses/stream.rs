@@ -21,7 +21,7 @@ use super::details::SignedReasoning;
 use super::echo::AnswerFacts;
 use super::errors::{failed_code, write_error};
 use super::snapshot::Snapshot;
-use crate::dialects::{AnswerEncoder, EncoderOpening, StreamError};
+use crate::dialects::{AnswerEncoder, ClientDialect, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::json::{ObjectWriter, View};
 use crate::render::put;
@@ -159,6 +159,9 @@ impl ResponsesEncoder {
 
 impl AnswerEncoder for ResponsesEncoder {
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if let Event::Frame { dialect: ClientDialect::Responses, name, data } = event {
+            return self.native_frame(name, data, out);
+        }
         if self.is_over || self.native.is_some() {
             return;
         }

@@ -52,7 +52,7 @@ fn array(numbers: impl Iterator<Item = String>) -> String {
 }
 
 #[test]
-fn vectors_as_providers_spell_them_take_little_more_than_their_floats() {
+fn packed_vectors_are_little_larger_than_their_floats() {
     let numbers: Vec<f32> = (1..=1536_u16).map(|n| (f32::from(n) * 0.731).sin() * 0.05).collect();
     let least = numbers.len() * 4 + HEADER;
     let single = array(numbers.iter().map(|number| serde_json::to_string(number).unwrap()));
@@ -74,7 +74,7 @@ fn vectors_as_providers_spell_them_take_little_more_than_their_floats() {
 }
 
 #[test]
-fn odd_numbers_keep_their_place_and_their_spelling() {
+fn unusual_numbers_keep_their_position_and_spelling() {
     for text in [
         "[0]",
         "[0,1,-0,0.0,-0.0]",
@@ -91,7 +91,7 @@ fn odd_numbers_keep_their_place_and_their_spelling() {
 }
 
 #[test]
-fn what_is_none_is_not_read() {
+fn bytes_that_are_no_packed_vector_are_refused() {
     let bytes = read_vector("[0.015625,0.03125,0.0625,1e-05]").unwrap().pack();
     assert!(Packed::read(&bytes).is_some());
     for end in 0..bytes.len() {
@@ -112,7 +112,7 @@ fn what_is_none_is_not_read() {
 
 proptest! {
     #[test]
-    fn any_vector_comes_back_to_the_letter(
+    fn packed_vectors_are_restored_letter_for_letter(
         numbers in prop::collection::vec((any::<f32>(), 0..5_u8), 1..60),
         spelling in 0..3_u8,
     ) {
@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_break_the_reader(
+    fn unpacking_never_panics(
         form in 0..3_usize,
         len in 0..6_u32,
         rest in prop::collection::vec(prop_oneof![Just(0_u8), 0..12_u8, any::<u8>()], 0..60),

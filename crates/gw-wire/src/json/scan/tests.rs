@@ -11,7 +11,7 @@ fn second_opinion(text: &str) -> bool {
 }
 
 #[test]
-fn json_is_told_from_what_only_looks_like_it() {
+fn valid_json_is_accepted_and_lookalikes_are_refused() {
     let yes = [
         "0",
         "-0",
@@ -105,7 +105,7 @@ fn exactly_128_levels_are_allowed() {
 }
 
 #[test]
-fn half_a_surrogate_pair_is_seen() {
+fn a_lone_surrogate_escape_is_detected() {
     let seen = |text: &str| check(text).unwrap().lone_surrogate;
     assert_eq!(seen(r#""\ud83d\ude00""#), None);
     assert_eq!(seen(r#""\uD83D\uDE00 \u00e9""#), None);
@@ -119,7 +119,7 @@ fn half_a_surrogate_pair_is_seen() {
 }
 
 #[test]
-fn numbers_end_where_json_says() {
+fn number_ends_follow_the_json_grammar() {
     for (text, end) in
         [("12,", Some(2)), ("-1.5e3]", Some(6)), ("0123", Some(1)), ("-", None), ("x", None), ("", None)]
     {
@@ -135,12 +135,12 @@ proptest! {
     }
 
     #[test]
-    fn any_text_gets_an_answer(text in any::<String>()) {
+    fn reading_any_text_never_panics(text in any::<String>()) {
         prop_assert_eq!(check(&text).is_ok(), second_opinion(&text));
     }
 
     #[test]
-    fn a_string_decodes_exactly_when_no_half_pair_is_seen(inner in "(\\\\u[dD][89abAB cC][0-9a-f]{2}|\\\\n|x){0,6}") {
+    fn strings_decode_unless_they_hold_a_lone_surrogate(inner in "(\\\\u[dD][89abAB cC][0-9a-f]{2}|\\\\n|x){0,6}") {
         let text = format!("\"{inner}\"");
         if let Ok(checked) = check(&text) {
             prop_assert_eq!(checked.lone_surrogate.is_none(), serde_json::from_str::<String>(&text).is_ok());
@@ -149,7 +149,7 @@ proptest! {
 }
 
 #[test]
-fn the_outermost_members_are_found_on_the_way() {
+fn the_check_collects_the_outermost_members() {
     let text = " { \"a\" : [1, {\"x\":2}] ,\"b\\n\":null,\"\":-1.5e3 , \"c\":{\"d\":{}} ,\"e\" :\"f\" } ";
     let (_, found) = check_members(text, Bounds::NONE).unwrap();
     let members: Vec<_> = found.iter().map(|member| (member.name, member.value)).collect();
@@ -163,7 +163,7 @@ fn the_outermost_members_are_found_on_the_way() {
 }
 
 #[test]
-fn the_walk_stops_at_the_first_member_or_value_beyond_its_bound() {
+fn the_check_stops_at_its_bounds_of_members_and_values() {
     let members = |count| Bounds { members: count, ..Bounds::NONE };
     let text = r#"{"a":{"x":1,"y":2},"b":[{"z":3}]}"#;
     assert!(check_members(text, members(2)).is_ok());

@@ -6,7 +6,7 @@ use super::{Kind, View};
 use crate::json::check;
 
 #[test]
-fn members_and_elements_are_found_where_they_stand() {
+fn members_and_elements_point_into_the_text() {
     let text = " { \"a\" : [1, \"x]\\\"}\" ,{} ] ,\"b\\n\":null,\"\":-1.5e3 } ";
     let view = View::new(text);
     let members: Vec<_> =
@@ -20,7 +20,7 @@ fn members_and_elements_are_found_where_they_stand() {
 }
 
 #[test]
-fn kinds_go_by_the_spelling() {
+fn number_kinds_follow_the_spelling() {
     for (text, kind) in [
         ("0", Kind::Integer),
         ("-0", Kind::Integer),

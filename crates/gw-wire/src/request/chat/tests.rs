@@ -218,7 +218,7 @@ fn stop_logit_bias_and_stream_options() {
 }
 
 #[test]
-fn what_was_understood_is_kept() {
+fn parsed_fields_are_kept() {
     let request = with(r#""stream":true,"stream_options":{"include_usage":true},"n":3,"max_tokens":5"#);
     assert_eq!((&*request.model, request.stream, request.include_usage, request.n), ("m", true, true, 3));
     assert_eq!((request.max_tokens, request.prompt_bytes), (Some(5), 2));

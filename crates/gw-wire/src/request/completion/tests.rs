@@ -99,7 +99,7 @@ fn fields_have_their_codes() {
 }
 
 #[test]
-fn what_was_understood_is_kept() {
+fn parsed_fields_are_kept() {
     let read = |members: &str| {
         parse_completion(Bytes::from(format!(r#"{{"model":"m",{members}}}"#)), &RequestLimits::default())
             .unwrap()

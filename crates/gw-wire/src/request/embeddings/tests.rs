@@ -73,7 +73,7 @@ fn fields_have_their_codes() {
 }
 
 #[test]
-fn what_was_understood_is_kept() {
+fn parsed_fields_are_kept() {
     let read = |members: &str| {
         parse_embeddings(Bytes::from(format!(r#"{{"model":"m",{members}}}"#)), &RequestLimits::default())
             .unwrap()
@@ -96,7 +96,7 @@ fn what_was_understood_is_kept() {
 }
 
 #[test]
-fn what_every_call_repeats_is_all_but_the_inputs() {
+fn fixed_members_are_all_members_but_the_inputs() {
     let body = r#"{"model":"m","input":["aaaaaaaaaaaaaaaaaaaaaaaa"],"x":null,"long":[1, 2, 3],"user":"u"}"#;
     let request = parse_embeddings(Bytes::from(body), &RequestLimits::default()).unwrap();
     let repeated = request.fixed_members();

@@ -26,7 +26,7 @@ fn check_chat(members: &str, expected: &str) {
 }
 
 #[test]
-fn what_we_do_not_own_stays_byte_for_byte() {
+fn other_members_are_copied_byte_for_byte() {
     let same = concat!(
         r#","temperature":1.50,"x":{"a" : [1e2, null,"\u0041"]},"stop":[ "a" ],"n":1,"stream":false,"user":"a\/b""#,
         r#","tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","metadata":{"k":"v"}"#
@@ -36,7 +36,7 @@ fn what_we_do_not_own_stays_byte_for_byte() {
 }
 
 #[test]
-fn what_is_ours_or_empty_goes() {
+fn gateway_members_and_empty_members_are_removed() {
     check_chat(r#","routing":{"strategy":"cost"},"cache":{"enabled":false},"seed":null,"Model":"x""#, "");
     check_chat(
         r#","stop":[ ],"tools":[],"tool_choice":"auto","parallel_tool_calls":true,"x":1"#,
@@ -52,7 +52,7 @@ fn what_is_ours_or_empty_goes() {
 }
 
 #[test]
-fn streams_ask_for_usage_in_our_words() {
+fn streams_always_ask_for_usage() {
     let usage = r#","stream":true,"stream_options":{"include_usage":true}"#;
     check_chat(r#","stream":true"#, usage);
     check_chat(
@@ -66,7 +66,7 @@ fn streams_ask_for_usage_in_our_words() {
 }
 
 #[test]
-fn one_token_limit_is_sent_under_the_name_that_is_wanted() {
+fn one_token_limit_is_sent_under_the_upstreams_name() {
     let both = r#","max_tokens":5,"x":1,"max_completion_tokens":7"#;
     check_chat(both, r#","max_tokens":7,"x":1"#);
     check_chat(r#","max_tokens":0"#, r#","max_tokens":0"#);
@@ -79,7 +79,7 @@ fn one_token_limit_is_sent_under_the_name_that_is_wanted() {
 }
 
 #[test]
-fn completions_are_spliced_alike() {
+fn completions_are_encoded_like_chats() {
     let body = concat!(
         r#"{"prompt":[ "a", "b" ],"model":"m","max_tokens":9,"stop":[],"logprobs":null,"stream":true,"routing":{},"#,
         r#""cache":{},"stream_options":{},"best_of":2,"max_completion_tokens":3}"#
@@ -130,7 +130,7 @@ fn embeddings_ask_for_floats_and_carry_the_inputs_of_their_batch() {
 }
 
 #[test]
-fn a_part_of_an_embeddings_request_is_the_same_request_of_fewer_inputs() {
+fn a_batch_keeps_all_members_of_its_embeddings_request() {
     let members = r#""encoding_format":"base64","dimensions":4,"user":"u","x":[1, 2]"#;
     let parse = |input: &str| {
         parse_embeddings(
@@ -187,7 +187,7 @@ proptest! {
 }
 
 #[test]
-fn an_upstream_gets_what_it_knows_by_the_names_it_knows() {
+fn unsupported_members_are_dropped_and_renamed_ones_renamed() {
     let options = EncodeOptions {
         send_model: false,
         unsupported: &["logprobs", "seed"],

@@ -72,7 +72,7 @@ fn messages_begin_with_the_field_as_openai_writes_them() {
 }
 
 #[test]
-fn what_a_client_wrote_is_shown_only_in_part() {
+fn messages_quote_the_clients_text_only_in_part() {
     let long = "é".repeat(5000);
     let body = format!(r#"{{"model":"m","messages":[{{"role":"{long}"}}]}}"#);
     let invalid = parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap_err();

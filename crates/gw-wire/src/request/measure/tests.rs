@@ -69,7 +69,7 @@ fn frame(marker: u8, width: u16, height: u16) -> Vec<u8> {
 }
 
 #[test]
-fn pictures_are_as_large_as_their_headers_say() {
+fn image_sizes_come_from_the_headers() {
     assert_eq!(size(&png(1920, 1080)), Some((1920, 1080)));
     assert_eq!(size(b"GIF89a\x40\x01\xf0\x00\0\0\0"), Some((320, 240)));
     let lossy = [b"\0\0\0\x9d\x01\x2a".as_slice(), &640_u16.to_le_bytes(), &480_u16.to_le_bytes()].concat();
@@ -89,7 +89,7 @@ fn pictures_are_as_large_as_their_headers_say() {
 }
 
 #[test]
-fn the_frame_of_a_jpeg_counts_and_not_the_one_of_its_thumbnail() {
+fn a_jpeg_thumbnail_does_not_set_the_size() {
     let thumbnail = [&[0xff, 0xd8], frame(0xc0, 160, 120).as_slice(), &[0xff, 0xd9]].concat();
     let exif = segment(0xe1, &[b"Exif\0\0".as_slice(), &thumbnail].concat());
     let huffman = segment(0xc4, &[0xff; 40]);
@@ -187,7 +187,7 @@ fn a_pdf_that_cannot_be_read_counts_by_its_length() {
 }
 
 #[test]
-fn what_is_unpacked_of_a_request_is_bounded() {
+fn decompression_per_request_is_bounded() {
     let small = STANDARD.encode(packed_pdf(900, |packed| packed));
     let mut unpacker = Unpacker::of_request(0);
     let found: Vec<u32> = (0..60).map(|_| super::pdf::pages(&small, &mut unpacker)).collect();
@@ -215,7 +215,7 @@ fn lasts(bytes: &[u8], format: &str) -> u64 {
 }
 
 #[test]
-fn sounds_last_as_long_as_their_bytes() {
+fn audio_length_follows_the_number_of_bytes() {
     let about = |milliseconds: u64, expected: u64| {
         assert!(
             (expected..=expected + expected / 50 + 15).contains(&milliseconds),
@@ -243,7 +243,7 @@ fn sounds_last_as_long_as_their_bytes() {
 }
 
 #[test]
-fn a_file_is_what_its_bytes_and_names_say() {
+fn file_types_come_from_bytes_and_names() {
     let picture = PartSize::Medium(Medium::Image { width: 8, height: 9, detail: Detail::Auto });
     let unseen = PartSize::Medium(Medium::Image { width: 0, height: 0, detail: Detail::Auto });
     let (png, pdf) = (png(8, 9), plain_pdf(3));
@@ -282,7 +282,7 @@ fn beside(content: &str, members: &str) -> PromptExtras {
 }
 
 #[test]
-fn a_request_holds_its_media() {
+fn the_media_of_a_request_are_measured() {
     let text = beside(r#""hi""#, "");
     assert_eq!((text.frames, text.bytes, text.media.capacity()), (1, 0, 0));
     let (png, pdf) = (url("image/png", &png(640, 480)), url("application/pdf", &plain_pdf(2)));
@@ -312,7 +312,7 @@ fn a_request_holds_its_media() {
 
 proptest! {
     #[test]
-    fn whatever_comes_is_measured(
+    fn measuring_never_panics(
         mark in prop::sample::select(vec![
             &b""[..], b"\x89PNG\r\n\x1a\n", b"\xff\xd8", b"\xff\xd8\xff\xe1", b"GIF89a", b"RIFF\0\0\0\0WEBPVP8X",
             b"RIFF\0\0\0\0WEBPVP8L", b"RIFF\0\0\0\0WAVEfmt ", b"ID3\x04\0\0", b"\xff\xfb\x90\0", b"BM",

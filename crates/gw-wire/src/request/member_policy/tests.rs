@@ -25,7 +25,7 @@ fn the_table_is_sorted_and_its_names_are_short_enough() {
 }
 
 #[test]
-fn names_are_found_however_a_lenient_reader_spells_them() {
+fn guarded_names_are_found_in_every_spelling() {
     for name in ["api_base", "API_BASE", "apiBase", "api-base", "api_ba\u{17f}e", "Api__Base"] {
         assert_eq!(rule_of(name), Some(Rule::Steers), "{name}");
     }
@@ -64,7 +64,7 @@ fn names_are_found_however_a_lenient_reader_spells_them() {
 }
 
 #[test]
-fn values_that_change_nothing_are_not_guarded() {
+fn harmless_values_are_not_guarded() {
     for members in [
         r#""service_tier":"auto""#,
         r#""service_tier":"Default""#,
@@ -86,7 +86,7 @@ fn values_that_change_nothing_are_not_guarded() {
 }
 
 #[test]
-fn the_others_are() {
+fn values_with_an_effect_are_guarded() {
     for (members, name, rule) in [
         (r#""service_tier":"priority""#, "service_tier", Rule::Price),
         (r#""service_tier":"flex""#, "service_tier", Rule::Price),
@@ -122,7 +122,7 @@ fn the_others_are() {
 }
 
 #[test]
-fn members_of_other_endpoints_are_surveyed_as_unknown_ones() {
+fn members_of_other_endpoints_are_treated_as_unknown() {
     let file = r#"[{"role":"user","content":[{"type":"file","file":{"file_id":"file-1"}}]}]"#;
     let found = |path: &str, members: &str| {
         let limits = RequestLimits::default();
@@ -180,7 +180,7 @@ fn members_of_other_endpoints_are_surveyed_as_unknown_ones() {
 }
 
 #[test]
-fn names_of_any_length_are_shown_short() {
+fn long_names_are_shown_shortened() {
     for (written, shown) in [
         (format!("s{}tore", "_".repeat(1000)), "store".to_owned()),
         (format!("litellm_{}", "x".repeat(1000)), format!("litellm_{}…", "x".repeat(56))),
@@ -197,7 +197,7 @@ fn names_of_any_length_are_shown_short() {
 }
 
 #[test]
-fn what_is_allowed_is_not_withheld() {
+fn allowed_members_are_not_withheld() {
     let members = r#""apiBase":"x","metadata":{"tags":["x"]},"models":["y"]"#;
     let body = format!(r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
     let asked = parse_chat(body.into(), &RequestLimits::default()).unwrap().guarded;

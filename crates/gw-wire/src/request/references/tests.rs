@@ -20,7 +20,7 @@ fn the_tables_are_sorted() {
 }
 
 #[test]
-fn known_parts_name_the_reference() {
+fn references_are_found_in_known_content_parts() {
     for (json, at) in [
         (r#"{"type":"file","file":{"file_id":"file-1"}}"#, "messages[0].content[0].file.file_id"),
         (r#"{"type":"file","file":{"file_data":"gs://b/o"}}"#, "messages[0].content[0].file.file_data"),
@@ -44,7 +44,7 @@ fn known_parts_name_the_reference() {
 }
 
 #[test]
-fn what_is_only_forwarded_verbatim_is_searched_once() {
+fn members_that_are_forwarded_verbatim_are_searched_once() {
     for json in [
         r#"{"type":"input_file","file_id":"file-1"}"#,
         r#"{"type":"input_file","File_Id":"x"}"#,
@@ -71,7 +71,7 @@ fn what_is_only_forwarded_verbatim_is_searched_once() {
 }
 
 #[test]
-fn other_members_are_searched_too() {
+fn references_are_found_in_unknown_members() {
     for members in [
         r#""container":"cntr_1""#,
         r#""cached_content":"cachedContents/1""#,

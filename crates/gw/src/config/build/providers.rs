@@ -20,7 +20,8 @@ use super::fields::{regular, timeouts};
 type Speakers = &'static [Api];
 
 /// The keys that only some dialects have.
-const OPTIONS: [(&str, Speakers); 11] = [
+const OPTIONS: [(&str, Speakers); 12] = [
+    ("responses", &[Api::OpenAi]),
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
@@ -245,6 +246,7 @@ fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
 fn as_toml(value: &Checked) -> Option<toml::Value> {
     Some(match value {
         Checked::Int(value) => toml::Value::Integer(*value),
+        Checked::Bool(value) => toml::Value::Boolean(*value),
         Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
         Checked::Map(entries) => {
             let entries =

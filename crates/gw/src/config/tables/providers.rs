@@ -81,6 +81,13 @@ pub(super) static PROVIDER: Section = Section {
             "`openai`, `azure`: request members that are forwarded although they choose a model, an upstream or a price, such as \
              `[\"plugins\"]`. `docs/providers.md` lists them. `mistral` takes `guardrails` here, `ollama` takes `keep_alive`.",
         ),
+        key(
+            "responses",
+            Kind::Either(&Kind::Bool, &Kind::Choice(&[("auto", &[])])),
+            "true for `openai`, false for other providers that are known by their name, else \"auto\"",
+            "`openai`: whether the provider has `/responses` itself, so that requests of the Responses API go there unchanged. \
+             \"auto\" asks once: after a 404 or 405 they are sent as chats.",
+        ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
         key(
             "region",

@@ -294,7 +294,7 @@ fn use_tree(tree: &[Token], prefix: &[String], out: &mut Vec<(Vec<String>, Optio
                 }
                 return;
             }
-            Token::Mark(_) | Token::Path => {}
+            Token::Mark(_) | Token::Path | Token::Text(_) => {}
         }
         at += 1;
     }

@@ -1,6 +1,6 @@
-//! A small reader of Rust source: identifiers and punctuation, without comments, strings and test items.
+//! A small reader of Rust source: identifiers, punctuation and strings, without comments and test items.
 
-/// A piece of source that is neither a comment nor a literal.
+/// A piece of source that is neither a comment, a number nor a character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// An identifier or a keyword.
@@ -9,13 +9,15 @@ pub(super) enum Token {
     Mark(char),
     /// `::`, the separator of paths.
     Path,
+    /// A string literal with its quotes, with blanks in place of its escapes.
+    Text(String),
 }
 
 impl Token {
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
-            Self::Mark(_) | Self::Path => None,
+            Self::Mark(_) | Self::Path | Self::Text(_) => None,
         }
     }
 
@@ -28,7 +30,7 @@ impl Token {
     }
 }
 
-/// The tokens of a file. Strings, characters and lifetimes leave nothing behind.
+/// The tokens of a file. Characters, numbers and lifetimes leave nothing behind.
 pub(super) fn tokens(source: &str) -> Vec<Token> {
     let bytes = source.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -39,9 +41,12 @@ pub(super) fn tokens(source: &str) -> Vec<Token> {
         } else if rest.starts_with("/*") {
             block_comment(rest)
         } else if let Some(length) = raw_string(rest) {
+            found.push(Token::Text(rest[..length].to_owned()));
             length
         } else if rest.starts_with('"') {
-            quoted(rest)
+            let length = quoted(rest);
+            found.push(Token::Text(without_escapes(&rest[..length])));
+            length
         } else if rest.starts_with('\'') {
             character_or_lifetime(rest)
         } else if is_word(bytes[at]) {
@@ -111,6 +116,21 @@ fn quoted(rest: &str) -> usize {
         }
     }
     rest.len()
+}
+
+/// A literal with blanks in place of its escapes, so that `\nEventStream` ends with a word of its own.
+fn without_escapes(literal: &str) -> String {
+    let mut characters = literal.chars();
+    let mut text = String::with_capacity(literal.len());
+    while let Some(character) = characters.next() {
+        if character == '\\' {
+            characters.next();
+            text.push(' ');
+        } else {
+            text.push(character);
+        }
+    }
+    text
 }
 
 fn character_or_lifetime(rest: &str) -> usize {
@@ -195,6 +215,10 @@ fn comments_literals_and_lifetimes_are_no_names() {
     let found = tokens(source);
     let names: Vec<_> = found.iter().filter_map(Token::name).collect();
     assert_eq!(names, ["fn", "f", "x", "str", "let", "_"]);
+    let texts = found
+        .iter()
+        .filter_map(|token| if let Token::Text(text) = token { Some(text.as_str()) } else { None });
+    assert_eq!(texts.collect::<Vec<_>>(), ["\"one   two\"", "r#\"raw \" text\"#", "\"bytes\""]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn failure(status: u16, kind: &str, message: &str) -> Failure {
 }
 
 #[test]
-fn trap_21_every_documented_error_has_its_kind_and_keeps_the_wish_to_wait() {
+fn trap_21_every_documented_error_has_its_kind_and_retry_after() {
     for (status, kind, message, expected) in [
         (400, "invalid_request_error", "max_tokens: Field required", FailureKind::BadRequest),
         (
@@ -60,7 +60,7 @@ fn trap_21_every_documented_error_has_its_kind_and_keeps_the_wish_to_wait() {
 }
 
 #[test]
-fn bodies_that_say_nothing_keep_their_status() {
+fn an_error_without_a_known_body_is_classified_by_status() {
     for (status, expected) in [
         (400, FailureKind::BadRequest),
         (413, FailureKind::BadRequest),
@@ -75,7 +75,7 @@ fn bodies_that_say_nothing_keep_their_status() {
 }
 
 #[test]
-fn there_are_no_embeddings() {
+fn embeddings_are_refused() {
     let request = serde_json::json!({"model": "a/b", "input": "x"}).to_string();
     let request = gw_wire::request::embeddings::parse_embeddings(
         request.into(),

@@ -53,7 +53,7 @@ fn unread(case: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_shared_conversation_loses_nothing() {
+fn the_shared_conversation_is_encoded_completely() {
     assert_eq!(
         unread("conversation"),
         ["parameter_dropped:stop"],
@@ -62,7 +62,7 @@ fn the_shared_conversation_loses_nothing() {
 }
 
 #[test]
-fn markers_of_the_cache_stay_where_they_are() {
+fn cache_markers_keep_their_positions() {
     assert!(unread("cached").is_empty());
 }
 
@@ -72,7 +72,7 @@ fn images_documents_and_text_files_have_their_sources() {
 }
 
 #[test]
-fn trap_12_nothing_empty_is_sent_and_every_call_has_its_result() {
+fn trap_12_empty_texts_are_not_sent_and_every_call_has_its_result() {
     let warnings = unread("untidy");
     let expected = [
         "parameter_dropped:seed",
@@ -88,7 +88,7 @@ fn trap_12_nothing_empty_is_sent_and_every_call_has_its_result() {
 }
 
 #[test]
-fn tools_are_chosen_as_asked() {
+fn tool_choices_are_encoded() {
     assert_eq!(unread("named_tool"), ["parameter_dropped:strict", "parameter_dropped:reasoning_effort"]);
     assert!(unread("single_call").is_empty());
     assert!(unread("no_tool").is_empty());
@@ -98,7 +98,7 @@ fn tools_are_chosen_as_asked() {
 }
 
 #[test]
-fn structured_output_is_asked_for_in_the_way_the_model_has() {
+fn structured_output_uses_the_form_of_each_model() {
     assert!(unread("json_schema").is_empty());
     let (reading, warnings) = golden("json_schema_by_tool");
     assert_eq!((reading.json_tool.as_deref(), warnings.len()), (Some("structured_answer"), 0));
@@ -114,7 +114,7 @@ fn efforts_become_budgets_or_efforts() {
 }
 
 #[test]
-fn signed_thoughts_go_back_to_where_they_stood() {
+fn signed_thoughts_are_sent_back_in_their_positions() {
     assert_eq!(unread("thoughts"), ["reasoning_dropped"], "that of another vendor");
 }
 
@@ -134,7 +134,7 @@ fn the_call_is_a_post_with_the_version_and_no_key() {
 }
 
 #[test]
-fn trap_13_max_tokens_is_always_there_and_temperature_is_alone() {
+fn trap_13_max_tokens_is_always_sent_and_temperature_excludes_top_p() {
     let request = |members: Value, target: Target<'_>| {
         let mut request = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}]});
         request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -228,7 +228,7 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
 }
 
 #[test]
-fn trap_07_signatures_of_others_in_an_id_stay_behind() {
+fn trap_07_foreign_signatures_in_ids_are_removed() {
     let call = json!({"id": "call_1__thought__c2ln", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let (body, _) = sent(
         "claude-opus-5",
@@ -270,7 +270,7 @@ fn thoughts_never_stand_at_the_end_of_a_turn() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused_by_its_field() {
+fn unsupported_content_is_refused_with_its_field() {
     for content in [
         json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]),
         json!([{"type": "image_url", "image_url": {"url": "data:image/tiff;base64,AAAA"}}]),
@@ -312,7 +312,7 @@ fn legacy_functions_and_text_completions_are_chats() {
 
 proptest::proptest! {
     #[test]
-    fn whatever_is_said_makes_messages_that_are_accepted(
+    fn any_conversation_becomes_valid_messages(
         turns in proptest::collection::vec((0..4_u8, "[ a漢\n]{0,4}", 0..3_usize), 0..12),
     ) {
         let mut messages = Vec::new();

@@ -55,7 +55,7 @@ fn trap_24_every_block_of_an_answer_is_read() {
 }
 
 #[test]
-fn trap_27_every_stop_reason_has_a_finish_that_clients_know() {
+fn trap_27_every_stop_reason_has_a_finish_reason() {
     for (reason, finish) in [
         ("end_turn", Some(Finish::Stop)),
         ("stop_sequence", Some(Finish::Stop)),
@@ -78,7 +78,7 @@ fn trap_27_every_stop_reason_has_a_finish_that_clients_know() {
 }
 
 #[test]
-fn sources_and_refusals_are_told() {
+fn sources_and_refusals_are_reported() {
     let reply = decode(
         r#"{"content":[{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","url":"https://a.example","title":"A","encrypted_content":"x"}]},
         {"type":"text","text":"Größe: "},{"type":"text","text":"7 m","citations":[
@@ -120,7 +120,7 @@ fn trap_09_an_answer_of_thoughts_only_is_a_choice_that_was_cut() {
 }
 
 #[test]
-fn an_answer_given_by_a_tool_is_text_again() {
+fn an_answer_by_the_json_tool_is_text() {
     let body = br#"{"content":[{"type":"text","text":"Sure."},{"type":"tool_use","id":"t","name":"structured_answer","input":{"a":1}}],"stop_reason":"tool_use"}"#;
     let reading = Reading { json_tool: Some("structured_answer".into()), ..Reading::default() };
     let reply = adapter().decode_chat(body, &reading).unwrap();
@@ -130,7 +130,7 @@ fn an_answer_given_by_a_tool_is_text_again() {
 }
 
 #[test]
-fn what_is_no_answer_is_a_failure() {
+fn a_body_without_an_answer_is_a_failure() {
     for body in
         ["", "<html>", "[]", "5", "{}", "null", r#"{"content":5}"#, r#"{"content":[5]}"#, r#"{"choices":[]}"#]
     {

@@ -7,7 +7,7 @@ use super::{sent, target};
 use crate::adapter::ChoiceRange;
 
 #[test]
-fn trap_15_fields_of_others_are_not_sent() {
+fn trap_15_members_of_other_apis_are_not_sent() {
     let (body, _) = sent(
         "claude-haiku-4-5",
         json!({
@@ -37,7 +37,7 @@ fn trap_25_schemas_keep_every_key_in_order() {
 }
 
 #[test]
-fn strict_is_said_only_where_it_can_be_kept() {
+fn strict_is_sent_only_for_enforceable_schemas() {
     let tool = |schema: Value| json!({"tools": [{"type": "function", "function": {"name": "f", "strict": true, "parameters": schema}}]});
     let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
     let limited = json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}, "additionalProperties": false});
@@ -55,7 +55,7 @@ fn strict_is_said_only_where_it_can_be_kept() {
 }
 
 #[test]
-fn forms_that_cannot_be_enforced_are_asked_for_otherwise() {
+fn unenforceable_formats_use_a_tool_or_an_instruction() {
     let form = |schema: Value| json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}});
     let map = json!({"type": "object", "additionalProperties": {"type": "integer"}});
     let (body, warned) = sent("claude-haiku-4-5", form(map.clone()));
@@ -78,7 +78,7 @@ fn forms_that_cannot_be_enforced_are_asked_for_otherwise() {
 }
 
 #[test]
-fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
+fn no_budget_is_sent_after_calls_without_thoughts() {
     let call = json!({"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let signed = json!([{"type": "reasoning.text", "text": "t", "signature": "s", "format": "anthropic-claude-v1", "index": 0}]);
     let request = |details: &Value| {
@@ -110,7 +110,7 @@ fn a_budget_is_not_sent_when_the_calls_it_goes_on_from_have_no_thoughts() {
 }
 
 #[test]
-fn trap_12_a_user_who_says_nothing_is_legal() {
+fn trap_12_an_empty_user_message_is_accepted() {
     for messages in [
         json!([{"role": "user", "content": ""}]),
         json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),
@@ -124,7 +124,7 @@ fn trap_12_a_user_who_says_nothing_is_legal() {
 }
 
 #[test]
-fn names_that_are_not_anthropics_take_what_the_api_takes() {
+fn unknown_model_names_may_use_all_of_the_api() {
     let members = json!({"temperature": 1.7, "tool_choice": "required", "tools": [{"type": "function", "function": {"name": "f"}}]});
     let (body, warned) = sent("glm-4.6", members);
     assert_eq!((&body["temperature"], &body["tool_choice"]["type"]), (&json!(1), &json!("any")));
@@ -158,7 +158,7 @@ fn a_conversation_that_ends_with_the_assistant_gets_a_closing_user_turn_where_it
 }
 
 #[test]
-fn a_model_that_no_table_knows_is_served_with_a_warning() {
+fn an_unknown_model_is_served_with_a_warning() {
     let (body, warned) = sent("claude-opus-6", json!({"temperature": 0.5}));
     assert_eq!(body.get("temperature"), None);
     assert_eq!(warned, ["parameter_dropped:temperature", "model_rules_assumed:claude-opus-5-5"]);

@@ -72,7 +72,7 @@ const DONE: &str =
 const STOP: &str = r#"{"type":"message_stop"}"#;
 
 #[test]
-fn the_state_machine_gives_every_event() {
+fn a_recorded_stream_becomes_events() {
     let usage = |completion, reasoning, estimated| {
         let usage = Usage {
             prompt: 135,
@@ -171,7 +171,7 @@ fn trap_02_a_call_without_arguments_is_an_empty_object_once() {
 }
 
 #[test]
-fn trap_03_calls_are_counted_from_zero_whatever_their_block() {
+fn trap_03_calls_are_numbered_from_zero_regardless_of_their_block() {
     let heard = whole(&full());
     assert!(heard.has("ToolStart { choice: 0, call: 0") && heard.has("ToolStart { choice: 0, call: 1"));
     assert!(!heard.has("ToolStart { choice: 0, call: 3"));
@@ -204,7 +204,7 @@ fn trap_01_an_error_in_the_stream_is_an_error() {
 }
 
 #[test]
-fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
+fn a_stream_may_end_without_message_stop_only_after_its_stop_reason() {
     let cut = whole(&stream(&[START, TEXT]));
     assert!(!cut.has("End") && !cut.has("Finish") && cut.failures.is_empty());
     let done = whole(&stream(&[START, TEXT, DONE]));
@@ -238,7 +238,7 @@ fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
 }
 
 #[test]
-fn sources_and_refusals_are_told_before_the_end() {
+fn sources_and_refusals_are_reported_before_the_end() {
     let heard = whole(&stream(&[
         START,
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
@@ -288,7 +288,7 @@ fn trap_05_a_delta_without_input_tokens_keeps_those_of_the_start() {
 }
 
 #[test]
-fn what_is_no_event_stream_is_an_invalid_response() {
+fn a_body_that_is_no_event_stream_is_an_invalid_response() {
     for body in [
         "",
         " \n",
@@ -312,7 +312,7 @@ fn what_is_no_event_stream_is_an_invalid_response() {
 }
 
 #[test]
-fn what_never_ends_is_cut() {
+fn endless_events_and_blocks_are_errors() {
     let mut decoder = adapter().chat_stream(&Reading::default());
     let mut heard = Heard::default();
     for _ in 0..300 {
@@ -327,7 +327,7 @@ fn what_never_ends_is_cut() {
 }
 
 #[test]
-fn thoughts_that_are_too_long_or_unsigned_are_shown_and_not_kept() {
+fn long_or_unsigned_thoughts_are_streamed_and_not_kept() {
     let open =
         r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":""}}"#;
     let piece = format!(
@@ -363,7 +363,7 @@ fn a_common_delta_borrows_its_text() {
 
 proptest! {
     #[test]
-    fn pairs_of_cuts_change_nothing(first in 0..4000_usize, second in 0..4000_usize) {
+    fn pairs_of_cuts_give_equal_events(first in 0..4000_usize, second in 0..4000_usize) {
         let stream = full();
         let bytes = stream.as_bytes();
         let (first, second) = (first.min(second).min(bytes.len()), first.max(second).min(bytes.len()));
@@ -371,12 +371,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
+    fn any_bytes_never_panic(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..64), 0..8)) {
         play(chunks.iter().map(Vec::as_slice));
     }
 
     #[test]
-    fn any_events_are_survived(
+    fn any_events_never_panic(
         events in proptest::collection::vec((0..9_usize, 0..4_u32, 0..5_usize), 0..24),
         broken in "[{}\\[\\]\",:a-z0-9 ]{0,20}",
     ) {

@@ -62,7 +62,7 @@ fn cohere_takes_ninety_six() {
 }
 
 #[test]
-fn what_a_model_cannot_do_is_refused() {
+fn unsupported_options_of_a_model_are_refused() {
     let many: Vec<&str> = std::iter::repeat_n("a", 97).collect();
     for (model, body) in [
         ("amazon.titan-embed-text-v2:0", json!({"input": ["a", "b"]})),
@@ -81,7 +81,7 @@ fn what_a_model_cannot_do_is_refused() {
 }
 
 #[test]
-fn what_is_no_vector_is_an_invalid_response() {
+fn a_body_without_vectors_is_an_invalid_response() {
     for body in [
         "{}",
         "",

@@ -14,7 +14,7 @@ fn headers(kind: &str) -> HeaderMap {
 }
 
 #[test]
-fn the_table_of_errors() {
+fn every_error_type_has_its_kind() {
     let suffix = "ValidationException:http://internal.amazon.com/coral/com.amazon.bedrock/";
     let malformed = "The provided model identifier is invalid.";
     let profile = "Invocation of model ID x with on-demand throughput isn’t supported. Retry your request with the ID or ARN of an inference profile.";
@@ -63,7 +63,7 @@ fn the_table_of_errors() {
 }
 
 #[test]
-fn the_type_may_stand_in_the_body_and_bodies_may_be_anything() {
+fn the_error_type_may_be_in_the_body_and_any_body_is_read() {
     let body = br#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"User: arn:aws:iam::1:user/x is not authorized"}"#;
     let failure = classify(400, &HeaderMap::new(), body);
     assert_eq!(failure.kind, FailureKind::Auth);
@@ -75,7 +75,7 @@ fn the_type_may_stand_in_the_body_and_bodies_may_be_anything() {
 }
 
 #[test]
-fn trap_21_the_wish_to_wait_is_kept() {
+fn trap_21_retry_after_is_kept() {
     let mut headers = headers("ThrottlingException");
     headers.insert("retry-after", "7".parse().unwrap());
     assert_eq!(classify(429, &headers, b"{}").retry_after, Some(std::time::Duration::from_secs(7)));

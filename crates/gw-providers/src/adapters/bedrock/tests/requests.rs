@@ -39,7 +39,7 @@ fn golden_requests_are_sent_as_documented() {
 }
 
 #[test]
-fn trap_25_schemas_and_arguments_are_kept_to_the_letter() {
+fn trap_25_schemas_and_arguments_are_kept_letter_for_letter() {
     let schema = r##"{"type": "object", "required": ["z"], "properties": {"z": {"const": 1.50}, "a": {"$ref": "#/$defs/a"}}}"##;
     let untyped = r#"{ "z": 1, "a": 2 }"#;
     let arguments = r#"{\"z\": 1.50, \"a\": \"東京\"}"#;
@@ -167,7 +167,7 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
 }
 
 #[test]
-fn efforts_are_said_as_each_family_wants_them() {
+fn efforts_take_the_form_of_each_model_family() {
     let effort = |model: &str, effort: &str| {
         let encoded = encode(json!({"model": model, "reasoning_effort": effort})).unwrap();
         (body(&encoded)["additionalModelRequestFields"].clone(), encoded.warnings.join(" "))
@@ -205,7 +205,7 @@ fn efforts_are_said_as_each_family_wants_them() {
 }
 
 #[test]
-fn trap_13_thinking_stays_below_the_limit_and_alone() {
+fn trap_13_thinking_is_bounded_and_dropped_where_it_is_refused() {
     let model = "us.anthropic.claude-sonnet-4-20250514-v1:0";
     let little = encode(json!({"model": model, "reasoning_effort": "high", "max_tokens": 1024})).unwrap();
     assert_eq!(little.warnings, ["parameter_dropped:reasoning_effort"]);
@@ -234,7 +234,7 @@ fn trap_13_thinking_stays_below_the_limit_and_alone() {
 }
 
 #[test]
-fn trap_12_nothing_blank_is_sent() {
+fn trap_12_blank_texts_are_not_sent() {
     let encoded = encode(json!({"messages": [
         {"role": "system", "content": ""},
         {"role": "assistant", "content": " "},
@@ -257,7 +257,7 @@ fn trap_14_ids_fit_and_stay_paired() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused() {
+fn unsupported_content_is_refused() {
     let user = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
     let image = |url: &str| user(json!({"type": "image_url", "image_url": {"url": url}}));
     let file = |file: Value| user(json!({"type": "file", "file": file}));
@@ -277,7 +277,7 @@ fn what_cannot_be_said_is_refused() {
 }
 
 #[test]
-fn documents_of_one_name_get_two() {
+fn documents_with_equal_names_are_renamed() {
     let file = json!({"type": "file", "file": {"filename": "../a_b.pdf", "file_data": "JVBERi0="}});
     let sent = sent(json!({"messages": [{"role": "user", "content": [file, file]}]}));
     let content = &sent["messages"][0]["content"];
@@ -289,7 +289,7 @@ fn documents_of_one_name_get_two() {
 }
 
 #[test]
-fn an_opaque_profile_is_known_by_its_catalogue_id_and_the_clamp_holds() {
+fn an_opaque_profile_uses_the_rules_of_its_catalogue_id() {
     let arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123def456";
     let body = json!({"model": "x", "messages": [{"role": "user", "content": "x"}], "max_tokens": 900, "reasoning_effort": "high"});
     let of = |id: &str| {
@@ -305,7 +305,7 @@ fn an_opaque_profile_is_known_by_its_catalogue_id_and_the_clamp_holds() {
 }
 
 #[test]
-fn ids_with_points_and_colons_go_back_to_all_but_claude() {
+fn ids_with_dots_and_colons_are_kept_except_for_claude() {
     for (model, id) in
         [("moonshot.kimi-k2-thinking", "functions.look:0"), ("anthropic.claude-opus-4-5", "call_")]
     {

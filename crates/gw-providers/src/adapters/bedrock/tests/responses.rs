@@ -173,7 +173,7 @@ fn a_200_without_output_is_no_answer() {
 }
 
 #[test]
-fn a_lone_surrogate_does_not_spoil_an_answer() {
+fn a_lone_surrogate_does_not_lose_the_answer() {
     let body = br#"{"output":{"message":{"content":[{"text":"a\ud83d"},{"text":"\ud83d\ude42"}]}}}"#;
     let reply = decode(body).unwrap();
     let content = reply.choices[0].content.as_deref().unwrap();

@@ -12,7 +12,7 @@ fn tools() -> Value {
 }
 
 #[test]
-fn a_model_that_refuses_forced_tools_is_asked_in_words() {
+fn a_model_that_refuses_forced_tools_gets_an_instruction() {
     for model in [OPUS, SONNET, "anthropic.claude-fable-5-1", "anthropic.claude-opus-6"] {
         for (choice, words) in [
             (json!("required"), "Call at least one of the tools now."),
@@ -45,7 +45,7 @@ fn a_forced_tool_turns_thinking_off_and_keeps_it_off() {
 }
 
 #[test]
-fn no_reasoning_is_said_as_each_model_wants_it() {
+fn reasoning_is_switched_off_in_the_form_of_each_model() {
     let clamped = "parameter_clamped:reasoning_effort";
     for (model, fields, warnings) in [
         ("anthropic.claude-haiku-4-5", Value::Null, ""),

@@ -32,13 +32,14 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
 fn build(settings: &ProviderSettings, environment: &[(&str, &str)]) -> Result<Built, String> {
     let environment: HashMap<&str, &str> = environment.iter().copied().collect();
     build_in(settings, &AwsEnvironment::of(|name| environment.get(name).map(|value| (*value).to_owned())))
+        .map_err(|fault| fault.to_string())
 }
 
 const KEYS: [(&str, &str); 2] =
     [("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"), ("AWS_SECRET_ACCESS_KEY", "secret-of-env")];
 
 #[test]
-fn a_key_needs_a_place_and_no_signature() {
+fn an_api_key_needs_a_region_and_no_signature() {
     let built = build(&settings(Some("ABSK"), None, &[("region", "eu-west-1")]), &KEYS).unwrap();
     assert_eq!(built.base_url.as_deref(), Some("https://bedrock-runtime.eu-west-1.amazonaws.com"));
     assert!(built.signer.is_none() && built.adapter.scheme() == Scheme::Bearer);

@@ -83,7 +83,7 @@ fn stream(events: &[(&str, &str)]) -> Vec<u8> {
 const STOP: (&str, &str) = ("messageStop", r#"{"stopReason":"end_turn"}"#);
 
 #[test]
-fn the_transcript_is_understood() {
+fn a_recorded_stream_is_decoded() {
     let events = decode([&bytes("transcript.stream.bin")[..]]);
     let words: Vec<(&str, &str)> = events.iter().map(|(kind, text)| (kind.as_str(), text.as_str())).collect();
     let details = words.iter().find(|(kind, _)| *kind == "reasoning_details").unwrap().1;
@@ -154,7 +154,7 @@ fn citations_are_annotations() {
 }
 
 #[test]
-fn a_picture_that_is_coming_is_held() {
+fn an_incomplete_image_is_held() {
     let piece = r#"{"contentBlockIndex":0,"delta":{"image":{"source":{"bytes":"AAAA"}}}}"#;
     let bytes = stream(&[("contentBlockDelta", &piece.replace("AAAA", &"AAAA".repeat(50_000)))]);
     let mut decoder = BedrockStream::default();
@@ -173,7 +173,7 @@ fn a_model_that_gives_up_is_a_failure() {
 }
 
 #[test]
-fn trap_19_cuts_change_nothing() {
+fn trap_19_the_events_do_not_depend_on_the_cuts() {
     let stream = bytes("transcript.stream.bin");
     let whole = decode([&stream[..]]);
     for cut in 0..=stream.len() {
@@ -184,7 +184,7 @@ fn trap_19_cuts_change_nothing() {
 }
 
 #[test]
-fn trap_01_failures_in_a_stream_are_told() {
+fn trap_01_failures_in_a_stream_are_errors() {
     assert_eq!(last(&bytes("throttled.stream.bin")), ("error".to_owned(), "RateLimited".to_owned()));
     assert_eq!(last(&bytes("error.stream.bin")), ("error".to_owned(), "Server".to_owned()));
     for (name, message, kind) in [
@@ -235,7 +235,7 @@ fn a_stream_that_is_cut_or_damaged_is_broken() {
 }
 
 #[test]
-fn odd_but_complete_streams_are_read() {
+fn unusual_complete_streams_are_read() {
     let kinds = |events: &[(&str, &str)]| {
         let events = decode([&stream(events)[..]]);
         events.into_iter().map(|(kind, text)| format!("{kind}:{text}")).collect::<Vec<_>>().join(" ")
@@ -274,7 +274,7 @@ fn odd_but_complete_streams_are_read() {
 
 proptest! {
     #[test]
-    fn trap_19_random_pairs_of_cuts_change_nothing(first in 0_usize..3202, second in 0_usize..3202) {
+    fn trap_19_random_pairs_of_cuts_give_equal_events(first in 0_usize..3202, second in 0_usize..3202) {
         let stream = bytes("transcript.stream.bin");
         let (first, second) = (first.min(second).min(stream.len()), first.max(second).min(stream.len()));
         let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
@@ -282,12 +282,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         decode([&bytes[..]]);
     }
 
     #[test]
-    fn no_frame_makes_it_panic(headers in proptest::collection::vec(any::<u8>(), 0..60), payload in "\\PC*", lie in 0_u32..80) {
+    fn any_frame_never_panics(headers in proptest::collection::vec(any::<u8>(), 0..60), payload in "\\PC*", lie in 0_u32..80) {
         // Lengths and checksums are correct, so that the payload is read.
         let length = u32::try_from(16 + headers.len() + payload.len()).unwrap();
         let mut bytes = Vec::new();
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn no_event_makes_it_panic(
+    fn any_event_never_panics(
         name in prop::sample::select(vec!["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]),
         payload in r#"(\{"(contentBlockIndex|delta|start|usage|stopReason)":(\{\}|null|1|"x"|\[\]|\{"toolUse":\{"name":"f"\}\})\})|\PC{0,20}"#,
     ) {
@@ -320,7 +320,7 @@ fn crc(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_small_piece_beside_a_large_picture_is_little_work() {
+fn a_small_piece_beside_a_large_image_costs_little() {
     let piece = |base64: &str| {
         let delta =
             format!(r#"{{"contentBlockIndex":0,"delta":{{"image":{{"source":{{"bytes":"{base64}"}}}}}}}}"#);
@@ -350,7 +350,7 @@ fn a_small_piece_beside_a_large_picture_is_little_work() {
 }
 
 #[test]
-fn the_room_of_a_large_frame_is_not_kept() {
+fn the_buffer_of_a_large_frame_is_freed() {
     let text = "x".repeat(3 << 20);
     let large = format!(r#"{{"contentBlockIndex":0,"delta":{{"text":"{text}"}}}}"#);
     let bytes = stream(&[("contentBlockDelta", &large)]);

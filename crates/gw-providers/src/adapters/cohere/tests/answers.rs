@@ -106,7 +106,7 @@ fn calls_come_with_their_plan() {
 }
 
 #[test]
-fn trap_27_every_finish_reason_is_one_of_ours_or_a_failure() {
+fn trap_27_every_finish_reason_is_mapped_or_a_failure() {
     let answer =
         |reason: &str| json!({"finish_reason": reason, "message": {"role": "assistant", "content": []}});
     for (reason, finish) in [
@@ -207,7 +207,7 @@ fn models_that_cannot_be_called_are_not_listed() {
 }
 
 #[test]
-fn the_error_table() {
+fn every_documented_error_has_its_kind() {
     let trial = "You are using a Trial key, which is limited to 1000 API calls / month. You can upgrade at …";
     for (status, message, kind) in [
         (400, "invalid request: model 'nope' not found", FailureKind::ModelMissing),

@@ -72,7 +72,7 @@ fn tool_choices() {
 }
 
 #[test]
-fn strictness_holds_for_all_tools_or_none() {
+fn strict_tools_are_all_or_none() {
     let tool = |strict: bool| json!({"type": "function", "function": {"name": "f", "strict": strict}});
     let strict = |tools: Value| body(&ask(json!({"tools": tools})).call).get("strict_tools").cloned();
     assert_eq!(strict(json!([tool(true), tool(true)])), Some(json!(true)));
@@ -94,7 +94,7 @@ fn older_models_get_no_tool_choice() {
 }
 
 #[test]
-fn efforts_are_bounds_of_thinking() {
+fn efforts_become_token_budgets() {
     let of = |model: &str, effort: &str| {
         let encoded = ask(json!({"model": format!("cohere/{model}"), "reasoning_effort": effort}));
         (body(&encoded.call)["thinking"].clone(), encoded.warnings.join(" "))
@@ -114,7 +114,7 @@ fn efforts_are_bounds_of_thinking() {
 }
 
 #[test]
-fn json_without_a_schema() {
+fn json_without_a_schema_is_requested() {
     let wanted = json!({"type": "json_object"});
     assert_eq!(body(&ask(json!({"response_format": wanted})).call)["response_format"], wanted);
     let nameless = json!({"type": "json_schema", "json_schema": {"name": "n"}});
@@ -123,7 +123,7 @@ fn json_without_a_schema() {
 }
 
 #[test]
-fn streams_are_asked_for_as_events() {
+fn streams_are_requested_as_server_sent_events() {
     for stream in [true, false] {
         let call = ask(json!({"stream": stream})).call;
         assert_eq!(body(&call)["stream"], json!(stream));
@@ -135,7 +135,7 @@ fn streams_are_asked_for_as_events() {
 }
 
 #[test]
-fn what_cannot_be_said_is_a_400_that_names_the_field() {
+fn unsupported_content_is_a_400_that_names_the_field() {
     let part = |part: Value| json!({"model": "m", "messages": [{"role": "user", "content": [part]}]});
     for request in [
         part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
@@ -163,7 +163,7 @@ fn a_text_completion_is_one_user_message() {
 }
 
 #[test]
-fn trap_15_nothing_gets_into_the_body_that_is_not_in_the_reference() {
+fn trap_15_only_documented_members_are_sent() {
     let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "top_k": 3, "guided_json": {}, "reasoning": {}, "prompt_cache_key": "k"})).call);
     let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["messages", "model", "stream"]);
@@ -225,7 +225,7 @@ fn trap_26_calls_their_ids_and_their_results_survive() {
 }
 
 #[test]
-fn trap_16_vectors_are_asked_for_as_floats_and_never_cut() {
+fn trap_16_embeddings_are_requested_as_floats_without_truncation() {
     let call =
         embed(&*adapter(), &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64"}), None)
             .unwrap();
@@ -250,7 +250,7 @@ fn trap_17_tokens_are_refused() {
 }
 
 #[test]
-fn json_beside_tools_is_asked_for_in_words_and_without_them_where_none_may_be_called() {
+fn json_beside_tools_is_requested_by_an_instruction() {
     let tools = json!([{"type": "function", "function": {"name": "f"}}]);
     let format = json!({"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}});
     let both = ask(json!({"tools": tools, "response_format": format}));
@@ -268,7 +268,7 @@ fn json_beside_tools_is_asked_for_in_words_and_without_them_where_none_may_be_ca
 }
 
 #[test]
-fn several_plans_of_one_answer_go_back_as_one() {
+fn several_plans_of_one_answer_are_sent_back_as_one() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     for (order, content) in [("p2 c p3 c", "I am you"), ("t2 p2 c p2 c", "I am you")] {
         // No text is lost, whether the order's lengths match it or not.

@@ -34,7 +34,7 @@ fn end(reason: &str) -> Value {
 }
 
 #[test]
-fn trap_03_indexes_are_of_content_and_calls_not_of_choices() {
+fn trap_03_indexes_name_content_and_calls_and_not_choices() {
     let expected = [
         "reasoning: Two 都市, so two calls.",
         "text: I see 漢字 👨‍👩‍👧 \\ \"q\"\nI will look",
@@ -76,7 +76,7 @@ fn trap_02_a_call_without_arguments_has_none() {
 }
 
 #[test]
-fn pieces_find_their_call() {
+fn argument_pieces_go_to_their_call() {
     let start = |index: Value, id: &str| json!({"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": [{"id": id, "function": {"name": "f", "arguments": "{"}}]}}});
     let piece = |index: Value, text: &str| json!({"type": "tool-call-delta", "index": index, "delta": {"message": {"tool_calls": {"function": {"arguments": text}}}}});
     let stream = sse(&[
@@ -110,7 +110,7 @@ fn pieces_find_their_call() {
 }
 
 #[test]
-fn trap_27_the_reasons_of_the_end() {
+fn trap_27_finish_reasons_are_mapped() {
     for (reason, last) in [
         ("COMPLETE", "finish stop"),
         ("STOP_SEQUENCE", "finish stop"),
@@ -132,7 +132,7 @@ fn trap_27_the_reasons_of_the_end() {
 }
 
 #[test]
-fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
+fn trap_01_every_broken_stream_is_an_error() {
     // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&sse(&[text("a")])), ["text: a"]);
     let cut = format!("{}data: {{\"type\":\"content-del", sse(&[text("a")]));
@@ -224,12 +224,12 @@ fn the_common_event_borrows_its_text() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), step in 1_usize..40) {
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), step in 1_usize..40) {
         events(decoder(), bytes.chunks(step));
     }
 
     #[test]
-    fn any_disorder_is_survived(order in proptest::collection::vec(0_usize..40, 0..60), broken in 0_usize..60) {
+    fn events_in_any_order_never_panic(order in proptest::collection::vec(0_usize..40, 0..60), broken in 0_usize..60) {
         let frames: Vec<&str> = ALL.split_inclusive("\n\n").collect();
         let mut stream: Vec<u8> = order.iter().flat_map(|at| frames[at % frames.len()].bytes()).collect();
         if let Some(byte) = stream.get_mut(broken * 7) {

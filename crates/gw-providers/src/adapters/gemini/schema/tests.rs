@@ -31,7 +31,7 @@ fn json_schema(schema: &Value) -> (Value, bool) {
 }
 
 #[test]
-fn trap_08_references_are_put_in_place() {
+fn trap_08_references_are_inlined() {
     let schema = json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/definitions/B~1c"}},
         "$defs": {"A": {"type": "array", "items": {"$ref": "#/definitions/B~1c"}}}, "definitions": {"B/c": {"type": "string"}}});
     let expected = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}, "b": {"type": "string"}}});
@@ -108,7 +108,7 @@ fn multiplying(name: &str, definition: &str) -> String {
 }
 
 #[test]
-fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
+fn following_a_reference_costs_its_length_and_target() {
     let long = format!("#/{}", "x".repeat(480 << 10));
     let list = |one: &str| vec![one; 40_000].join(",");
     for (name, definition) in [
@@ -142,7 +142,7 @@ fn each_follow_of_a_reference_costs_its_length_and_what_it_leads_to() {
 }
 
 #[test]
-fn definitions_that_are_shared_are_put_in_place_each_time() {
+fn shared_definitions_are_inlined_each_time() {
     // An order with addresses, persons and amounts: each definition is used several times, at up to four levels.
     let text = |description: &str| json!({"type": "string", "description": description.repeat(4)});
     let r = |name: &str| json!({"$ref": format!("#/$defs/{name}")});
@@ -172,7 +172,7 @@ fn definitions_that_are_shared_are_put_in_place_each_time() {
 }
 
 #[test]
-fn little_text_cannot_make_much_work() {
+fn a_small_schema_cannot_cause_much_work() {
     let remark = "x".repeat(100 << 10);
     let properties: serde_json::Map<_, _> =
         (0..5000).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/a/b"}))).collect();
@@ -190,7 +190,7 @@ fn little_text_cannot_make_much_work() {
 }
 
 #[test]
-fn trap_08_the_subset_takes_what_it_knows() {
+fn trap_08_the_schema_subset_keeps_supported_keywords() {
     for (schema, expected, is_simplified) in [
         (json!({"const": "a"}), json!({"type": "string", "enum": ["a"]}), false),
         (json!({"type": "string", "const": "a"}), json!({"type": "string", "enum": ["a"]}), false),
@@ -259,7 +259,7 @@ fn trap_08_the_subset_takes_what_it_knows() {
 }
 
 #[test]
-fn trap_25_json_schema_keeps_its_words() {
+fn trap_25_json_schema_keeps_its_keywords() {
     let same = json!({"type": "object", "title": "T", "description": "d", "additionalProperties": false, "minProperties": 1,
         "patternProperties": {"^a": {"type": "string"}},
         "properties": {"n": {"type": "number", "exclusiveMinimum": 0, "multipleOf": 2, "default": 4}, "s": {"type": "string", "format": "email"},
@@ -297,7 +297,7 @@ fn properties_stay_in_the_clients_order() {
 }
 
 #[test]
-fn an_object_without_properties_is_known() {
+fn an_object_without_properties_is_translated() {
     let has = |text: &str, kind| has_properties(View::new(text), kind);
     assert!(
         !has(r#"{"type":"object","properties":{}}"#, SchemaFormat::Json) && !has("{}", SchemaFormat::Json)
@@ -347,7 +347,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn anything_becomes_json_without_references(schema in any_schema()) {
+    fn any_schema_becomes_valid_json_without_references(schema in any_schema()) {
         let text = schema.to_string();
         for kind in [SchemaFormat::Json, SchemaFormat::OpenApi] {
             if let Some(written) = write(View::new(&text), kind) {

@@ -61,7 +61,7 @@ fn refused(json: &str) -> String {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused_by_the_name_of_its_field() {
+fn unsupported_content_is_refused_with_its_field() {
     let file = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"file-abc"}}]}]}"#;
     assert!(refused(file).starts_with("Invalid 'messages'"));
     let unnamed = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:;base64,AAAA"}}]}]}"#;
@@ -76,7 +76,7 @@ fn what_cannot_be_said_is_refused_by_the_name_of_its_field() {
 }
 
 #[test]
-fn json_in_words_is_read_without_its_fence() {
+fn json_by_instruction_is_read_without_its_fence() {
     let json = include_str!("../../../../fixtures/gemini/format_tools_words.request.json");
     assert!(encode(json).unwrap().reading.fenced);
     let json = include_str!("../../../../fixtures/gemini/format_object.request.json");
@@ -136,7 +136,7 @@ fn contents_are_never_empty() {
 }
 
 #[test]
-fn gemma_hears_the_system_in_the_users_turn() {
+fn gemma_gets_the_system_text_in_a_user_turn() {
     let messages = |first: &str| {
         format!(
             r#"{{"model":"google/gemma-3-27b-it","messages":[{{"role":"system","content":"s"}},{{"role":"{first}","content":"x"}}]}}"#
@@ -149,7 +149,7 @@ fn gemma_hears_the_system_in_the_users_turn() {
 }
 
 #[test]
-fn logprobs_are_asked_only_of_models_that_tell_them() {
+fn logprobs_are_requested_only_from_models_that_support_them() {
     for (model, told) in
         [("gemini-2.0-flash", true), ("gemini-2.5-flash", false), ("gemini-3-flash-preview", false)]
     {
@@ -164,7 +164,7 @@ fn logprobs_are_asked_only_of_models_that_tell_them() {
 }
 
 #[test]
-fn a_refusal_is_something_the_assistant_said() {
+fn a_refusal_is_sent_as_assistant_text() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":"x"},{"role":"assistant","refusal":"No."},{"role":"user","content":"y"}]}"#;
     assert_eq!(
         body_of(&encode(json).unwrap())["contents"][1],
@@ -246,7 +246,7 @@ fn trap_15_members_that_the_provider_does_not_know_are_not_sent() {
 }
 
 #[test]
-fn pictures_of_an_answer_go_back_with_their_signatures() {
+fn images_of_an_answer_are_sent_back_with_their_signatures() {
     let json = r#"{"model":"google/gemini-3-pro-image-preview","messages":[{"role":"user","content":"A cat"},
         {"role":"assistant","content":"Here:","images":[
             {"type":"image_url","image_url":{"url":"https://example.com/a.png"}},
@@ -274,7 +274,7 @@ fn pictures_of_an_answer_go_back_with_their_signatures() {
 }
 
 #[test]
-fn jpg_is_jpeg() {
+fn the_media_type_jpg_is_sent_as_jpeg() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AAAA"}}]}]}"#;
     let part = body_of(&encode(json).unwrap())["contents"][0]["parts"][0].clone();
     assert_eq!(part, json!({"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}));
@@ -290,7 +290,7 @@ fn trap_24_all_text_parts_are_sent() {
 }
 
 #[test]
-fn trap_16_floats_are_asked_for_whatever_the_client_wants() {
+fn trap_16_floats_are_requested_for_every_encoding() {
     let json = r#"{"model":"google/gemini-embedding-001","input":"a","encoding_format":"base64"}"#;
     let call = adapter().embeddings(&embeddings(json), 0..1, &target("gemini-embedding-001")).unwrap();
     assert!(!String::from_utf8_lossy(&call.body).contains("base64"));

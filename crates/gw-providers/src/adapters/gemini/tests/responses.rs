@@ -15,7 +15,7 @@ fn read(body: &str) -> ChatReply<'_> {
 }
 
 #[test]
-fn a_whole_answer_is_read_with_everything_in_it() {
+fn a_complete_answer_is_read() {
     let reply = read(include_str!("../../../../fixtures/gemini/full.response.json"));
     assert_eq!(reply.model.as_deref(), Some("gemini-3-flash-preview"));
     let [choice] = reply.choices.as_slice() else { panic!("one choice") };
@@ -107,7 +107,7 @@ fn a_200_without_a_candidate_or_a_reason_for_it_is_a_failure() {
 }
 
 #[test]
-fn pictures_are_images_and_drafts_are_none() {
+fn images_are_read_and_drafts_are_skipped() {
     let reply = read(
         r#"{"candidates":[{"content":{"parts":[{"thought":true,"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="}},
         {"text":"A cat:","thoughtSignature":"dGV4dA=="},{"inlineData":{"mimeType":"image/png","data":"Y2F0"},"thoughtSignature":"cGlj"},
@@ -136,7 +136,7 @@ fn trap_06_a_call_ends_with_stop() {
 }
 
 #[test]
-fn trap_09_thoughts_can_eat_the_whole_limit() {
+fn trap_09_an_answer_of_thoughts_only_has_no_content() {
     let reply = read(include_str!("../../../../fixtures/gemini/thoughts_only.response.json"));
     assert_eq!(
         (reply.choices[0].content.as_deref(), reply.choices[0].finish),
@@ -206,7 +206,7 @@ fn several_candidates_are_choices_in_order() {
 }
 
 #[test]
-fn what_is_no_answer_is_an_invalid_response_and_an_error_is_one() {
+fn a_body_without_an_answer_is_an_invalid_response_or_its_error() {
     let kind = |body: &str| adapter().decode_chat(body.as_bytes(), &Reading::default()).unwrap_err().kind;
     for body in ["", "{}", "[]", "[{}]", "null", "<html>", r#"{"candidates":5}"#, "\u{0}"] {
         assert_eq!(kind(body), FailureKind::InvalidResponse, "{body}");
@@ -239,7 +239,7 @@ fn embeddings_are_read_in_order() {
 }
 
 #[test]
-fn the_model_list_names_models_without_their_kind() {
+fn listed_models_have_no_resource_prefix() {
     let call = adapter().list_models().unwrap();
     assert_eq!((call.method.as_str(), &*call.path), ("GET", "/v1beta/models?pageSize=1000"));
     let body = include_bytes!("../../../../fixtures/gemini/models.response.json");
@@ -249,7 +249,7 @@ fn the_model_list_names_models_without_their_kind() {
 }
 
 #[test]
-fn the_error_table() {
+fn every_documented_error_has_its_kind() {
     use FailureKind::*;
     let info = |reason: &str| {
         format!(
@@ -323,7 +323,7 @@ fn the_error_table() {
 }
 
 #[test]
-fn trap_21_retry_info_is_heard() {
+fn trap_21_retry_info_is_read() {
     let wait = |delay: &str, header: Option<&str>| {
         let body = format!(
             r#"{{"error":{{"code":429,"message":"x","status":"RESOURCE_EXHAUSTED","details":[
@@ -347,7 +347,7 @@ fn trap_21_retry_info_is_heard() {
 }
 
 #[test]
-fn a_segment_without_bounds_is_no_fault() {
+fn a_segment_without_bounds_is_accepted() {
     let support =
         format!(r#"{{"segment":{{"startIndex":{},"text":"7 m"}},"groundingChunkIndices":[0]}}"#, u64::MAX);
     let body = format!(

@@ -96,7 +96,7 @@ fn a_stream_becomes_events() {
 }
 
 #[test]
-fn a_list_of_objects_is_the_same_stream() {
+fn a_json_array_is_read_as_a_stream() {
     assert_eq!(without_blanks(&whole(LIST)), without_blanks(&expected()));
 }
 
@@ -143,7 +143,7 @@ fn trap_02_a_call_without_arguments_has_no_fragment() {
 }
 
 #[test]
-fn trap_03_calls_are_counted_and_nothing_else_is() {
+fn trap_03_only_calls_are_numbered() {
     let text = r#"{"text":"x"}"#;
     let call = r#"{"functionCall":{"id":"a","name":"f"}}"#;
     let event =
@@ -155,7 +155,7 @@ fn trap_03_calls_are_counted_and_nothing_else_is() {
 }
 
 #[test]
-fn trap_23_a_call_without_an_id_leaves_it_to_the_writer() {
+fn trap_23_a_call_without_an_id_has_an_empty_one() {
     let lines = whole(
         "[{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}]",
     );
@@ -163,7 +163,7 @@ fn trap_23_a_call_without_an_id_leaves_it_to_the_writer() {
 }
 
 #[test]
-fn trap_07_a_signed_call_without_an_id_gets_one_that_no_other_has() {
+fn trap_07_a_signed_call_without_an_id_gets_a_unique_one() {
     let body = |response: &str| {
         format!(
             "data: {{{response}\"candidates\":[{{\"content\":{{\"parts\":[{{\"functionCall\":{{\"name\":\"f\"}},\"thoughtSignature\":\"cw==\"}},{{\"functionCall\":{{\"name\":\"f\"}},\"thoughtSignature\":\"cw==\"}}]}}}}]}}\n\n"
@@ -180,7 +180,7 @@ fn trap_07_a_signed_call_without_an_id_gets_one_that_no_other_has() {
 }
 
 #[test]
-fn a_refused_prompt_ends_the_stream_whatever_was_asked_for() {
+fn a_refused_prompt_ends_every_stream() {
     let lines = whole(
         "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":4,\"totalTokenCount\":4}}\n\n",
     );
@@ -237,7 +237,7 @@ fn several_candidates_finish_each() {
 }
 
 #[test]
-fn trap_01_a_stream_that_breaks_is_no_answer() {
+fn trap_01_a_broken_stream_is_an_error() {
     let text = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]}}]}\n\n";
     // Without a finish reason the decoder emits no finish, and the caller reports a broken stream.
     assert_eq!(whole(text), ["text 0: x"]);
@@ -253,7 +253,7 @@ fn trap_01_a_stream_that_breaks_is_no_answer() {
 }
 
 #[test]
-fn what_is_no_stream_is_an_invalid_response() {
+fn a_body_that_is_no_stream_is_an_invalid_response() {
     for body in [
         "",
         " \r\n",
@@ -282,19 +282,19 @@ fn logprobs_go_with_their_text() {
 
 proptest! {
     #[test]
-    fn two_cuts_change_nothing(a in 0..STREAM.len(), b in 0..STREAM.len()) {
+    fn two_cuts_give_equal_events(a in 0..STREAM.len(), b in 0..STREAM.len()) {
         let (first, second) = (a.min(b), a.max(b));
         let bytes = STREAM.as_bytes();
         prop_assert_eq!(decode([&bytes[..first], &bytes[first..second], &bytes[second..]]), whole(STREAM));
     }
 
     #[test]
-    fn any_bytes_are_survived(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)) {
+    fn any_bytes_never_panic(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)) {
         decode(chunks.iter().map(Vec::as_slice));
     }
 
     #[test]
-    fn any_damage_is_survived(at in 0..STREAM.len(), byte in any::<u8>(), is_list in any::<bool>()) {
+    fn damaged_streams_never_panic(at in 0..STREAM.len(), byte in any::<u8>(), is_list in any::<bool>()) {
         let mut bytes = if is_list { LIST } else { STREAM }.as_bytes().to_vec();
         if let Some(place) = bytes.get_mut(at) {
             *place = byte;
@@ -306,7 +306,7 @@ proptest! {
 }
 
 #[test]
-fn the_kind_of_an_error_is_that_of_its_code() {
+fn the_code_of_an_error_decides_its_kind() {
     let mut decoder = adapter().chat_stream(&Reading::default());
     let mut kinds = Vec::new();
     let stream = "data: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\",\"message\":\"x\",\"details\":[{\"retryDelay\":\"9s\"}]}}\n\n";

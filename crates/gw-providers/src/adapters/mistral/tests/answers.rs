@@ -35,7 +35,7 @@ fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn a_stream_tells_thoughts_text_calls_and_usage() {
+fn a_stream_holds_thoughts_text_calls_and_usage() {
     let expected = [
         r#"Start { model: Some("magistral-medium-2509"), fingerprint: None }"#,
         "reasoning Hm, 考え中 🤔",
@@ -66,7 +66,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 
 proptest! {
     #[test]
-    fn any_two_cuts_tell_the_same(cuts in any::<[prop::sample::Index; 2]>()) {
+    fn any_two_cuts_give_equal_events(cuts in any::<[prop::sample::Index; 2]>()) {
         let stream = fixture!("all.stream.txt").as_bytes();
         let [a, b] = cuts.map(|cut| cut.index(stream.len()));
         let (first, last) = (a.min(b), a.max(b));
@@ -74,12 +74,12 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
+    fn any_bytes_never_panic_the_decoder(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
         stream_events(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
 
     #[test]
-    fn no_content_makes_the_decoder_panic(content in r#"(\[|\]|\{|\}|,|:|"type"|"text"|"thinking"|"a"|1){0,24}"#) {
+    fn any_content_never_panics_the_decoder(content in r#"(\[|\]|\{|\}|,|:|"type"|"text"|"thinking"|"a"|1){0,24}"#) {
         let event = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":{content}}}}}]}}\n\n");
         stream_events(&[event.as_bytes()]);
     }
@@ -100,7 +100,7 @@ fn thoughts_of_a_reply_are_its_reasoning() {
 }
 
 #[test]
-fn the_order_of_thoughts_and_texts_is_told_whole_and_streamed() {
+fn the_order_of_thoughts_and_texts_is_reported_whole_and_streamed() {
     let content = r#"[{"type":"thinking","thinking":[{"type":"text","text":"ä"}]},{"type":"text","text":"b"},{"type":"thinking","thinking":"cc"},{"type":"text","text":"d"}]"#;
     let order = r#"[{"index":0,"order":"r2 t1 r2 t1","type":"gateway.order"}]"#;
     let body = format!(
@@ -211,7 +211,7 @@ fn trap_01_and_27_a_failure_in_a_stream_is_an_error() {
 }
 
 #[test]
-fn completions_are_texts() {
+fn completions_are_read_as_texts() {
     let (mistral, echo) = (mistral(), Reading { echo: Some("def f(".to_owned()), ..Reading::default() });
     let reply = mistral.decode_completion(fixture!("fim.response.json").as_bytes(), &echo).unwrap();
     assert_eq!(
@@ -307,13 +307,13 @@ fn every_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_the_wish_to_wait_is_kept() {
+fn trap_21_retry_after_is_kept() {
     let headers: HeaderMap = [("retry-after".parse().unwrap(), "3".parse().unwrap())].into_iter().collect();
     assert_eq!(mistral().classify(429, &headers, b"{}").retry_after, Some(Duration::from_secs(3)));
 }
 
 #[test]
-fn a_server_that_repeats_its_finish_tells_the_order_once() {
+fn a_repeated_finish_reports_the_order_once() {
     let content =
         r#"[{"type":"text","text":"a"},{"type":"thinking","thinking":"b"},{"type":"text","text":"c"}]"#;
     let chunk = |delta: &str| {

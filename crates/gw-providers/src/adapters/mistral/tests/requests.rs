@@ -22,7 +22,7 @@ fn hi() -> Value {
 }
 
 #[test]
-fn the_shared_conversation_loses_nothing() {
+fn the_shared_conversation_is_encoded_completely() {
     let encoded = chat(fixture!("conversation.request.json"), "mistral-medium-latest");
     assert_eq!(encoded.call.path, "/chat/completions");
     assert_eq!(encoded.call.headers["accept"], "application/json");
@@ -70,7 +70,7 @@ fn trap_07_a_signature_in_an_id_is_not_sent() {
 }
 
 #[test]
-fn tool_choices_in_mistrals_words() {
+fn tool_choices_use_mistrals_names() {
     let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
     let named = json!({"type": "function", "function": {"name": "f"}});
     for (choice, expected) in [
@@ -132,7 +132,7 @@ fn roles_come_in_an_order_that_mistral_accepts() {
 }
 
 #[test]
-fn the_begin_of_an_answer_is_marked() {
+fn a_final_assistant_message_is_marked_as_a_prefix() {
     let user = json!({"role": "user", "content": "u"});
     let begin = json!({"role": "assistant", "content": "{"});
     let marked = json!({"role": "assistant", "content": "{", "prefix": true});
@@ -156,7 +156,7 @@ fn the_begin_of_an_answer_is_marked() {
 }
 
 #[test]
-fn no_top_p_below_one_stands_beside_temperature_zero() {
+fn top_p_is_dropped_beside_temperature_zero() {
     let dropped = vec!["parameter_dropped:top_p".to_owned()];
     for (members, top_p, warned) in [
         (json!({"temperature": 0, "top_p": 0.5}), Value::Null, dropped.clone()),
@@ -203,7 +203,7 @@ fn every_kind_of_part_has_its_chunk() {
 }
 
 #[test]
-fn what_is_too_hot_is_cooled_and_told() {
+fn a_temperature_above_the_limit_is_clamped_with_a_warning() {
     let (sent, warnings) = body(&hi(), &json!({"temperature": 2, "seed": -9_007_199_254_740_991_i64}), "m");
     assert_eq!(
         (&sent["temperature"], &sent["random_seed"]),
@@ -220,7 +220,7 @@ fn what_is_too_hot_is_cooled_and_told() {
 }
 
 #[test]
-fn formats_and_efforts() {
+fn formats_and_efforts_are_encoded() {
     for (format, expected) in [
         (json!({"type": "text"}), Value::Null),
         (json!({"type": "json_object"}), json!({"type": "json_object"})),
@@ -262,7 +262,7 @@ fn earlier_thoughts_go_back_to_models_that_think() {
 }
 
 #[test]
-fn a_fallbacks_limit_is_bound() {
+fn the_token_limit_of_a_fallback_is_clamped() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
     let request = parse_chat(Bytes::from(request), &RequestLimits::default()).unwrap();
     let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
@@ -271,7 +271,7 @@ fn a_fallbacks_limit_is_bound() {
 }
 
 #[test]
-fn codestral_fills_in() {
+fn codestral_uses_fill_in_the_middle() {
     let encoded = completion(fixture!("fim.request.json"), "codestral-latest");
     assert_eq!(encoded.call.path, "/fim/completions");
     assert_eq!(json(&encoded.call.body), json(fixture!("fim.upstream.json")));
@@ -314,7 +314,7 @@ fn embeddings_have_mistrals_names() {
 }
 
 #[test]
-fn what_it_is() {
+fn capabilities_scheme_and_model_list_are_mistrals() {
     let mistral = mistral();
     let can = mistral.capabilities();
     assert!(can.suffix && can.image_urls && !can.token_prompts && !can.openai_fields);

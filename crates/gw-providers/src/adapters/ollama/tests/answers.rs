@@ -10,7 +10,7 @@ use crate::adapter::Reading;
 use crate::adapters::trial::names;
 
 #[test]
-fn trap_23_calls_have_texts_as_arguments_and_no_id_twice() {
+fn trap_23_call_arguments_become_strings_and_ids_are_unique() {
     let body = include_bytes!("../../../../fixtures/ollama/tools.response.json");
     let adapter = adapter();
     let reply = adapter.decode_chat(body, &Reading::default()).unwrap();
@@ -39,7 +39,7 @@ fn trap_23_calls_have_texts_as_arguments_and_no_id_twice() {
 }
 
 #[test]
-fn the_text_between_prompt_and_suffix() {
+fn a_suffix_completion_is_read() {
     let body = include_bytes!("../../../../fixtures/ollama/suffix.response.json");
     let adapter = adapter();
     let reply = adapter.decode_completion(body, &Reading::default()).unwrap();
@@ -49,7 +49,7 @@ fn the_text_between_prompt_and_suffix() {
 }
 
 #[test]
-fn trap_27_the_reasons_of_the_end() {
+fn trap_27_finish_reasons_are_mapped() {
     for (reason, finish) in [
         (json!("stop"), Finish::Stop),
         (json!("length"), Finish::Length),
@@ -73,7 +73,7 @@ fn an_answer_that_failed_is_a_failure() {
 }
 
 #[test]
-fn a_missing_count_is_estimated_later() {
+fn a_missing_token_count_is_left_to_the_estimate() {
     let used = |counts: Value| {
         let mut body = json!({"message": {"content": "a"}, "done": true});
         body.as_object_mut().unwrap().extend(counts.as_object().unwrap().clone());
@@ -130,7 +130,7 @@ fn vectors_come_in_input_order() {
 }
 
 #[test]
-fn the_servers_models_are_listed_once_each() {
+fn each_model_of_the_server_is_listed_once() {
     let call = adapter().list_models().unwrap();
     assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/api/tags"));
     let body = include_bytes!("../../../../fixtures/ollama/models.response.json");
@@ -140,7 +140,7 @@ fn the_servers_models_are_listed_once_each() {
 }
 
 #[test]
-fn the_error_table() {
+fn every_documented_error_has_its_kind() {
     let nested = json!({"error": {"code": 400, "message": "request (8889 tokens) exceeds the available context size (4096 tokens), try increasing it", "type": "exceed_context_size_error"}}).to_string();
     for (status, message, kind) in [
         (400, "registry.ollama.ai/library/llama2:latest does not support tools", FailureKind::BadRequest),

@@ -41,7 +41,7 @@ fn ask(more: Value) -> Encoded {
 }
 
 #[test]
-fn how_long_a_model_stays_in_memory_is_the_operators_to_allow() {
+fn keep_alive_is_sent_only_if_the_operator_allows_it() {
     let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "keep_alive": -1});
     let encoded = |members| encode(&*allowing(None, members).unwrap(), &request.to_string(), None).unwrap();
     let (held, allowed) = (encoded(&[]), encoded(&["keepAlive"]));
@@ -52,7 +52,7 @@ fn how_long_a_model_stays_in_memory_is_the_operators_to_allow() {
 }
 
 #[test]
-fn trap_22_the_context_is_asked_for_and_nothing_is_forgotten_silently() {
+fn trap_22_the_context_length_is_sent_and_truncation_is_off() {
     let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).to_string();
     for (context, most, asked) in [
         (Some(131_072), None, json!(131_072)),
@@ -71,7 +71,7 @@ fn trap_22_the_context_is_asked_for_and_nothing_is_forgotten_silently() {
 }
 
 #[test]
-fn the_stream_is_always_said() {
+fn the_member_stream_is_always_sent() {
     for (stream, accept) in [
         (json!(true), "application/x-ndjson"),
         (json!(false), "application/json"),
@@ -157,7 +157,7 @@ fn log_probabilities_are_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_said_is_a_400_that_names_the_field() {
+fn unsupported_content_is_a_400_that_names_the_field() {
     let part = |part: Value| json!({"model": "m", "messages": [{"role": "user", "content": [part]}]});
     for request in [
         part(json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
@@ -183,7 +183,7 @@ fn a_text_completion_without_a_suffix_is_a_chat() {
 }
 
 #[test]
-fn trap_15_nothing_gets_into_the_body_that_is_not_in_the_reference() {
+fn trap_15_only_documented_members_are_sent() {
     let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "num_ctx": 5, "options": {"num_gpu": 9}})).call);
     let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["messages", "model", "options", "shift", "stream", "truncate"]);
@@ -191,7 +191,7 @@ fn trap_15_nothing_gets_into_the_body_that_is_not_in_the_reference() {
 }
 
 #[test]
-fn trap_23_arguments_are_objects_whatever_the_model_wrote() {
+fn trap_23_invalid_arguments_are_sent_as_objects() {
     let call = |arguments: &str| json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}});
     let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.", "tool_calls": [call("{\"a\":{\"b\":1}}"), call(""), call("[1]"), call("not json")]});
     let sent = body(&ask(json!({"messages": [{"role": "user", "content": "q"}, message]})).call);
@@ -244,7 +244,7 @@ fn trap_25_tool_schemas_keep_every_key() {
 }
 
 #[test]
-fn trap_16_vectors_are_asked_for_as_numbers_and_never_cut() {
+fn trap_16_embeddings_are_requested_as_numbers_without_truncation() {
     let call = embed(
         &*adapter(),
         &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64", "dimensions": 64}),

@@ -30,7 +30,7 @@ fn text(text: &str) -> Value {
 const START: &str = "Start { model: Some(\"m\"), fingerprint: None }";
 
 #[test]
-fn trap_03_calls_are_counted_whatever_their_index_says() {
+fn trap_03_calls_are_numbered_regardless_of_their_index() {
     let expected = [
         "Start { model: Some(\"qwen3\"), fingerprint: None }",
         "reasoning: Two 都市, so two calls.",
@@ -73,7 +73,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
 }
 
 #[test]
-fn the_stream_between_prompt_and_suffix() {
+fn a_suffix_completion_is_streamed() {
     let expected = [
         "Start { model: Some(\"codellama:code\"), fingerprint: None }",
         "text: \n  if é漢",
@@ -95,7 +95,7 @@ fn trap_02_a_call_without_arguments_has_an_empty_object_once() {
 }
 
 #[test]
-fn trap_01_nothing_that_breaks_a_stream_is_swallowed() {
+fn trap_01_every_broken_stream_is_an_error() {
     // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&lines(&[text("a")])), [START, "text: a"]);
     let cut = format!("{}{{\"model\":\"m\",\"mess", lines(&[text("a")]));
@@ -162,12 +162,12 @@ fn the_common_line_borrows_its_text() {
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), step in 1_usize..40) {
+    fn any_bytes_never_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400), step in 1_usize..40) {
         events(decoder(), bytes.chunks(step));
     }
 
     #[test]
-    fn any_disorder_is_survived(order in proptest::collection::vec(0_usize..40, 0..60), broken in 0_usize..60) {
+    fn events_in_any_order_never_panic(order in proptest::collection::vec(0_usize..40, 0..60), broken in 0_usize..60) {
         let frames: Vec<&str> = ALL.split_inclusive('\n').chain(SUFFIX.split_inclusive('\n')).collect();
         let mut stream: Vec<u8> = order.iter().flat_map(|at| frames[at % frames.len()].bytes()).collect();
         if let Some(byte) = stream.get_mut(broken * 7) {

@@ -32,7 +32,7 @@ fn members_of_the_answer_are_kept() {
 }
 
 #[test]
-fn an_answer_that_was_given_up_is_a_failure() {
+fn an_answer_that_the_provider_abandoned_is_a_failure() {
     for reason in
         ["error", "abort", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL"]
     {
@@ -43,7 +43,7 @@ fn an_answer_that_was_given_up_is_a_failure() {
 }
 
 #[test]
-fn u10_what_is_no_answer_is_an_invalid_response() {
+fn u10_a_body_without_an_answer_is_an_invalid_response() {
     for body in [
         "",
         " ",
@@ -102,7 +102,7 @@ fn empty_choices_and_sparse_choices_are_answers() {
 }
 
 #[test]
-fn u24_odd_usage_never_costs_the_answer() {
+fn u24_invalid_usage_does_not_lose_the_answer() {
     for odd in ["-1", "NaN", "Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999", "{\"a\":NaN}"]
     {
         for usage in [odd.to_owned(), format!("{{\"prompt_tokens\":{odd},\"completion_tokens\":1}}")] {
@@ -116,7 +116,7 @@ fn u24_odd_usage_never_costs_the_answer() {
 }
 
 #[test]
-fn u25_odd_characters_are_kept_or_replaced() {
+fn u25_unusual_characters_are_kept_or_replaced() {
     assert_eq!(
         content(r#"{"id":"\ud800","choices":[{"message":{"content":"\u0000\n\u2028\udfff"}}]}"#),
         "\0\n\u{2028}\u{fffd}"

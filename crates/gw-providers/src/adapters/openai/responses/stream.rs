@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use serde::Deserialize;
@@ -75,7 +76,7 @@ impl StreamState for ResponsesStreamState {
         }
         let name = read.kind.clone();
         if name != "response.failed" {
-            sink(Event::Frame { name: &name, data: text });
+            sink(Event::Frame { dialect: ClientDialect::Responses, name: &name, data: text });
         }
         self.read(read, sink);
     }

@@ -31,7 +31,7 @@ fn a_document_is_a_chat_reply_with_the_providers_own_text() {
     );
     let usage = reply.usage.unwrap();
     assert_eq!((usage.prompt, usage.cached, usage.completion, usage.reasoning), (10, Some(4), 6, Some(2)));
-    assert_eq!(reply.native, Some(DOCUMENT));
+    assert_eq!(reply.native.as_deref(), Some(DOCUMENT));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn u11_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn u08_a_stream_that_just_ends_has_no_end_event() {
+fn u08_a_stream_without_an_end_marker_has_no_end_event() {
     let cut = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     assert_eq!(whole(cut).len(), 1);
 }
@@ -95,7 +95,7 @@ fn u10_a_body_that_is_no_event_stream_is_an_invalid_response() {
 }
 
 #[test]
-fn a_whole_document_instead_of_a_stream_is_taken() {
+fn a_document_instead_of_a_stream_is_read() {
     let document = r#"{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"all"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
     let events = whole(document).join("\n");
     assert!(
@@ -138,7 +138,7 @@ fn u15_an_error_as_first_event_is_the_only_event() {
 }
 
 #[test]
-fn members_of_the_answer_are_told() {
+fn members_of_the_answer_are_reported() {
     let chunk = |more: &str| {
         format!(
             "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"a\"}}}}],\"service_tier\":\"default\"{more}}}\n\n"
@@ -187,7 +187,7 @@ fn tool_calls_without_end_are_an_error() {
 }
 
 #[test]
-fn u24_odd_usage_never_breaks_a_stream() {
+fn u24_invalid_usage_does_not_break_a_stream() {
     for odd in ["-1", "NaN", "-Infinity", "9223372036854775808", "\"7\"", "null", "[]", "1e999"] {
         for usage in [odd.to_owned(), format!("{{\"prompt_tokens\":{odd},\"completion_tokens\":1}}")] {
             let stream = format!(
@@ -200,7 +200,7 @@ fn u24_odd_usage_never_breaks_a_stream() {
 }
 
 #[test]
-fn u25_and_c16_odd_characters_stay_inside_their_event() {
+fn u25_and_c16_unusual_characters_stay_inside_their_event() {
     let stream = r#"data: {"id":"a\u0000\n","model":"m\u2028\ud800","choices":[{"delta":{"content":"\n\ndata: [DONE]\n\n\u0000\u2028"}}]}"#;
     let expected = [
         format!("{:?}", Event::Start { model: Some("m\u{2028}\u{fffd}".into()), fingerprint: None }),
@@ -236,7 +236,7 @@ fn alone(event: &str) -> Vec<String> {
 
 proptest::proptest! {
     #[test]
-    fn the_shortcut_for_text_says_what_a_full_parse_says(
+    fn the_template_shortcut_equals_a_full_parse(
         texts in proptest::collection::vec("[ -~é漢👍\"\\\\\n\u{7f}]{0,12}", 1..12),
         raw in proptest::collection::vec("[a\"\\\\\n\\[{,:é]{0,6}", 0..4),
         tail in proptest::sample::select(vec!["", ",\"logprobs\":null", ",\"finish_reason\":null", ",\"logprobs\":{\"a\":1}"]),
@@ -269,7 +269,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_chunk_with_thoughts_and_texts_keeps_its_log_probabilities_and_tells_each_thought_once() {
+fn a_chunk_with_thoughts_and_texts_keeps_its_log_probabilities() {
     let parts =
         r#"[{"type":"thinking","thinking":"t"},{"type":"text","text":"a"},{"type":"text","text":"b"}]"#;
     let chunk = |more: &str| {

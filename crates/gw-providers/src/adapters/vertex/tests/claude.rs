@@ -20,7 +20,7 @@ fn encode(adapter: &dyn Adapter, model: &str, more: &Value) -> Result<Encoded, F
 }
 
 #[test]
-fn claude_is_called_by_its_publisher_however_it_is_named() {
+fn every_claude_name_uses_the_publisher_path() {
     let place = "/v1/projects/my-project/locations/europe-west4/publishers/anthropic/models";
     for (model, stream, path) in [
         ("claude-opus-4-5@20251101", false, format!("{place}/claude-opus-4-5@20251101:rawPredict")),
@@ -48,7 +48,7 @@ fn claude_is_called_by_its_publisher_however_it_is_named() {
 }
 
 #[test]
-fn the_body_is_anthropics_but_for_model_and_version() {
+fn the_body_is_anthropics_except_model_and_version() {
     let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}}});
     let tools = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]);
     for model in
@@ -89,7 +89,7 @@ fn images_and_files_at_an_address_are_refused() {
 }
 
 #[test]
-fn answers_and_streams_are_anthropics() {
+fn answers_and_streams_are_read_as_anthropic() {
     let adapter = built().adapter;
     let reading = Reading { is_claude: true, ..Reading::default() };
     let message = json!({"type": "message", "model": "claude-opus-5-5", "content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn",

@@ -93,7 +93,7 @@ async fn a_service_account_signs_an_assertion() {
 }
 
 #[tokio::test]
-async fn a_persons_refresh_token_is_sent_and_the_quota_project_named() {
+async fn a_user_login_sends_its_refresh_token_and_quota_project() {
     let upstream = FakeUpstream::start().await;
     numbered(&upstream, 3600);
     let tokens = refreshing(&upstream);
@@ -105,7 +105,7 @@ async fn a_persons_refresh_token_is_sent_and_the_quota_project_named() {
 }
 
 #[tokio::test]
-async fn the_metadata_server_is_asked_as_it_wants_to_be() {
+async fn the_metadata_server_gets_its_required_header() {
     let upstream = FakeUpstream::start().await;
     let token =
         json!({"access_token": "ya29.machine", "expires_in": 3599, "token_type": "Bearer"}).to_string();
@@ -158,7 +158,7 @@ async fn many_calls_wait_for_one_token() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_soon_is_renewed_and_used_while_that_fails() {
+async fn an_expiring_token_is_renewed_and_used_while_renewal_fails() {
     let upstream = FakeUpstream::start().await;
     numbered(&upstream, 100);
     let tokens = refreshing(&upstream);
@@ -172,7 +172,7 @@ async fn a_token_that_ends_soon_is_renewed_and_used_while_that_fails() {
 }
 
 #[tokio::test]
-async fn a_token_that_ends_at_once_is_not_sent_twice() {
+async fn an_expired_token_is_not_sent_twice() {
     let upstream = FakeUpstream::start().await;
     numbered(&upstream, 5);
     let tokens = refreshing(&upstream);
@@ -181,7 +181,7 @@ async fn a_token_that_ends_at_once_is_not_sent_twice() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_apart_and_asked_once() {
+async fn token_refusals_are_classified_and_not_repeated() {
     for (status, body, kind) in [
         (400, r#"{"error":"invalid_grant","error_description":"Invalid JWT Signature."}"#, FailureKind::Auth),
         (401, r#"{"error":"invalid_client"}"#, FailureKind::Auth),
@@ -203,7 +203,7 @@ async fn refusals_are_told_apart_and_asked_once() {
 }
 
 #[test]
-fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
+fn a_faulty_credentials_file_is_named_without_its_content() {
     let secret = "sekret-sekret";
     for (file, words) in [
         (json!([]), "not a JSON object"),
@@ -214,7 +214,7 @@ fn a_credentials_file_says_what_is_wrong_with_it_and_nothing_it_holds() {
         (json!({"type": "authorized_user", "token_uri": "http://example.org/token"}), "not https"),
         (json!({"type": "authorized_user", "token_uri": secret}), "not a URL"),
     ] {
-        let fault = source::of(&file).map(|_| ()).unwrap_err();
+        let fault = source::of(&file).map(|_| ()).unwrap_err().to_string();
         assert!(fault.contains(words) && !fault.contains(secret), "{fault}");
     }
 }

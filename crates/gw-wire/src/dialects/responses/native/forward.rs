@@ -2,6 +2,7 @@
 
 use super::splice::{ObjectSplice, Splice, range};
 use crate::dialects::NativeBody;
+use crate::dialects::responses::item_index::ItemIndex;
 use crate::json::{Kind, View, check, write_str};
 
 /// The gateway's own members, which no upstream may see.
@@ -52,7 +53,7 @@ pub fn for_upstream(
     if forwarding.wants_encrypted {
         include_encrypted(&mut splice);
     }
-    let items = Items {
+    let items = ForwardedItems {
         history: forwarding.history,
         is_prefixed: previous,
         needs_content: asked_store && !forwarding.store,
@@ -86,7 +87,7 @@ fn include_encrypted(splice: &mut ObjectSplice<'_>) {
 }
 
 /// The items of a request on their way to the upstream.
-struct Items<'h> {
+struct ForwardedItems<'h> {
     history: &'h [&'h str],
     /// Whether the history comes before the input.
     is_prefixed: bool,
@@ -94,7 +95,7 @@ struct Items<'h> {
     needs_content: bool,
 }
 
-impl Items<'_> {
+impl ForwardedItems<'_> {
     /// The changed input; None if nothing changes.
     fn rewrite(&self, input: View<'_>, open: &mut impl FnMut(&str) -> EncryptedContent) -> Option<Vec<u8>> {
         if self.is_prefixed {
@@ -130,6 +131,7 @@ impl Items<'_> {
         let text = input.text();
         let mut splice = Splice::default();
         let mut entries = Vec::new();
+        let mut index = ItemIndex::new(self.history);
         // An item that followed a dropped thought loses its id: the upstream would ask for the thought.
         let mut is_orphan = false;
         for item in input.elements() {
@@ -150,7 +152,8 @@ impl Items<'_> {
                     splice.replace(range(text, old), literal(&with))
                 }
                 (EncryptedContent::Keep, _) if kind == "item_reference" => {
-                    if let Some(stored) = self.referenced(id) {
+                    let id = id.and_then(View::string);
+                    if let Some(stored) = id.and_then(|id| index.get(&id)) {
                         splice.replace(range(text, item), stored);
                     }
                 }
@@ -165,14 +168,5 @@ impl Items<'_> {
         }
         splice.remove(&entries);
         splice.apply(text)
-    }
-
-    fn referenced(&self, id: Option<View<'_>>) -> Option<&str> {
-        let id = id?.string()?;
-        let has_id = |item: &&&str| {
-            let [known] = View::new(item).pick(["id"]);
-            known.and_then(View::string).is_some_and(|known| known == id)
-        };
-        self.history.iter().rev().find(has_id).copied()
     }
 }

@@ -30,11 +30,11 @@ impl Splice {
     /// Removes entries of an object or an array with the commas beside them. `entries` are all entries of the container
     /// in their order, each with whether it is removed.
     pub(super) fn remove(&mut self, entries: &[(Range<usize>, bool)]) {
+        let last_kept = entries.iter().rposition(|(_, is_removed)| !is_removed);
         let mut previous: Option<&Range<usize>> = None;
         for (at, (range, is_removed)) in entries.iter().enumerate() {
             if *is_removed {
-                let rest = entries.get(at + 1..).unwrap_or_default();
-                let next = rest.first().filter(|_| rest.iter().any(|(_, is_removed)| !is_removed));
+                let next = entries.get(at + 1).filter(|_| last_kept.is_some_and(|last| last > at));
                 // If no kept entry follows, the comma before the entry goes, too.
                 let start = previous.map_or(range.start, |previous| previous.end);
                 let cut = next.map_or(start..range.end, |(next, _)| range.start..next.start);

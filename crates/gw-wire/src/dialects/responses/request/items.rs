@@ -4,72 +4,46 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use super::EarlierItems;
-use super::content::{MessageContent, content};
+use super::bounds::RequestBounds;
+use super::content::MessageContent;
+use super::item::{
+    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output, unknown_call,
+};
 use super::members::{Warnings, members, optional, required, required_name};
-use super::reasoning::{self, PastReasoning};
+use super::reasoning;
 use super::tools::ToolList;
-use super::turns::{self, TurnWriter};
-use crate::dialects::responses::tool_names::flat_name;
-use crate::json::{Kind, ObjectWriter, View, check};
-use crate::request::fields::{Path, array, clip, invalid_value, missing, not_one_of};
-use crate::request::{Invalid, RequestLimits};
+use super::turns::TurnWriter;
+use crate::dialects::responses::item_index::ItemIndex;
+use crate::json::{View, check};
+use crate::request::Invalid;
+use crate::request::fields::{Path, array, clip, invalid_value, missing};
 
-/// An item of the conversation.
+/// The parts of a request that its items add to.
 #[derive(Debug)]
-pub(super) enum InputItem<'a> {
-    Message {
-        role: Cow<'a, str>,
-        content: MessageContent<'a>,
-    },
-    Call(PastItemCall<'a>),
-    Output(CallOutput<'a>),
-    Reasoning(PastReasoning<'a>),
-    /// A generated image as a data URL.
-    Image(String),
-}
-
-/// A tool call of an earlier answer.
-#[derive(Debug)]
-pub(super) struct PastItemCall<'a> {
-    pub(super) id: Cow<'a, str>,
-    /// The name in the chat request.
-    pub(super) name: Cow<'a, str>,
-    /// The arguments, or the input of a custom tool.
-    pub(super) arguments: Cow<'a, str>,
-    pub(super) is_custom: bool,
-    /// The type of a call of a tool that has no form in a chat: without its output the call is left out.
-    hosted: Option<Cow<'a, str>>,
-}
-
-/// The output of a call.
-#[derive(Debug)]
-pub(super) struct CallOutput<'a> {
-    pub(super) call_id: Cow<'a, str>,
-    pub(super) content: MessageContent<'a>,
-    hosted: Option<Cow<'a, str>>,
-    /// The item's list and its index there.
-    place: (&'static str, usize),
+pub(super) struct Surroundings<'l> {
+    pub(super) tools: ToolList,
+    pub(super) warnings: Warnings,
+    pub(super) bounds: RequestBounds<'l>,
 }
 
 /// Reads items and keeps them until the messages are written.
 pub(super) struct InputReader<'a> {
-    limits: &'a RequestLimits,
     earlier: &'a EarlierItems<'a>,
+    index: ItemIndex<'a>,
     items: Vec<InputItem<'a>>,
-    /// Number of items that were read.
-    count: usize,
     has_dropped: bool,
     requires_native: Option<&'static str>,
 }
 
 impl<'a> InputReader<'a> {
-    pub(super) fn new(limits: &'a RequestLimits, earlier: &'a EarlierItems<'a>) -> Self {
-        Self { limits, earlier, items: Vec::new(), count: 0, has_dropped: false, requires_native: None }
-    }
-
-    /// Whether there is no item.
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
+    pub(super) fn new(earlier: &'a EarlierItems<'a>) -> Self {
+        Self {
+            earlier,
+            index: ItemIndex::new(earlier.items),
+            items: Vec::new(),
+            has_dropped: false,
+            requires_native: None,
+        }
     }
 
     /// Whether items were left out.
@@ -83,35 +57,30 @@ impl<'a> InputReader<'a> {
     }
 
     /// Reads the items of the conversation so far.
-    pub(super) fn history(&mut self, tools: &mut ToolList, warnings: &mut Warnings) -> Result<(), Invalid> {
+    pub(super) fn history(&mut self, read: &mut Surroundings<'_>) -> Result<(), Invalid> {
         let path = Path::Top(HISTORY);
         for (at, item) in self.earlier.items.iter().enumerate() {
             // The store holds only checked text. A fault there must not be read as items.
             if check(item).is_err() {
                 return Err(invalid_value(&path, "an item of the stored conversation cannot be read."));
             }
-            self.item(&path.item(at), (HISTORY, at), View::new(item), tools, warnings)?;
+            self.item(&path.item(at), (HISTORY, at), View::new(item), read)?;
         }
         Ok(())
     }
 
     /// Reads `input`: a string or a list of items.
-    pub(super) fn read(
-        &mut self,
-        value: View<'a>,
-        tools: &mut ToolList,
-        warnings: &mut Warnings,
-    ) -> Result<(), Invalid> {
+    pub(super) fn read(&mut self, value: View<'a>, read: &mut Surroundings<'_>) -> Result<(), Invalid> {
         let path = Path::Top(INPUT);
         if let Some(text) = value.string() {
-            self.count += 1;
+            read.bounds.item(INPUT)?;
             let content = MessageContent::of_text(text);
             self.items.push(InputItem::Message { role: "user".into(), content });
             return Ok(());
         }
         let items = array(&path, value, usize::MAX, "one of a string or an array of objects")?;
         for (at, item) in items.enumerate() {
-            self.item(&path.item(at), (INPUT, at), item, tools, warnings)?;
+            self.item(&path.item(at), (INPUT, at), item, read)?;
         }
         Ok(())
     }
@@ -121,18 +90,9 @@ impl<'a> InputReader<'a> {
         path: &Path<'_>,
         place: (&'static str, usize),
         item: View<'a>,
-        tools: &mut ToolList,
-        warnings: &mut Warnings,
+        read: &mut Surroundings<'_>,
     ) -> Result<(), Invalid> {
-        self.count += 1;
-        if self.count > self.limits.max_messages {
-            let message = format!(
-                "Invalid '{}': too many items. Expected at most {} in one request (setting \
-                 'server.request_limits.max_messages'), but got at least {} instead.",
-                place.0, self.limits.max_messages, self.count
-            );
-            return Err(Invalid { code: "array_above_max_length", message });
-        }
+        read.bounds.item(place.0)?;
         let [kind, role, id] = members(path, item, ["type", "role", "id"])?;
         let kind = match (optional(path, "type", kind)?, role, id) {
             (Some(kind), ..) => kind,
@@ -141,38 +101,51 @@ impl<'a> InputReader<'a> {
             (None, None, Some(_)) => "item_reference".into(),
             (None, None, None) => return Err(missing(&path.member("type"))),
         };
-        let read = match &*kind {
-            "message" => message(path, item, warnings)?,
+        let known = match &*kind {
+            "message" => message(path, item, &mut read.warnings)?,
             "function_call" | "custom_tool_call" => call(path, item, kind == "custom_tool_call")?,
             "function_call_output" | "custom_tool_call_output" => {
-                InputItem::Output(output(path, place, item, None, warnings)?)
+                InputItem::Output(output(path, place, item, None, &mut read.warnings)?)
             }
             "reasoning" => InputItem::Reasoning(reasoning::read(path, item)?),
             "item_reference" => {
                 let item = self.referenced(path, id)?;
-                return self.item(path, place, item, tools, warnings);
+                return self.item(path, place, item, read);
             }
             "additional_tools" => {
                 let [list] = members(path, item, ["tools"])?;
-                return tools.read(&path.member("tools"), list, warnings);
+                let path = path.member("tools");
+                return read.tools.read(&path, list, &mut read.bounds, &mut read.warnings);
             }
-            "compaction" | "compaction_summary" => return self.compaction(path, item, warnings),
+            "compaction" | "compaction_summary" => return self.compaction(path, item, &mut read.warnings),
             "image_generation_call" => return self.image(path, item),
-            _ => return self.hosted(path, place, item, kind, warnings),
+            _ => return self.hosted(path, place, item, kind, read),
         };
-        self.items.push(read);
+        self.push(known, place.0, &mut read.bounds)
+    }
+
+    /// Keeps an item.
+    fn push(
+        &mut self,
+        item: InputItem<'a>,
+        list: &str,
+        bounds: &mut RequestBounds<'_>,
+    ) -> Result<(), Invalid> {
+        match &item {
+            InputItem::Message { content, .. } => bounds.parts(list, content.parts.len())?,
+            InputItem::Output(output) => bounds.parts(list, output.content.parts.len())?,
+            InputItem::Image(_) => bounds.parts(list, 1)?,
+            InputItem::Call(_) => bounds.call(list)?,
+            InputItem::Reasoning(_) => {}
+        }
+        self.items.push(item);
         Ok(())
     }
 
     /// The item that an `item_reference` names.
-    fn referenced(&self, path: &Path<'_>, id: Option<View<'_>>) -> Result<View<'a>, Invalid> {
+    fn referenced(&mut self, path: &Path<'_>, id: Option<View<'_>>) -> Result<View<'a>, Invalid> {
         let id = required_name(path, "id", id)?;
-        let found = self.earlier.items.iter().rev().map(|item| View::new(item)).find(|item| {
-            let [known, kind] = item.pick(["id", "type"]);
-            let is_reference = kind.and_then(View::string).is_some_and(|kind| kind == "item_reference");
-            !is_reference && known.and_then(View::string).is_some_and(|known| known == id)
-        });
-        found.filter(|item| check(item.text()).is_ok()).ok_or_else(|| {
+        self.index.get(&id).map(View::new).ok_or_else(|| {
             invalid_value(&path.member("id"), &format!("no stored item has the id '{}'.", clip(&id)))
         })
     }
@@ -216,30 +189,30 @@ impl<'a> InputReader<'a> {
         place: (&'static str, usize),
         item: View<'a>,
         kind: Cow<'a, str>,
-        warnings: &mut Warnings,
+        read: &mut Surroundings<'_>,
     ) -> Result<(), Invalid> {
         let [call_id, id, output_value] = members(path, item, ["call_id", "id", "output"])?;
         let call_id = call_id.or(id).and_then(View::string).filter(|id| !id.is_empty());
         let is_output = kind.ends_with("_output") && output_value.is_some();
         match call_id {
             Some(_) if is_output => {
-                let output = output(path, place, item, Some(kind), warnings)?;
-                self.items.push(InputItem::Output(output));
+                let output = output(path, place, item, Some(kind), &mut read.warnings)?;
+                self.push(InputItem::Output(output), place.0, &mut read.bounds)
             }
             Some(id) if kind.ends_with("_call") => {
-                let has_output = output_value.is_some();
-                let hosted = (!has_output).then(|| kind.clone());
+                let hosted = output_value.is_none().then(|| kind.clone());
                 let call = hosted_call(item, id.clone(), &kind, hosted);
-                self.items.push(InputItem::Call(call));
-                if let Some(value) = output_value {
-                    let content = content_of_output(&path.member("output"), value, warnings)?;
-                    let output = CallOutput { call_id: id, content, hosted: Some(kind), place };
-                    self.items.push(InputItem::Output(output));
-                }
+                self.push(InputItem::Call(call), place.0, &mut read.bounds)?;
+                let Some(value) = output_value else { return Ok(()) };
+                let content = content_of_output(&path.member("output"), value, &mut read.warnings)?;
+                let output = CallOutput { call_id: id, content, hosted: Some(kind), place };
+                self.push(InputItem::Output(output), place.0, &mut read.bounds)
             }
-            _ => self.drop_item(&kind, warnings),
+            _ => {
+                self.drop_item(&kind, &mut read.warnings);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn drop_item(&mut self, kind: &str, warnings: &mut Warnings) {
@@ -327,99 +300,3 @@ const HISTORY: &str = "previous_response_id";
 
 /// The text before the summary of a compacted conversation.
 const COMPACTED: &str = "Summary of the conversation so far:\n\n";
-
-fn message<'a>(path: &Path<'_>, item: View<'a>, warnings: &mut Warnings) -> Result<InputItem<'a>, Invalid> {
-    let [role, value] = members(path, item, ["role", "content"])?;
-    let role = required(path, "role", role)?;
-    if !turns::ROLES.contains(&&*role) {
-        return Err(not_one_of(&path.member("role"), &turns::ROLES, &role));
-    }
-    let content_path = path.member("content");
-    let content = match value {
-        Some(value) => content(&content_path, value, warnings)?,
-        None if role == "assistant" => MessageContent::default(),
-        None => return Err(missing(&content_path)),
-    };
-    Ok(InputItem::Message { role, content })
-}
-
-fn call<'a>(path: &Path<'_>, item: View<'a>, is_custom: bool) -> Result<InputItem<'a>, Invalid> {
-    let [call_id, name, namespace, arguments, input] =
-        members(path, item, ["call_id", "name", "namespace", "arguments", "input"])?;
-    let id = required_name(path, "call_id", call_id)?;
-    let name = required_name(path, "name", name)?;
-    let namespace = optional(path, "namespace", namespace)?;
-    let arguments =
-        if is_custom { required(path, "input", input)? } else { required(path, "arguments", arguments)? };
-    let name = match namespace {
-        Some(namespace) => Cow::Owned(flat_name(Some(&namespace), &name).into_owned()),
-        None => name,
-    };
-    Ok(InputItem::Call(PastItemCall { id, name, arguments, is_custom, hosted: None }))
-}
-
-fn output<'a>(
-    path: &Path<'_>,
-    place: (&'static str, usize),
-    item: View<'a>,
-    hosted: Option<Cow<'a, str>>,
-    warnings: &mut Warnings,
-) -> Result<CallOutput<'a>, Invalid> {
-    let [call_id, id, value] = members(path, item, ["call_id", "id", "output"])?;
-    let call_id = required_name(path, "call_id", call_id.or(id.filter(|_| hosted.is_some())))?;
-    let path = path.member("output");
-    let content = content_of_output(&path, value.ok_or_else(|| missing(&path))?, warnings)?;
-    Ok(CallOutput { call_id, content, hosted, place })
-}
-
-/// The content of an output. A value that is neither text nor a list of parts is given as its JSON text.
-fn content_of_output<'a>(
-    path: &Path<'_>,
-    value: View<'a>,
-    warnings: &mut Warnings,
-) -> Result<MessageContent<'a>, Invalid> {
-    let is_list = value.kind() == Kind::Array
-        && value.elements().all(|part| {
-            let [kind] = part.pick(["type"]);
-            kind.is_some()
-        });
-    match value.kind() {
-        Kind::String => content(path, value, warnings),
-        Kind::Array if is_list => {
-            let before = content(path, value, warnings)?;
-            let is_lost = before.parts.is_empty() && before.refusal.is_none() && !value.is_empty_array();
-            Ok(if is_lost { MessageContent::of_text(value.text()) } else { before })
-        }
-        _ => Ok(MessageContent::of_text(value.text())),
-    }
-}
-
-/// A call of a tool that has no form in a chat. Its members are the arguments.
-fn hosted_call<'a>(
-    item: View<'a>,
-    id: Cow<'a, str>,
-    kind: &str,
-    hosted: Option<Cow<'a, str>>,
-) -> PastItemCall<'a> {
-    let mut out = Vec::with_capacity(item.text().len());
-    let mut arguments = ObjectWriter::begin(&mut out);
-    for (name, value) in item.members() {
-        let Some(name) = name.string() else { continue };
-        if !["type", "id", "call_id", "status", "output", "encrypted_content"].contains(&&*name) {
-            arguments.raw(&name, value.text());
-        }
-    }
-    arguments.finish();
-    // The writer makes UTF-8.
-    let arguments = String::from_utf8(out).unwrap_or_default();
-    let name = kind.strip_suffix("_call").unwrap_or(kind).to_owned();
-    PastItemCall { id, name: name.into(), arguments: arguments.into(), is_custom: false, hosted }
-}
-
-fn unknown_call(output: &CallOutput<'_>) -> Invalid {
-    let (list, at) = output.place;
-    let path = Path::Top(list);
-    let item = path.item(at);
-    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
-    invalid_value(&item.member("call_id"), &message)
-}

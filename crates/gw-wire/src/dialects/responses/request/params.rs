@@ -1,5 +1,6 @@
 //! The parameters of a request beside its input and its tools.
 
+use super::bounds::RequestBounds;
 use super::members::{Warnings, members, optional, optional_object, required_name};
 use crate::json::{Kind, ObjectWriter, View};
 use crate::request::fields::{Path, integer, missing, not_one_of, wrong_type};
@@ -94,6 +95,7 @@ pub(super) fn extras(body: &Body, chat: &mut ObjectWriter<'_>) {
 pub(super) fn translated(
     body: &Body,
     chat: &mut ObjectWriter<'_>,
+    bounds: &mut RequestBounds<'_>,
     warnings: &mut Warnings,
 ) -> Result<(), Invalid> {
     if let Some(limit) = body.view("max_output_tokens") {
@@ -110,7 +112,7 @@ pub(super) fn translated(
             chat.raw("top_logprobs", top.text());
         }
     }
-    text(body, chat)?;
+    text(body, chat, bounds)?;
     reasoning(body, chat)?;
     check_include(body)?;
     check_kinds(body)?;
@@ -162,7 +164,7 @@ pub(super) fn wants_logprobs(body: &Body) -> bool {
 }
 
 /// `text`: the format and the verbosity.
-fn text(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
+fn text(body: &Body, chat: &mut ObjectWriter<'_>, bounds: &mut RequestBounds<'_>) -> Result<(), Invalid> {
     let Some(text) = body.view("text") else { return Ok(()) };
     let path = Path::Top("text");
     let [format, verbosity] = members(&path, text, ["format", "verbosity"])?;
@@ -180,6 +182,7 @@ fn text(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
             let name = required_name(&path, "name", name)?;
             let schema = optional_object(&path, "schema", schema)?;
             let schema = schema.ok_or_else(|| missing(&path.member("schema")))?;
+            bounds.schema(&path.member("schema"), Some(schema))?;
             let description = optional(&path, "description", description)?;
             if let Some(strict) = strict.filter(|strict| strict.kind() != Kind::Boolean) {
                 return Err(wrong_type(&path.member("strict"), "a boolean", strict));

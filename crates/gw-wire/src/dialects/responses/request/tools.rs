@@ -3,11 +3,15 @@
 
 use std::borrow::Cow;
 
+use super::bounds::RequestBounds;
 use super::members::{Warnings, members, optional, optional_object, required_name};
 use crate::dialects::responses::tool_names::{DeclaredTool, ToolNames};
 use crate::json::{Kind, ObjectWriter, View, write_str};
 use crate::request::Invalid;
 use crate::request::fields::{Path, array, clip, wrong_type};
+
+/// The most types of hosted tools that are listed. No vendor has as many.
+const MAX_HOSTED: usize = 64;
 
 /// The tools of a request.
 #[derive(Debug, Default)]
@@ -25,11 +29,12 @@ impl ToolList {
         &mut self,
         path: &Path<'_>,
         list: Option<View<'_>>,
+        bounds: &mut RequestBounds<'_>,
         warnings: &mut Warnings,
     ) -> Result<(), Invalid> {
         let Some(list) = list else { return Ok(()) };
         for (at, tool) in array(path, list, usize::MAX, "an array of objects")?.enumerate() {
-            self.tool(&path.item(at), tool, None, warnings)?;
+            self.tool(&path.item(at), tool, None, bounds, warnings)?;
         }
         Ok(())
     }
@@ -39,47 +44,34 @@ impl ToolList {
         path: &Path<'_>,
         tool: View<'_>,
         namespace: Option<&str>,
+        bounds: &mut RequestBounds<'_>,
         warnings: &mut Warnings,
     ) -> Result<(), Invalid> {
         let [kind, name, list] = members(path, tool, ["type", "name", "tools"])?;
         match &*required_name(path, "type", kind)? {
-            "function" => {
-                let name = required_name(path, "name", name)?;
-                self.function(
-                    path,
-                    tool,
-                    DeclaredTool {
-                        namespace: namespace.map(str::to_owned),
-                        name: name.into_owned(),
-                        is_custom: false,
-                    },
-                )
-            }
-            "custom" => {
-                let name = required_name(path, "name", name)?;
-                self.custom(
-                    path,
-                    tool,
-                    DeclaredTool {
-                        namespace: namespace.map(str::to_owned),
-                        name: name.into_owned(),
-                        is_custom: true,
-                    },
-                )
+            kind @ ("function" | "custom") => {
+                bounds.tool()?;
+                let name = required_name(path, "name", name)?.into_owned();
+                let is_custom = kind == "custom";
+                let declared = DeclaredTool { namespace: namespace.map(str::to_owned), name, is_custom };
+                match is_custom {
+                    true => self.custom(path, tool, declared),
+                    false => self.function(path, tool, declared, bounds),
+                }
             }
             "namespace" if namespace.is_none() => {
                 let name = required_name(path, "name", name)?;
                 let path = path.member("tools");
                 let Some(list) = list else { return Ok(()) };
                 for (at, tool) in array(&path, list, usize::MAX, "an array of objects")?.enumerate() {
-                    self.tool(&path.item(at), tool, Some(&name), warnings)?;
+                    self.tool(&path.item(at), tool, Some(&name), bounds, warnings)?;
                 }
                 Ok(())
             }
             other => {
                 let other = clip(other);
                 warnings.add(format!("tool_dropped:{other}"));
-                if !self.hosted.iter().any(|known| *known == *other) {
+                if self.hosted.len() < MAX_HOSTED && !self.hosted.iter().any(|known| *known == *other) {
                     self.hosted.push(other.into_owned());
                 }
                 Ok(())
@@ -87,10 +79,17 @@ impl ToolList {
         }
     }
 
-    fn function(&mut self, path: &Path<'_>, tool: View<'_>, declared: DeclaredTool) -> Result<(), Invalid> {
+    fn function(
+        &mut self,
+        path: &Path<'_>,
+        tool: View<'_>,
+        declared: DeclaredTool,
+        bounds: &mut RequestBounds<'_>,
+    ) -> Result<(), Invalid> {
         let [description, parameters, strict] = members(path, tool, ["description", "parameters", "strict"])?;
         let description = optional(path, "description", description)?;
         let parameters = optional_object(path, "parameters", parameters)?;
+        bounds.schema(&path.member("parameters"), parameters)?;
         if let Some(strict) = strict.filter(|strict| strict.kind() != Kind::Boolean) {
             return Err(wrong_type(&path.member("strict"), "a boolean", strict));
         }

@@ -4,12 +4,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::content::{ChatPart, MessageContent, write_parts};
-use super::items::PastItemCall;
+use super::item::PastItemCall;
 use super::reasoning::PastReasoning;
 use crate::json::ObjectWriter;
-
-/// The roles of a message.
-pub(super) const ROLES: [&str; 4] = ["user", "assistant", "system", "developer"];
 
 /// The assistant's message that is collected.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn routing_is_read_whole() {
+fn all_members_of_routing_are_read() {
     check_members(
         "routing",
         &[
@@ -60,7 +60,7 @@ fn routing_is_read_whole() {
 }
 
 #[test]
-fn other_gateways_lists_of_models_are_fallbacks() {
+fn model_lists_of_other_gateways_are_read_as_fallbacks() {
     let parse = |body: &str| parse_chat(Bytes::copy_from_slice(body.as_bytes()), &RequestLimits::default());
     let named = |request: &ChatRequest| -> Vec<String> {
         let name = |entry: &Fallback| format!("{}[{}] {}", entry.member, entry.index, entry.model);
@@ -140,7 +140,7 @@ fn unknown_members_of_routing_and_cache_name_the_nearest() {
 }
 
 #[test]
-fn cache_is_checked_even_when_off() {
+fn cache_options_are_checked_even_when_the_cache_is_off() {
     check_members(
         "cache",
         &[

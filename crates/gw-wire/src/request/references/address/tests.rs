@@ -7,7 +7,7 @@ fn public(host: &str) -> Address {
 }
 
 #[test]
-fn addresses_are_told_apart() {
+fn addresses_are_classified() {
     for (address, expected) in [
         ("data:image/png;base64,AAAA", Address::Content),
         ("data:image/png;base64,AA\nAA", Address::Content),
@@ -63,7 +63,7 @@ fn stored_things_and_hosts_that_only_the_provider_reaches_are_internal() {
 }
 
 #[test]
-fn addresses_that_readers_take_differently_are_internal() {
+fn addresses_that_parsers_read_differently_are_internal() {
     for internal in [
         "http://example.com\\@127.0.0.1:8000/x",
         "http://example.com\\x",

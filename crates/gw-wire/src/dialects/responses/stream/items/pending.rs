@@ -1,6 +1,6 @@
 //! Content that waits behind a call which may still be incomplete.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::dialects::responses::json_text::separate;
 use crate::dialects::responses::stream::call::CallStart;
@@ -24,6 +24,10 @@ pub(super) enum PendingPiece {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
     pieces: VecDeque<PendingPiece>,
+    /// Number of pieces that were taken so far.
+    taken: usize,
+    /// The place of each waiting call among all pieces so far, by the decoder's number.
+    calls: HashMap<u32, usize>,
     bytes: usize,
 }
 
@@ -53,24 +57,30 @@ impl Pending {
             }
             (Some(PendingPiece::Refusal(text)), PendingPiece::Refusal(more))
             | (Some(PendingPiece::Reasoning(text)), PendingPiece::Reasoning(more)) => text.push_str(&more),
-            (_, piece) => self.pieces.push_back(piece),
+            (_, piece) => {
+                if let PendingPiece::Call(call) = &piece {
+                    self.calls.insert(call.number, self.taken + self.pieces.len());
+                }
+                self.pieces.push_back(piece);
+            }
         }
     }
 
     /// The first piece.
     pub(super) fn pop(&mut self) -> Option<PendingPiece> {
         let piece = self.pieces.pop_front()?;
+        self.taken += 1;
+        if let PendingPiece::Call(call) = &piece {
+            self.calls.remove(&call.number);
+        }
         self.bytes = self.bytes.saturating_sub(bytes(&piece));
         Some(piece)
     }
 
     /// Adds a fragment to the arguments of a waiting call.
     pub(super) fn arguments(&mut self, number: u32, fragment: &str) {
-        let waiting = self.pieces.iter_mut().rev().find_map(|piece| match piece {
-            PendingPiece::Call(call) if call.number == number => Some(call),
-            _ => None,
-        });
-        if let Some(call) = waiting {
+        let place = self.calls.get(&number).and_then(|place| place.checked_sub(self.taken));
+        if let Some(PendingPiece::Call(call)) = place.and_then(|place| self.pieces.get_mut(place)) {
             call.arguments.push_str(fragment);
             self.bytes += fragment.len();
         }

@@ -1,0 +1,120 @@
+//! Requests to and answers of upstreams that speak this dialect.
+
+use super::*;
+use crate::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
+
+fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
+    let request =
+        translate(Bytes::from(body.to_owned()), &RequestLimits::default(), forwarding.history).unwrap();
+    let open = |sealed: &str| match sealed {
+        "keep" => EncryptedContent::Keep,
+        "drop" => EncryptedContent::DropItem,
+        sealed => EncryptedContent::Replace(sealed.to_uppercase()),
+    };
+    String::from_utf8(for_upstream(&request.native, forwarding, open)).unwrap()
+}
+
+const TO: Forwarding<'_> = Forwarding { model: "gpt", store: false, wants_encrypted: false, history: &[] };
+
+#[test]
+fn a_body_goes_on_byte_by_byte() {
+    let body = r#"{ "model":"m", "routing":{}, "input" : [ {"role":"user","content":"\u0041"} ], "new_member": [1.0,{}],
+ "store":true,"cache":{"enabled":true} }"#;
+    let expected = r#"{ "model":"gpt", "input" : [ {"role":"user","content":"\u0041"} ], "new_member": [1.0,{}],
+ "store":false }"#;
+    assert_eq!(forwarded(body, &TO), expected);
+}
+
+#[test]
+fn opaque_strings_are_opened_and_foreign_items_left_out() {
+    let body = r#"{"model":"m","store":false,"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"keep"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"seal"},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""},{"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"drop"},{"type":"message","id":"msg_1","role":"assistant","content":"x"}]}"#;
+    let expected = r#"{"model":"gpt","store":false,"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"keep"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"SEAL"},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""},{"type":"message","role":"assistant","content":"x"}]}"#;
+    assert_eq!(forwarded(body, &TO), expected);
+}
+
+#[test]
+fn the_conversation_so_far_comes_before_the_input() {
+    let history = [r#"{"id":"msg_1","type":"message","role":"user","content":"one"}"#];
+    let to = Forwarding { history: &history, wants_encrypted: true, ..TO };
+    let body = r#"{"model":"m","previous_response_id":"resp_0","input":"two","background":true}"#;
+    let expected = r#"{"model":"gpt","input":[{"id":"msg_1","type":"message","role":"user","content":"one"},{"role":"user","content":"two"}],"store":false,"include":["reasoning.encrypted_content"]}"#;
+    assert_eq!(forwarded(body, &to), expected);
+    let body = r#"{"model":"m","include":["x"],"input":[{"type":"item_reference","id":"msg_1"}]}"#;
+    let expected = r#"{"model":"gpt","include":["x","reasoning.encrypted_content"],"input":[{"id":"msg_1","type":"message","role":"user","content":"one"}],"store":false}"#;
+    assert_eq!(forwarded(body, &to), expected);
+}
+
+fn native_stream() -> (String, Value) {
+    let context = context(&json!({"model": "m", "input": "q", "previous_response_id": "resp_0"}));
+    let mut encoder = context.stream(opening());
+    let mut out = Vec::new();
+    let object = |status: &str| {
+        format!(
+            r#"{{"id":"resp_up","object":"response","created_at":5,"status":"{status}","model":"gpt-up","previous_response_id":null,"store":false,"output":[],"usage":{{"input_tokens":1}}}}"#
+        )
+    };
+    encoder.native_frame(
+        "response.created",
+        &format!(r#"{{"type":"response.created","sequence_number":0,"response":{}}}"#, object("in_progress")),
+        &mut out,
+    );
+    assert!(out.is_empty(), "the opening waits for content");
+    encoder.native_frame(
+        "response.web_search_call.in_progress",
+        r#"{"type":"response.web_search_call.in_progress","sequence_number": 7 ,"item_id":"ws_1"}"#,
+        &mut out,
+    );
+    encoder.accept(&text("not written"), &mut out);
+    encoder.native_frame("response.output_item.done", r#"{"type":"response.output_item.done","sequence_number":8,"output_index":0,"item":{"type":"web_search_call","id":"ws_1"}}"#, &mut out);
+    let copy = encoder.clone();
+    encoder.native_frame(
+        "response.completed",
+        &format!(r#"{{"type":"response.completed","sequence_number":9,"response":{}}}"#, object("completed")),
+        &mut out,
+    );
+    let gateway = meta();
+    encoder.finish(
+        Some(Finish::Stop),
+        &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        &mut out,
+    );
+    let mut failed = Vec::new();
+    let mut copy = copy;
+    copy.fail(
+        &crate::dialects::StreamError { message: "Broke.", kind: "upstream_error", code: "c" },
+        &mut failed,
+    );
+    let document = serde_json::from_slice(&copy.take_document().unwrap()).unwrap();
+    (String::from_utf8(out).unwrap(), document)
+}
+
+#[test]
+fn native_events_get_new_numbers_and_the_gateways_members() {
+    let (stream, failed) = native_stream();
+    insta::assert_snapshot!("native_events", stream);
+    assert_eq!(failed["id"], "resp_up");
+    assert_eq!(failed["output"], json!([{"type": "web_search_call", "id": "ws_1"}]));
+}
+
+#[test]
+fn a_native_answer_keeps_its_bytes() {
+    let gateway = meta();
+    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    let document = r#"{"id":"resp_up","store":false,"usage":{"input_tokens":1 },"odd": 1.50}"#;
+    let plain = plain_context().with_plain(true).write_native(document, &closing);
+    assert_eq!(String::from_utf8(plain).unwrap(), document.replace("false", "true"));
+    let own: Value = serde_json::from_slice(&plain_context().write_native(document, &closing)).unwrap();
+    assert_eq!(own["gateway"]["provider"], "acme");
+    assert!(own["usage"].get("cost_usd").is_some());
+}
+
+#[test]
+fn opaque_strings_of_answers_are_sealed() {
+    let seal = |raw: &str| Some(format!("gw1.{raw}"));
+    let frame =
+        r#"{"type":"response.output_item.done","item":{"type":"reasoning","encrypted_content": "a"}}"#;
+    assert_eq!(seal_items(frame, seal), frame.replace("\"a\"", "\"gw1.a\""));
+    let frame = r#"{"response":{"output":[{"encrypted_content":"a"},{"encrypted_content":null},{"encrypted_content":"b"}]}}"#;
+    assert_eq!(seal_items(frame, seal), frame.replace("\"a\"", "\"gw1.a\"").replace("\"b\"", "\"gw1.b\""));
+    assert_eq!(seal_items("{", seal), "{");
+}
