@@ -85,18 +85,6 @@ pub trait AnswerForm: Send + Sync + fmt::Debug {
 
     /// Writes a complete answer.
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8>;
-
-    /// Writes a complete answer of an upstream that speaks the client's dialect: its own document with the gateway's
-    /// members and sealed signatures. `reply` is the same answer as its adapter read it. None = the dialect has no such
-    /// form, and [`AnswerForm::write`] writes the answer.
-    fn write_native(
-        &self,
-        _document: &str,
-        _reply: &ChatReply<'_>,
-        _envelope: &Envelope<'_>,
-    ) -> Option<Vec<u8>> {
-        None
-    }
 }
 
 /// Writes a streamed answer in the client's dialect.

@@ -23,13 +23,4 @@ impl AnswerForm for MessagesContext {
             None => response::write(reply, envelope, self),
         }
     }
-
-    fn write_native(
-        &self,
-        document: &str,
-        reply: &ChatReply<'_>,
-        envelope: &Envelope<'_>,
-    ) -> Option<Vec<u8>> {
-        Some(super::native::write_native(document, reply, envelope, self))
-    }
 }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{frames, meta, opening, raw, text, usage};
-use crate::dialects::AnswerEncoder;
 use crate::dialects::messages::native::{Signature, request_body, write_native};
 use crate::dialects::messages::{MessagesContext, MessagesEncoder};
+use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::Event;
 use crate::money::Money;
 use crate::render::Envelope;
@@ -98,7 +98,7 @@ fn ids_and_citations_that_the_api_refuses_are_replaced() {
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_up","type":"message","role":"assistant","model":"claude","content":[],"usage":{"input_tokens":3}}}"#;
 
 fn frame<'a>(name: &'a str, data: &'a str) -> Event<'a> {
-    Event::Frame { name, data }
+    Event::Frame { dialect: ClientDialect::Messages, name, data }
 }
 
 fn closing(gateway: &crate::gateway::GatewayMeta) -> Closing<'_> {
