@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{frames, meta, opening, raw, text, usage};
-use crate::dialects::AnswerEncoder;
 use crate::dialects::messages::native::{Signature, request_body, write_native};
 use crate::dialects::messages::{MessagesContext, MessagesEncoder};
+use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::Event;
 use crate::money::Money;
 use crate::render::Envelope;
@@ -32,11 +32,13 @@ fn a_body_changes_only_where_it_must() {
 fn tool_loop(thinking: Value, blocks: &[Value], id: &str) -> Value {
     let mut content = blocks.to_vec();
     content.push(json!({"type": "tool_use", "id": id, "name": "f", "input": {}}));
-    json!({"model": "m", "thinking": thinking, "messages": [
+    let mut body = json!({"model": "m", "messages": [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": content},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]},
-    ]})
+    ]});
+    body["thinking"] = thinking;
+    body
 }
 
 #[test]
