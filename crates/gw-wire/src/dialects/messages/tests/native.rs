@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{frames, meta, opening, raw, text, usage};
-use crate::dialects::AnswerEncoder;
 use crate::dialects::messages::native::{Signature, request_body, write_native};
 use crate::dialects::messages::{MessagesContext, MessagesEncoder};
+use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::Event;
 use crate::money::Money;
 use crate::render::Envelope;
