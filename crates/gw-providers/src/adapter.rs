@@ -17,6 +17,7 @@ use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
+use crate::seal::{Issuer, ReplayTarget};
 use crate::settings::Api;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
@@ -63,8 +64,11 @@ pub struct Reading {
     pub function_call: bool,
     /// Text that is put before a text completion, for a provider without `echo`.
     pub echo: Option<String>,
-    /// The catalogue id of the model. It marks the parts of the answer that must come back to this model.
-    pub origin: Option<String>,
+    /// The target of the call. It seals and marks the parts of the answer that must come back to it.
+    pub replay: Option<Arc<ReplayTarget>>,
+    /// Reasoning without a signature is sealed as well, as an entry of `reasoning_details` behind its text. It is for
+    /// clients whose API has a signature or encrypted content beside each reasoning (Messages, Responses).
+    pub seals_plain: bool,
     /// Custom tools that were sent as functions. Their calls become calls of custom tools.
     pub custom_tools: Vec<String>,
     /// Tools that were renamed: the name that was sent, and the client's name.
@@ -103,6 +107,9 @@ pub struct Target<'a> {
     pub context_length: Option<u64>,
     /// The model's rules, if they were looked up when the catalogue was built.
     pub rules: Option<ModelRules>,
+    /// The provider's account, which seals the signatures of its answers. None: signatures travel as the provider gave
+    /// them, and every signature counts as the target's own. The gateway always gives one.
+    pub issuer: Option<&'a Issuer>,
 }
 
 impl Target<'_> {
@@ -110,6 +117,15 @@ impl Target<'_> {
     #[must_use]
     pub fn rules(&self, api: Api) -> ModelRules {
         self.rules.unwrap_or_else(|| ModelRules::of(api, self.upstream_model, self.id))
+    }
+
+    /// The target as the owner of its reasoning.
+    #[must_use]
+    pub fn replay_target(&self) -> ReplayTarget {
+        match self.issuer {
+            Some(issuer) => issuer.target(self.upstream_model),
+            None => ReplayTarget::unsealed(self.id),
+        }
     }
 
     /// The client's token limit within the bounds of the target.

@@ -12,4 +12,5 @@ pub mod model_rules;
 pub mod presets;
 pub mod provider;
 pub mod registry;
+pub mod seal;
 pub mod settings;

@@ -1,5 +1,6 @@
 //! One configured account at a vendor: its address, its dialect and its keys.
 
+mod account;
 mod credentials;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
 use crate::in_process::{InProcess, InProcessResponse};
 use crate::media_sizes::MediaSizes;
+use crate::seal::{Issuer, Sealer};
 use crate::settings::{Api, ProviderError, ProviderSettings, SettingsError, Timeouts};
 use crate::{presets, registry};
 
@@ -61,6 +63,8 @@ pub struct Provider {
     headers: Vec<Header>,
     /// A hash of the configuration.
     identity: u64,
+    /// Seals the reasoning of its answers.
+    issuer: Issuer,
     timeouts: Timeouts,
     embedding_batch: usize,
     /// Clients may name files that are stored at the provider.
@@ -110,8 +114,15 @@ impl Provider {
         let credentials =
             Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
         let headers = configured_headers(settings).map_err(in_provider)?;
+        let base_url = match &transport {
+            Transport::Http(client) => client.url("/"),
+            Transport::Demo(_) | Transport::InProcess(_) => settings.base_url.clone().unwrap_or_default(),
+        };
+        let name: Arc<str> = settings.name.as_str().into();
+        let account = account::fingerprint(settings, &base_url);
         Ok(Self {
-            name: settings.name.as_str().into(),
+            issuer: Issuer::new(Sealer::random(), Arc::clone(&name), account),
+            name,
             api: settings.api,
             adapter: built.adapter,
             identity: identity(settings, &transport, &headers),
@@ -131,6 +142,18 @@ impl Provider {
                 .unwrap_or_else(|| presets::embedding_batch(settings))
                 .max(1),
         })
+    }
+
+    /// The provider with this sealer. A new provider has one whose key ends with the process.
+    #[must_use]
+    pub fn with_sealer(self, sealer: Sealer) -> Self {
+        Self { issuer: self.issuer.with_sealer(sealer), ..self }
+    }
+
+    /// The provider's account, which seals the reasoning of its answers.
+    #[must_use]
+    pub fn issuer(&self) -> &Issuer {
+        &self.issuer
     }
 
     /// The `<provider>` of the provider's model ids.

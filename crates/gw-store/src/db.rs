@@ -111,6 +111,12 @@ impl Store {
         }
     }
 
+    /// Whether the store is a server that replicas on several machines share.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.is_postgres()
+    }
+
     pub(crate) fn is_postgres(&self) -> bool {
         matches!(self.backend, Backend::Postgres(_))
     }

@@ -11,6 +11,7 @@ pub mod limits;
 pub mod payloads;
 mod postgres;
 mod private;
+mod secrets;
 mod sql;
 mod sqlite;
 pub mod stored_responses;

@@ -8,7 +8,7 @@ use secrecy::ExposeSecret;
 use crate::command::{CommandError, Common, first_lines, print};
 use crate::config::{self, Source};
 use crate::setup::{self, Setup};
-use crate::{paths, serve};
+use crate::{encryption_key, paths, serve};
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -46,6 +46,7 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
             notes.chain(setup.notes.iter().map(|note| format!("note: {note}"))).collect();
         print(&first_lines(&notes))?;
     }
+    problems.extend(encryption_key::of_environment().err());
     if problems.is_empty() {
         return print(&format!("{name}: no problems\n"));
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use gw_engine::Caller;
 use gw_engine::auth::configured_id;
 use gw_engine::engine::Stored;
+use gw_providers::seal::Sealer;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
@@ -80,7 +81,7 @@ fn request(text: &str) -> Result<Bytes, CommandError> {
 fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
+    let deployed = setup.deploy(&Sealer::random()).map_err(|problems| CommandError::problems(&problems))?;
     let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let parameters = query(&[("key", key.as_deref())]);

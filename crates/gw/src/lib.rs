@@ -8,6 +8,7 @@ pub mod command;
 pub mod config;
 pub mod default_providers;
 pub mod drill;
+pub mod encryption_key;
 pub mod explain;
 pub mod first_start;
 pub mod keys;

@@ -13,6 +13,7 @@ use gw_engine::payloads::Payloads;
 use gw_engine::stored_responses::StoredResponses;
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
+use gw_providers::seal::Sealer;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
@@ -28,7 +29,8 @@ use crate::setup::{self, Setup};
 use crate::signals::StopSignals;
 use crate::start_report::{self, ServerSearch};
 use crate::{
-    first_start, local_servers, model_discovery, paths, readiness, response_cache, store, telemetry, watch,
+    encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
+    telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -90,7 +92,8 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
     let listeners = bind(&setup).await?;
     let address = listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
-    let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
+    let sealer = Sealer::new(&encryption_key::open(&store, &data).await?);
+    let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
     // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
     let created = first_start::create_keys(&store, has_configured_keys, first_start::now())
         .await

@@ -10,6 +10,7 @@ use gw_engine::engine::Deployed;
 use gw_engine::response_cache;
 use gw_providers::presets;
 use gw_providers::provider::Provider;
+use gw_providers::seal::Sealer;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 
@@ -99,7 +100,7 @@ impl Setup {
     /// The problems of the providers' settings, of the catalogue with its aliases, and of `[[cache.semantic]]`. Adds notes about
     /// settings that are valid but useless.
     fn problems(&mut self) -> Vec<String> {
-        let mut problems = self.deploy().err().unwrap_or_default();
+        let mut problems = self.deploy(&Sealer::random()).err().unwrap_or_default();
         match self.catalog(false) {
             Ok(catalog) => {
                 problems.extend(self.semantic_problems(&catalog));
@@ -166,16 +167,16 @@ impl Setup {
         }
     }
 
-    /// Builds the providers. Opens no connection.
+    /// Builds the providers, which seal their reasoning with `sealer`. Opens no connection.
     ///
     /// # Errors
     /// The problems of each provider.
-    pub fn deploy(&self) -> Result<Vec<Deployed>, Vec<String>> {
+    pub fn deploy(&self, sealer: &Sealer) -> Result<Vec<Deployed>, Vec<String>> {
         let (mut deployed, mut problems) = (Vec::new(), Vec::new());
         for settings in &self.config.providers {
             match Provider::build(settings, self.config.timeouts) {
                 Ok(provider) => deployed.push(Deployed {
-                    provider: Arc::new(provider),
+                    provider: Arc::new(provider.with_sealer(sealer.clone())),
                     price_multiplier: settings.price_multiplier,
                     discovers: settings.discover,
                 }),

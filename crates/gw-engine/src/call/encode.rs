@@ -45,5 +45,6 @@ pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
         max_output_tokens: model.max_output_tokens,
         context_length: model.context_length,
         rules: model.rules,
+        issuer: Some(candidate.provider.issuer()),
     }
 }

@@ -147,7 +147,7 @@ impl Adapter for Azure {
     ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
         let options = self.options(target, range, request.n);
-        Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target.id))
+        Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target))
     }
 
     fn completion(

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gw_wire::conversation::{Conversation, Source, ToolChoice};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
@@ -150,11 +151,15 @@ impl<D: Dialect> Adapter for Native<D> {
         let forward = |client: &Box<ClientRequest>| self.0.forward(request, client, target);
         if let Some(mut encoded) = request.client.as_ref().and_then(forward) {
             encoded.reading.is_native = true;
-            encoded.reading.origin = Some(target.id.to_owned());
+            encoded.reading.replay = Some(Arc::new(target.replay_target()));
             return Ok(encoded);
         }
+        let replay_target = Arc::new(target.replay_target());
+        // The opened entries outlive the conversation, which refers to them.
+        let opened;
         let mut conversation = Conversation::of_chat(request, range.n);
-        let lost = replay::keep_own(&mut conversation, target.id, self.0.reasoning_format());
+        opened = replay::opened_entries(&conversation, &replay_target, self.0.reasoning_format());
+        let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
         let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
         let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
         let only_allowed = !names_allowed && keep_allowed(&mut conversation);
@@ -172,7 +177,7 @@ impl<D: Dialect> Adapter for Native<D> {
         if lost {
             encoded.warnings.push(Cow::Borrowed(replay::DROPPED));
         }
-        encoded.reading.origin = Some(target.id.to_owned());
+        encoded.reading.replay = Some(replay_target);
         encoded.reading.function_call = conversation.legacy_functions;
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         let mut images = conversation.messages.iter().flat_map(|message| &message.images);

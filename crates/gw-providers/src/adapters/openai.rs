@@ -18,6 +18,7 @@ mod usage;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::Failure;
@@ -36,7 +37,7 @@ use super::bounded::Bounded;
 use super::failure;
 use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
-use super::replay::{self, Stamps};
+use super::replay::{self, SealingStream};
 use crate::adapter::{
     Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
 };
@@ -46,7 +47,6 @@ use crate::presets::Quirks;
 use crate::settings::Api;
 
 pub(crate) use self::native_responses::NativeResponses;
-use self::responses::ResponsesStream;
 
 /// The name of a model's token limit.
 pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
@@ -143,15 +143,16 @@ impl OpenAi {
         }
     }
 
-    /// Encodes a chat for this path. `origin` is the catalogue id of the model.
+    /// Encodes a chat for this path.
     pub(super) fn chat_to(
         &self,
         path: String,
         request: &ChatRequest,
         options: &EncodeOptions<'_>,
         rules: ModelRules,
-        origin: &str,
+        target: &Target<'_>,
     ) -> Encoded {
+        let replay_target = target.replay_target();
         let asked = request.body.view("reasoning_effort").and_then(View::string);
         let wanted = self.effort(rules, &request.body, asked.as_deref());
         let mut unsupported = refused_sampling(rules, &request.body, wanted.sent);
@@ -164,7 +165,7 @@ impl OpenAi {
         }
         let effort = wanted.sent.filter(|_| wanted.is_changed);
         let text = request.body.get("messages").unwrap_or_default();
-        let (messages, lost) = rewrite::messages(text, &self.quirks, origin);
+        let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions {
             messages: messages.as_deref(),
@@ -184,7 +185,7 @@ impl OpenAi {
         }
         encoded.warnings.extend(rules.warning());
         encoded.warnings.extend(lost.then_some(Cow::Borrowed(replay::DROPPED)));
-        encoded.reading.origin = Some(origin.to_owned());
+        encoded.reading.replay = Some(Arc::new(replay_target));
         encoded
     }
 
@@ -330,7 +331,7 @@ impl Adapter for OpenAi {
         }
         let options = self.options(target, range, request.n);
         let rules = target.rules(Api::OpenAi);
-        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target.id))
+        Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target))
     }
 
     fn completion(
@@ -354,13 +355,13 @@ impl Adapter for OpenAi {
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         if reading.is_native {
-            let reply = responses::chat(body)?;
+            let reply = responses::chat(body, reading)?;
             self.responses.note_answer();
             return Ok(reply);
         }
         let mut reply = reply::chat(body)?;
-        if let Some(origin) = &reading.origin {
-            Stamps::reply(&mut reply, origin);
+        if let Some(target) = &reading.replay {
+            replay::seal_reply(&mut reply, target, reading.seals_plain);
         }
         Ok(reply)
     }
@@ -375,9 +376,16 @@ impl Adapter for OpenAi {
 
     fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
         if reading.is_native {
-            return Box::new(Bounded::new(ResponsesStream::default()));
+            return responses::native_stream(reading);
         }
-        Box::new(Bounded::new(stream::OpenAiStream::of(reading.origin.clone())))
+        let stream = stream::OpenAiStream::default();
+        match &reading.replay {
+            Some(target) => {
+                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain);
+                Box::new(Bounded::new(sealing))
+            }
+            None => Box::new(Bounded::new(stream)),
+        }
     }
 
     fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {

@@ -6,12 +6,13 @@ mod custom;
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 
 use super::bounded::Bounded;
-use super::replay::{DETAILS, Stamps, stamped_id};
+use super::replay::{SealingStream, seal_reply};
 use crate::adapter::{Reading, StreamDecoder};
 use crate::adapters::sse_adapter::EventSink;
 
@@ -20,8 +21,8 @@ pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
     if *reading == Reading::default() {
         return;
     }
-    if let Some(origin) = &reading.origin {
-        Stamps::reply(reply, origin);
+    if let Some(target) = &reading.replay {
+        seal_reply(reply, target, reading.seals_plain);
     }
     for choice in &mut reply.choices {
         if let Some(tool) = &reading.json_tool {
@@ -89,6 +90,10 @@ pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dy
     if *reading == Reading::default() {
         return Box::new(Bounded::new(inner));
     }
+    let inner = match &reading.replay {
+        Some(target) => Box::new(SealingStream::new(inner, Arc::clone(target), reading.seals_plain)),
+        None => inner,
+    };
     let shape = ShapingState { reading: reading.clone(), ..ShapingState::default() };
     Box::new(Bounded::new(ShapedStream { inner, shape }))
 }
@@ -122,7 +127,6 @@ impl StreamDecoder for ShapedStream {
 #[derive(Default)]
 struct ShapingState {
     reading: Reading,
-    stamps: Stamps,
     /// Calls of the structured-output tool.
     json_calls: HashSet<(u32, u32)>,
     /// Choices with a call that the client sees.
@@ -153,7 +157,7 @@ impl ShapingState {
         let choices = self.called.len() + self.json_choices.len() + self.echoed.len();
         let lists = calls + choices + self.asides.len() + self.fences.len();
         let texts = words.chain(fences).fold(self.input_bytes, usize::saturating_add);
-        texts.saturating_add(lists * ENTRY_BYTES + self.stamps.held_bytes())
+        texts.saturating_add(lists * ENTRY_BYTES)
     }
 
     fn event(&mut self, event: Event<'_>, sink: EventSink<'_>) {
@@ -165,8 +169,6 @@ impl ShapingState {
                     self.json_choices.insert(choice);
                 } else {
                     self.called.insert(choice);
-                    let stamped = self.reading.origin.as_deref().and_then(|origin| stamped_id(&id, origin));
-                    let id = stamped.map_or(id, Cow::Owned);
                     self.tool_start(choice, call, id, name, sink);
                 }
             }
@@ -191,11 +193,6 @@ impl ShapingState {
                 self.hold_aside(choice, &text, sink);
             }
             Event::Text { choice, text, logprobs: None } => self.text(choice, text, sink),
-            Event::Extra { choice, name: DETAILS, value } => {
-                let stamped = self.reading.origin.as_deref();
-                let stamped = stamped.and_then(|origin| self.stamps.stamp(choice, value, origin));
-                sink(Event::Extra { choice, name: DETAILS, value: stamped.as_deref().unwrap_or(value) });
-            }
             Event::Finish { choice, reason } => {
                 self.flush(choice, sink);
                 sink(Event::Finish { choice, reason: self.finish(choice, reason) });

@@ -21,6 +21,7 @@ pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Targe
         max_output_tokens: None,
         context_length,
         rules: None,
+        issuer: None,
     }
 }
 

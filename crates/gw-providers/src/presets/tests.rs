@@ -19,6 +19,7 @@ const TARGET: Target<'_> = Target {
     max_output_tokens: None,
     context_length: None,
     rules: None,
+    issuer: None,
 };
 
 #[test]

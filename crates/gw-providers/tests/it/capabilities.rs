@@ -137,6 +137,7 @@ impl Asked {
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
             rules: None,
+            issuer: None,
         }
     }
 

@@ -78,6 +78,7 @@ fn encode(adapter: &dyn Adapter, request: &ChatRequest) {
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
         rules: None,
+        issuer: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
     let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);

@@ -177,6 +177,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
         rules: None,
+        issuer: None,
     };
     // A refusal must not cost more than a success.
     let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);

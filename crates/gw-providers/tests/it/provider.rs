@@ -219,6 +219,7 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
         max_output_tokens: None,
         context_length: None,
         rules: None,
+        issuer: None,
     };
     let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = provider.adapter().chat(&request, &share, &target).unwrap();

@@ -9,11 +9,12 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 5] = [
+pub(super) const CHANGES: [(i64, &str); 6] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
     (4, include_str!("../../migrations/postgres/0004_clock.sql")),
+    (6, include_str!("../../migrations/postgres/0006_secrets.sql")),
     (7, include_str!("../../migrations/postgres/0007_responses.sql")),
 ];
 /// The lock that processes starting at the same time compete for.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
+use gw_providers::seal::Sealer;
 use gw_providers::settings::{Api, TimeoutOverrides, Timeouts};
 use gw_routing::hedge::HedgeDelay;
 use prometheus_client::registry::Registry;
@@ -98,7 +99,8 @@ impl DrillGateway {
             let fault = faulty.filter(|(name, _)| *name == provider.name).map(|(_, fault)| fault);
             provider.base_url = Some(self.upstream.base_url(fault).map_err(|error| no_port(&error))?);
         }
-        let deployed = setup.deploy().map_err(|problems| CommandError::problems(&problems))?;
+        let deployed =
+            setup.deploy(&Sealer::random()).map_err(|problems| CommandError::problems(&problems))?;
         serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())
     }
 

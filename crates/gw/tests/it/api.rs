@@ -15,3 +15,4 @@ mod models;
 mod replay;
 mod request_limits;
 mod request_validation;
+mod sealed_reasoning;

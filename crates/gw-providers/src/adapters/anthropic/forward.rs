@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::VERSION;
 use crate::adapter::{Encoded, HttpCall, Reading, Target};
 use crate::adapters::replay;
+use crate::seal::is_sealed;
 
 /// Encodes the client's own body. None: the body is in another dialect, or the answer must be shorter than the client
 /// asks for, which only the translated request can say.
@@ -20,8 +21,15 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     if !is_own || target.max_tokens(request.max_tokens) != request.max_tokens {
         return None;
     }
+    let own = target.replay_target();
+    // A signature that no gateway sealed may be the provider's own. The provider checks it.
+    let signature = |given: &str| match own.open_signature(given) {
+        Some(opened) => Signature::Replace(opened),
+        None if is_sealed(given) => Signature::Drop,
+        None => Signature::Keep,
+    };
     let NativeRequest { body, dropped, .. } =
-        request_body(&client.native.bytes, target.upstream_model, |_| Signature::Keep);
+        request_body(&client.native.bytes, target.upstream_model, signature);
     let accept = if request.stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(VERSION.0, VERSION.1);

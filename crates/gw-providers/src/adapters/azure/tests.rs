@@ -60,6 +60,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
         max_output_tokens: None,
         context_length: None,
         rules: None,
+        issuer: None,
     }
 }
 

@@ -45,6 +45,7 @@ fn target(model: &str) -> Target<'_> {
         max_output_tokens: None,
         context_length: None,
         rules: None,
+        issuer: None,
     }
 }
 

@@ -5,8 +5,9 @@ mod item;
 mod stream;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
+use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
@@ -18,12 +19,13 @@ use serde_json::value::RawValue;
 use super::lenient::RawText;
 use super::post;
 use super::usage;
-use crate::adapter::{Encoded, Target};
+use crate::adapter::{Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
-use crate::adapters::replay::DETAILS;
+use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
+use crate::seal::{ReplayTarget, is_sealed};
 
 use item::{OutputItem, text};
-pub(super) use stream::ResponsesStream;
+use stream::{ResponsesStream, ResponsesStreamState};
 
 /// The index of the only choice.
 const CHOICE: u32 = 0;
@@ -89,10 +91,21 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
     }
     // The gateway keeps the responses itself, so the provider does not have to.
     let forwarding = Forwarding { model: target.upstream_model, ..Forwarding::default() };
-    let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
+    let own = target.replay_target();
+    let mut has_lost = false;
+    // A string that no gateway sealed may be the provider's own. The provider checks it.
+    let body = for_upstream(&client.native, &forwarding, |given| match own.open_signature(given) {
+        Some(opened) => EncryptedContent::Replace(opened),
+        None if is_sealed(given) => {
+            has_lost = true;
+            EncryptedContent::DropItem
+        }
+        None => EncryptedContent::Keep,
+    });
     let mut encoded = Encoded::plain(post("/responses", body, request.stream));
     encoded.reading.is_native = true;
-    encoded.reading.origin = Some(target.id.to_owned());
+    encoded.reading.replay = Some(Arc::new(own));
+    encoded.warnings.extend(has_lost.then_some(Cow::Borrowed(DROPPED)));
     Some(encoded)
 }
 
@@ -100,7 +113,30 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
 ///
 /// # Errors
 /// The body is not a response, or the response failed.
-pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+pub(super) fn chat<'a>(body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+    let mut reply = decode(body)?;
+    if let Some(target) = &reading.replay {
+        replay::seal_reply(&mut reply, target, false);
+        reply.native = reply.native.map(|document| Cow::Owned(sealed_items(&document, target)));
+    }
+    Ok(reply)
+}
+
+/// The text of a document or of an event, with the provider's encrypted reasoning sealed.
+fn sealed_items(json: &str, target: &ReplayTarget) -> String {
+    seal_items(json, |encrypted| target.seal_signature(encrypted))
+}
+
+/// A decoder of a stream that the client gets as it is.
+pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
+    let stream = ResponsesStream::new(ResponsesStreamState::sealing(reading.replay.clone()));
+    match &reading.replay {
+        Some(target) => Box::new(SealingStream::new(stream, Arc::clone(target), false)),
+        None => Box::new(stream),
+    }
+}
+
+fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let object: ResponseObject<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if let Some(failure) = object.failure() {

@@ -10,24 +10,29 @@ use memchr::memmem;
 
 use crate::adapters::replay::{DETAILS, own_entries, own_id};
 use crate::presets::Quirks;
+use crate::seal::ReplayTarget;
 
 /// The messages (JSON text of the array) for this upstream; None when they need no edit. The second value is true if
-/// reasoning or a signature was left out. `origin` is the catalogue id of the model.
+/// reasoning or a signature was left out.
 ///
 /// - The role `developer` exists at OpenAI only. For others it becomes `system`.
-/// - A call id with another model's signature is longer than OpenAI allows, so the signature is removed.
-/// - Signed entries of other models are left out, and all reasoning where the provider refuses it.
-pub(super) fn messages(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
-    let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, origin);
-    let (edited, cut) = edited(thoughts.as_deref().unwrap_or(text), quirks, origin);
+/// - A call id with another target's signature is longer than OpenAI allows, so the signature is removed.
+/// - Signed entries of other targets are left out, and all reasoning where the provider refuses it.
+/// - Reasoning that the gateway sealed without a signature goes back as `reasoning_content`.
+pub(super) fn messages(text: &str, quirks: &Quirks, target: &ReplayTarget) -> (Option<String>, bool) {
+    let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, target);
+    let (edited, cut) = edited(thoughts.as_deref().unwrap_or(text), quirks, target);
     (edited.or(thoughts), lost || cut)
 }
 
 /// Members of an assistant's message that hold reasoning.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning_details"];
 
+/// Members that hold the text of reasoning.
+const TEXTS: [&str; 2] = ["reasoning_content", "reasoning"];
+
 /// The messages with this model's own reasoning, or without any; None when there is no reasoning.
-fn thoughts(text: &str, are_taken: bool, origin: &str) -> (Option<String>, bool) {
+fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<String>, bool) {
     let names: &[&str] = if are_taken { &[DETAILS] } else { &THOUGHTS };
     if !names.iter().any(|name| memmem::find(text.as_bytes(), name.as_bytes()).is_some()) {
         return (None, false);
@@ -36,26 +41,31 @@ fn thoughts(text: &str, are_taken: bool, origin: &str) -> (Option<String>, bool)
     let mut out = String::with_capacity(text.len());
     for message in View::new(text).elements() {
         out.push(if out.is_empty() { '[' } else { ',' });
-        let mut mark = '{';
+        let (mut mark, mut has_text, mut plain) = ('{', false, String::new());
         for (name, value) in message.members() {
-            let is_thought = name.string().is_some_and(|name| names.contains(&&*name));
-            let (kept, dropped) = match (is_thought, are_taken) {
-                (false, _) => (Cow::Borrowed(value.text()), false),
+            let member = name.string().unwrap_or_default();
+            has_text |= TEXTS.contains(&&*member) && !matches!(value.text(), "null" | "\"\"");
+            let kept = match (names.contains(&&*member), are_taken) {
                 (true, true) if value.kind() == Kind::Array => {
-                    let (entries, dropped) = own_entries(value, origin);
-                    (Cow::Owned(entries), dropped)
+                    let own = own_entries(value, target);
+                    lost |= own.has_lost;
+                    plain = own.plain;
+                    Cow::Owned(own.details)
                 }
-                (true, true) => (Cow::Borrowed(value.text()), false),
-                (true, false) => (Cow::Borrowed(""), !matches!(value.text(), "null" | "\"\"" | "[]")),
+                (true, false) => {
+                    lost |= !matches!(value.text(), "null" | "\"\"" | "[]");
+                    Cow::Borrowed("")
+                }
+                _ => Cow::Borrowed(value.text()),
             };
-            lost |= dropped;
             if !kept.is_empty() {
-                out.push(mark);
-                mark = ',';
-                out.push_str(name.text());
-                out.push(':');
-                out.push_str(&kept);
+                push_member(&mut out, &mut mark, name.text(), &kept);
             }
+        }
+        if !has_text && !plain.is_empty() {
+            let mut literal = Vec::with_capacity(plain.len() + 2);
+            write_str(&mut literal, &plain);
+            push_member(&mut out, &mut mark, "\"reasoning_content\"", &String::from_utf8_lossy(&literal));
         }
         out.push_str(if mark == '{' { "{}" } else { "}" });
     }
@@ -63,14 +73,22 @@ fn thoughts(text: &str, are_taken: bool, origin: &str) -> (Option<String>, bool)
     ((out.len() > 1).then_some(out), lost)
 }
 
-fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
+/// Writes one member of an object. `mark` is the separator before it.
+fn push_member(out: &mut String, mark: &mut char, name: &str, value: &str) {
+    out.push(std::mem::replace(mark, ','));
+    out.push_str(name);
+    out.push(':');
+    out.push_str(value);
+}
+
+fn edited(text: &str, quirks: &Quirks, target: &ReplayTarget) -> (Option<String>, bool) {
     let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
     let roles = !quirks.developer && has("developer");
     let ids = has(THOUGHT_MARK);
     if !roles && !ids {
         return (None, false);
     }
-    let mut edits = Edits { text, made: Vec::new(), origin, has_lost: false };
+    let mut edits = Edits { text, made: Vec::new(), target, has_lost: false };
     for message in View::new(text).elements() {
         for (name, value) in message.members() {
             match name.string().as_deref() {
@@ -96,7 +114,7 @@ fn edited(text: &str, quirks: &Quirks, origin: &str) -> (Option<String>, bool) {
 struct Edits<'a> {
     text: &'a str,
     made: Vec<(Range<usize>, Vec<u8>)>,
-    origin: &'a str,
+    target: &'a ReplayTarget,
     /// A signature was removed.
     has_lost: bool,
 }
@@ -112,7 +130,7 @@ impl Edits<'_> {
 
     fn cut(&mut self, id: View<'_>) {
         let Some(id_text) = id.string() else { return };
-        if let Some(own) = own_id(&id_text, self.origin) {
+        if let Some(own) = own_id(&id_text, self.target) {
             return self.replace(id, &own);
         }
         let (proper, _) = split_thought(&id_text);
@@ -142,9 +160,14 @@ impl Edits<'_> {
 mod tests {
     use super::messages;
     use crate::presets;
+    use crate::seal::{Issuer, ReplayTarget, Sealer};
+
+    fn target() -> ReplayTarget {
+        Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("m")
+    }
 
     fn rewritten(provider: &str, text: &str) -> Option<String> {
-        messages(text, &presets::find(provider).unwrap().quirks, "p/m").0
+        messages(text, &presets::find(provider).unwrap().quirks, &target()).0
     }
 
     #[test]
@@ -175,19 +198,39 @@ mod tests {
                 r#"[{{"role":"assistant","content":"a","reasoning_content":"hm"{details},"tool_calls":[{{"id":"{id}","type":"function"}}]}},{{"role":"tool","tool_call_id":"{id}","content":"1"}}]"#
             )
         };
-        let digest = gw_wire::conversation::short_id("p/m");
+        let target = target();
+        let entry = target.seal_entry(r#"{"type":"reasoning.text","signature":"c2ln","index":0}"#).unwrap();
         let stamped = message(
-            r#","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0,"origin":"p/m"},{"type":"reasoning.encrypted","data":"x","index":1,"origin":"anthropic/c"}]"#,
-            &format!("c1__thought__{digest}.QUJD"),
+            &format!(
+                r#","reasoning_details":[{{"type":"reasoning.text","text":"hm","signature":"{entry}","index":0,"origin":"p/m"}},{{"type":"reasoning.encrypted","data":"x","index":1,"origin":"p/m"}},{{"type":"reasoning.summary","summary":"s","index":2,"origin":"anthropic/c"}}]"#
+            ),
+            &format!("c1__thought__{}", target.seal_signature("QUJD").unwrap()),
         );
         let sent = message(
-            r#","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]"#,
+            r#","reasoning_details":[{"type":"reasoning.text","signature":"c2ln","index":0,"text":"hm"}]"#,
             "c1__thought__QUJD",
         );
-        assert_eq!(messages(&stamped, quirks, "p/m"), (Some(sent), true));
-        assert_eq!(messages(&stamped, quirks, "p/other"), (Some(message("", "c1")), true));
+        assert_eq!(messages(&stamped, quirks, &target), (Some(sent), true));
+        let other = Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("other");
+        assert_eq!(messages(&stamped, quirks, &other), (Some(message("", "c1")), true));
         let none = message("", "c1");
-        assert_eq!(messages(&none, quirks, "p/m"), (None, false));
+        assert_eq!(messages(&none, quirks, &target), (None, false));
+    }
+
+    #[test]
+    fn reasoning_that_was_sealed_without_a_signature_goes_back_as_text() {
+        let quirks = &presets::find("openrouter").unwrap().quirks;
+        let target = target();
+        let plain = target.seal_plain("hm \"1\"").unwrap();
+        let message = |details: &str| format!(r#"[{{"role":"assistant","content":"a"{details}}}]"#);
+        let sealed = format!(r#","reasoning_details":[{{"type":"reasoning.encrypted","data":"{plain}"}}]"#);
+        let (sent, lost) = messages(&message(&sealed), quirks, &target);
+        assert_eq!((sent.unwrap(), lost), (message(r#","reasoning_content":"hm \"1\"""#), false));
+        let both = format!(r#","reasoning_content":"mine"{sealed}"#);
+        let (sent, lost) = messages(&message(&both), quirks, &target);
+        assert_eq!((sent.unwrap(), lost), (message(r#","reasoning_content":"mine""#), false));
+        let other = Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("m");
+        assert_eq!(messages(&message(&sealed), quirks, &other), (Some(message("")), true));
     }
 
     #[test]

@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use super::calls::ToolCallTracker;
 use super::located::TextLocations;
-use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
+use super::shape::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::template::Template;
 use super::{repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
-use crate::adapters::replay::{DETAILS, Stamps, stamped_id};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
@@ -26,9 +25,6 @@ pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 pub(super) struct OpenAiStreamState {
     progress: StreamProgress,
     calls: ToolCallTracker,
-    /// The catalogue id of the model, which marks entries and call ids.
-    origin: Option<String>,
-    stamps: Stamps,
     template: Template,
     located: TextLocations,
     is_model_known: bool,
@@ -40,11 +36,6 @@ impl OpenAiStream {
     /// A decoder for an upstream whose texts refer to sources.
     pub(super) fn locating() -> Self {
         Self::new(OpenAiStreamState { located: TextLocations::new(), ..OpenAiStreamState::default() })
-    }
-
-    /// A decoder for the model with this catalogue id.
-    pub(super) fn of(origin: Option<String>) -> Self {
-        Self::new(OpenAiStreamState { origin, ..OpenAiStreamState::default() })
     }
 }
 
@@ -106,7 +97,7 @@ impl StreamState for OpenAiStreamState {
     }
 
     fn held_bytes(&self) -> usize {
-        self.calls.held_bytes() + self.stamps.held_bytes() + self.located.held_bytes()
+        self.calls.held_bytes() + self.located.held_bytes()
     }
 }
 
@@ -234,27 +225,13 @@ impl OpenAiStreamState {
             }
         }
         if let Some(pieces) = message.tool_calls
-            && !self.take_calls(choice, pieces, sink)
+            && !self.calls.take(choice, pieces, sink)
         {
             self.fail(invalid("too many tool calls"), sink);
         }
         for (name, value) in &message.extras {
-            let origin = self.origin.as_deref().filter(|_| *name == DETAILS);
-            let stamped = origin.and_then(|origin| self.stamps.stamp(choice, value, origin));
-            sink(Event::Extra { choice, name, value: stamped.as_deref().unwrap_or(value) });
+            sink(Event::Extra { choice, name, value });
         }
-    }
-
-    /// Reports the pieces of calls. Returns false when there are too many calls.
-    fn take_calls(&mut self, choice: u32, pieces: Vec<OpenAiCall<'_>>, sink: EventSink<'_>) -> bool {
-        let Some(origin) = &self.origin else { return self.calls.take(choice, pieces, sink) };
-        self.calls.take(choice, pieces, &mut |event| match event {
-            Event::ToolStart { choice, call, id, name } => {
-                let id = stamped_id(&id, origin).map_or(id, Cow::Owned);
-                sink(Event::ToolStart { choice, call, id, name });
-            }
-            other => sink(other),
-        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Origins and orders: they are read back as they were written, unless the message was changed.
+//! Seals, origins and orders: they are read back as they were written, unless the message was changed.
 
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::order::{Block, Order, ReplayedBlock, arrange, joined};
-use super::{Stamps, keep_own, own_entries, stamped_id};
+use super::{keep_own, opened_entries, own_entries, sealed_details, sealed_id};
+use crate::seal::{EncryptionKey, Issuer, ReplayTarget, Sealer};
 
 fn raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap()
@@ -23,60 +24,163 @@ fn request(message: &Value) -> ChatRequest {
     parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap()
 }
 
+/// A target of one gateway.
+fn target(provider: &str, account: u8, model: &str) -> ReplayTarget {
+    let sealer = Sealer::new(&EncryptionKey::from_bytes(&[1; 32]));
+    Issuer::new(sealer, provider.into(), [account; 8]).target(model)
+}
+
+fn own() -> ReplayTarget {
+    target("p", 1, "m")
+}
+
+fn sealed(details: &Value, target: &ReplayTarget) -> Value {
+    value(&sealed_details(&raw(details), target).unwrap())
+}
+
+/// The entries that go back to a provider of OpenAI's dialect, and whether some were left out.
+fn returned(details: &Value, target: &ReplayTarget) -> (Value, bool) {
+    let text = details.to_string();
+    let own = own_entries(View::new(&text), target);
+    let details =
+        if own.details.is_empty() { json!([]) } else { serde_json::from_str(&own.details).unwrap() };
+    (details, own.has_lost)
+}
+
 #[test]
-fn every_entry_is_stamped_once_and_sent_back_unchanged() {
+fn unsigned_entries_are_marked_once_and_go_back_as_they_came() {
     let came = json!([{"type": "reasoning.text", "text": "a", "index": 0}, {}, 5, {"text": "b", "index": 0}]);
-    let mut stamps = Stamps::default();
-    let stamped = stamps.stamp(0, &raw(&came), "p/m").unwrap();
+    let stamped = sealed(&came, &own());
     assert_eq!(
-        value(&stamped),
+        stamped,
         json!([{"type": "reasoning.text", "text": "a", "index": 0, "origin": "p/m"}, {"origin": "p/m"}, 5, {"text": "b", "index": 0}])
     );
-    // A later chunk continues the entry.
-    let more = raw(&json!([{"text": "c", "index": 0}]));
-    assert_eq!(stamps.stamp(0, &more, "p/m").unwrap().get(), more.get());
-    assert!(stamps.stamp(1, &more, "p/m").unwrap().get().contains("origin"));
-    assert_eq!(own_entries(View::new(stamped.get()), "p/m"), (came.to_string(), false));
+    assert_eq!(returned(&stamped, &own()), (came, false));
     // Another model gets only entries without an origin.
-    assert_eq!(own_entries(View::new(stamped.get()), "p/other"), ("[5]".to_owned(), true));
-    assert_eq!(own_entries(View::new(stamped.get()), "p/m2").0, "[5]");
-    assert!(stamps.stamp(0, &raw(&json!([])), "p/m").is_none());
-    assert!(stamps.stamp(0, &raw(&json!({"a": 1})), "p/m").is_none());
+    assert_eq!(returned(&stamped, &target("p", 1, "other")), (json!([5]), true));
+    assert_eq!(returned(&stamped, &target("p", 1, "m2")).0, json!([5]));
+    assert!(sealed_details(&raw(&json!([])), &own()).is_none());
+    assert!(sealed_details(&raw(&json!({"a": 1})), &own()).is_none());
 }
 
 #[test]
-fn a_gateway_behind_a_gateway_gets_its_own_stamp_back() {
-    let inner = raw(&json!([{"type": "reasoning.text", "origin": "anthropic/c", "index": 0}]));
-    let outer = Stamps::default().stamp(0, &inner, "inner/c").unwrap();
-    assert_eq!(value(&outer)[0]["origin"], "inner/c anthropic/c");
-    let (back, lost) = own_entries(View::new(outer.get()), "inner/c");
-    let back: Value = serde_json::from_str(&back).unwrap();
-    assert_eq!((back[0]["origin"].as_str(), lost), (Some("anthropic/c"), false));
+fn signed_entries_are_sealed_and_go_back_only_to_the_target_that_gave_them() {
+    let came = json!([
+        {"type": "reasoning.text", "text": "ä\n\"", "signature": "Eq+/=", "format": "f", "index": 0, "vendor": [1.50]},
+        {"type": "reasoning.encrypted", "data": "Em8=", "id": "image_0", "index": 1},
+    ]);
+    let shown = sealed(&came, &own());
+    assert_eq!(shown, sealed(&came, &own()), "equal answers are equal bytes");
+    assert_eq!(shown[0]["text"], came[0]["text"]);
+    let (signature, data) = (shown[0]["signature"].as_str().unwrap(), shown[1]["data"].as_str().unwrap());
+    assert!(signature.starts_with("gw1.") && data.starts_with("gw1."), "{shown}");
+    assert!(!shown.to_string().contains("Eq+/="));
+    assert_eq!(returned(&shown, &own()), (came.clone(), false));
+    for other in [target("q", 1, "m"), target("p", 2, "m"), target("p", 1, "n")] {
+        assert_eq!(returned(&shown, &other), (json!([]), true), "{}", other.name());
+    }
+    let mut tampered = shown.clone();
+    tampered[0]["signature"] = json!(signature.replacen("gw1.", "gw1.A", 1));
+    assert_eq!(returned(&tampered, &own()), (json!([came[1]]), true));
 }
 
 #[test]
-fn a_conversation_keeps_only_entries_of_its_own_model() {
-    let id = stamped_id("fc__thought__c2ln", "p/m").unwrap();
-    assert_eq!(stamped_id("fc", "p/m"), None);
+fn a_sealed_string_restores_its_entry_from_any_other_form() {
+    let came = json!([{"type": "reasoning.text", "text": "hm", "signature": "s", "format": "f", "index": 3}]);
+    let shown = sealed(&came, &own());
+    let seal = &shown[0]["signature"];
+    // The Responses API gives back only the encrypted content, and a client may have changed the text.
+    for form in [
+        json!([{"type": "reasoning.encrypted", "data": seal, "index": 3}]),
+        json!([{"type": "reasoning.encrypted", "data": seal}]),
+        json!([{"type": "reasoning.text", "text": "changed", "signature": seal, "format": "g", "index": 3}]),
+    ] {
+        assert_eq!(returned(&form, &own()), (came.clone(), false), "{form}");
+    }
+    let (moved, _) = returned(&json!([{"type": "reasoning.encrypted", "data": seal, "index": 0}]), &own());
+    assert_eq!(moved[0]["index"], 0, "the client's place counts");
+}
+
+#[test]
+fn a_signature_that_no_gateway_sealed_is_left_out() {
+    let foreign = json!([
+        {"type": "reasoning.text", "text": "hm", "signature": "c2ln", "format": "f"},
+        {"type": "reasoning.encrypted", "data": "c2ln", "origin": "p/m"},
+    ]);
+    assert_eq!(returned(&foreign, &own()), (json!([]), true));
+    // Outside of a gateway every signature is the target's own.
+    assert_eq!(returned(&json!([foreign[0]]), &ReplayTarget::unsealed("p/m")), (json!([foreign[0]]), false));
+}
+
+#[test]
+fn a_gateway_behind_a_gateway_gets_its_own_seals_back() {
+    let inner = json!([
+        {"type": "reasoning.text", "text": "a", "origin": "anthropic/c", "index": 0},
+        {"type": "reasoning.text", "text": "b", "signature": "gw1.inner", "origin": "anthropic/c", "index": 1},
+    ]);
+    let outer = target("inner", 1, "c");
+    let shown = sealed(&inner, &outer);
+    assert_eq!(shown[0]["origin"], "inner/c anthropic/c");
+    assert_eq!(shown[1]["origin"], "inner/c");
+    assert_eq!(returned(&shown, &outer), (inner, false));
+}
+
+#[test]
+fn a_conversation_keeps_what_its_target_gave() {
+    let id = sealed_id("fc__thought__c2ln", &own()).unwrap();
+    assert_eq!(sealed_id("fc", &own()), None);
+    let encrypted = |data: &str, target: &ReplayTarget| {
+        let entry = json!({"type": "reasoning.encrypted", "data": data, "format": "f"});
+        sealed(&json!([entry]), target)[0].clone()
+    };
     let message = json!({"role": "assistant", "content": "a", "reasoning_details": [
-        {"type": "reasoning.encrypted", "data": "1", "origin": "p/m"},
-        {"type": "reasoning.encrypted", "data": "2", "origin": "q/m"},
+        encrypted("1", &own()),
+        encrypted("2", &target("q", 1, "m")),
         {"type": "reasoning.encrypted", "data": "3", "format": "f"},
-        {"type": "reasoning.encrypted", "data": "4", "format": "g"},
-        {"type": "reasoning.encrypted", "data": "5"},
+        {"type": "reasoning.encrypted", "data": "gw1.AAAA", "format": "f"},
+        {"type": "reasoning.text", "text": "5", "format": "f"},
+        {"type": "reasoning.text", "text": "6", "format": "g"},
+        {"type": "reasoning.text", "text": "7", "origin": "p/m"},
+        {"type": "reasoning.text", "text": "8", "origin": "q/m"},
     ], "tool_calls": [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
     let request = request(&message);
-    for (origin, format, kept, lost, id) in [
-        ("p/m", "f", "13", true, "fc__thought__c2ln"),
-        ("q/m", "", "2", true, "fc"),
-        ("q/m", "g", "24", true, "fc"),
+    for (target, format, kept, id) in [
+        (own(), "f", "157", "fc__thought__c2ln"),
+        (target("q", 1, "m"), "", "28", "fc"),
+        (target("q", 1, "m"), "g", "268", "fc"),
+        (target("p", 2, "m"), "", "7", "fc"),
     ] {
         let mut conversation = Conversation::of_chat(&request, 1);
-        assert_eq!(keep_own(&mut conversation, origin, format), lost, "{origin} {format}");
+        let uses = opened_entries(&conversation, &target, format);
+        assert!(keep_own(&mut conversation, &uses, &target), "{} {format}", target.name());
         let message = &conversation.messages[1];
-        let data = |entry: &View<'_>| entry.pick(["data"])[0].unwrap().string().unwrap().into_owned();
-        assert_eq!(message.reasoning_details.iter().map(data).collect::<String>(), kept);
+        let said = |entry: &View<'_>| {
+            let [data, text] = entry.pick(["data", "text"]);
+            data.or(text).unwrap().string().unwrap().into_owned()
+        };
+        assert_eq!(message.reasoning_details.iter().map(said).collect::<String>(), kept);
         assert_eq!(message.tool_calls[0].id, id);
+    }
+}
+
+#[test]
+fn sealed_plain_reasoning_becomes_the_reasoning_of_its_message() {
+    let message = |own_text: Value| {
+        json!({"role": "assistant", "content": "a", "reasoning_content": own_text, "reasoning_details": [
+            {"type": "reasoning.text", "text": "hm", "signature": own().seal_plain("hm").unwrap()},
+        ]})
+    };
+    for (own_text, target, expected, lost) in [
+        (Value::Null, own(), Some("hm"), false),
+        (json!("mine"), own(), Some("mine"), false),
+        (Value::Null, target("q", 1, "m"), None, true),
+    ] {
+        let request = request(&message(own_text));
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &target, "f");
+        assert_eq!(keep_own(&mut conversation, &uses, &target), lost);
+        assert_eq!(conversation.messages[1].reasoning.as_deref(), expected);
+        assert!(conversation.messages[1].reasoning_details.is_empty());
     }
 }
 
@@ -109,7 +213,7 @@ fn the_usual_order_needs_no_entry() {
 }
 
 #[test]
-fn an_unchanged_message_gets_its_original_order() {
+fn a_message_that_was_not_changed_is_arranged_as_it_came() {
     use Block::{Call, Detail, Text};
     let entry = order(&[Detail, Text(4), Text(3), Detail, Call, Text(1), Call]).entry(&[USUAL], 7).unwrap();
     assert_eq!(entry.get(), r#"[{"index":7,"order":"d t4 t3 d c t1 c","type":"gateway.order"}]"#);
@@ -152,29 +256,38 @@ fn an_unchanged_message_gets_its_original_order() {
 
 #[test]
 fn a_later_piece_belongs_to_the_entry_of_its_index() {
+    let signed = |data: &str, target: &ReplayTarget| {
+        sealed(&json!([{"type": "reasoning.text", "signature": data, "index": 1}]), target)[0]["signature"]
+            .clone()
+    };
     let message = json!({"role": "assistant", "content": "a", "reasoning_details": [
         {"type": "reasoning.text", "text": "1", "origin": "q/m", "format": "f", "index": 0},
-        {"type": "reasoning.text", "signature": "2", "format": "f", "index": 0},
+        {"type": "reasoning.text", "text": "2", "format": "f", "index": 0},
         {"type": "reasoning.text", "text": "3", "origin": "p/m", "format": "f", "index": 1},
-        {"type": "reasoning.text", "signature": "4", "index": 1},
+        {"type": "reasoning.text", "signature": signed("4", &own()), "index": 1},
         {"type": "reasoning.text", "text": "5", "format": "f", "index": 2},
         {"type": "reasoning.text", "text": "6", "format": "f"},
     ]});
     let request = request(&message);
-    for (origin, kept) in [("p/m", "3456"), ("q/m", "1256"), ("r/m", "56")] {
+    for (target, kept) in [(own(), "3456"), (target("q", 1, "m"), "1256"), (target("r", 1, "m"), "56")] {
         let mut conversation = Conversation::of_chat(&request, 1);
-        assert!(keep_own(&mut conversation, origin, "f"), "{origin}: something of another model is left out");
+        let uses = opened_entries(&conversation, &target, "f");
+        let name = target.name();
+        assert!(
+            keep_own(&mut conversation, &uses, &target),
+            "{name}: something of another model is left out"
+        );
         let said = |entry: &View<'_>| {
             let [text, signature] = entry.pick(["text", "signature"]);
             text.or(signature).and_then(View::string).unwrap().into_owned()
         };
         let left: String = conversation.messages[1].reasoning_details.iter().map(said).collect();
-        assert_eq!(left, kept, "{origin}");
+        assert_eq!(left, kept, "{name}");
     }
 }
 
 #[test]
-fn all_orders_of_a_request_share_one_bound() {
+fn orders_of_a_request_have_a_bound_together() {
     let order = |index: usize| json!({"type": "gateway.order", "order": vec!["c"; 4000].join(" "), "index": index, "origin": "p/m"});
     let message = |at| json!({"role": "assistant", "content": "a", "reasoning_details": [order(at)]});
     let messages: Vec<_> = (0..7).map(message).collect();
@@ -182,7 +295,24 @@ fn all_orders_of_a_request_share_one_bound() {
     let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
     let mut conversation = Conversation::of_chat(&request, 1);
     // Leaving out an order loses nothing: the message is sent in the usual order.
-    assert!(!keep_own(&mut conversation, "p/m", ""));
+    let uses = opened_entries(&conversation, &own(), "");
+    assert!(!keep_own(&mut conversation, &uses, &own()));
     let kept: Vec<_> = conversation.messages.iter().map(|message| message.reasoning_details.len()).collect();
     assert_eq!(kept, [1, 1, 1, 1, 1, 0, 0], "20,000 blocks are five orders of 4,000");
+}
+
+#[test]
+fn an_order_whose_call_lost_its_signature_is_left_out() {
+    let order = json!({"type": "gateway.order", "order": "c t1", "index": 0, "origin": "p/m"});
+    let first_key = sealed_id("fc__thought__c2ln", &own()).unwrap();
+    let message = json!({"role": "assistant", "content": "a", "reasoning_details": [order],
+        "tool_calls": [{"id": first_key, "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let request = request(&message);
+    // The account with another key has the same name.
+    for (target, kept) in [(own(), 1), (target("p", 2, "m"), 0)] {
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &target, "f");
+        assert_eq!(keep_own(&mut conversation, &uses, &target), kept == 0);
+        assert_eq!(conversation.messages[1].reasoning_details.len(), kept);
+    }
 }

@@ -50,6 +50,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         max_output_tokens: None,
         context_length: None,
         rules: None,
+        issuer: None,
     }
 }
 

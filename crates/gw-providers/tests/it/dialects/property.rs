@@ -144,6 +144,7 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
             rules: None,
+            issuer: None,
         };
         let most = adapter.capabilities();
         if let Ok(chat) = &chat {

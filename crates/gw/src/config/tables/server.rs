@@ -26,7 +26,7 @@ pub(super) static SERVER: Section = Section {
             "data_dir",
             Kind::Path,
             "`$MODEL_GATEWAY_DATA_DIR`, `/data`, or `$XDG_DATA_HOME/model-gateway`",
-            "The directory of the keys, the usage, the request log and the journal. Each start logs its path, and a warning when another running gateway uses it.",
+            "The directory of the keys, the usage, the request log, the journal and the key that seals reasoning. Each start logs its path, and a warning when another running gateway uses it.",
         ),
         key(
             "body_limit_mib",

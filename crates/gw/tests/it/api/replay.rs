@@ -1,7 +1,7 @@
 //! A client sends an answer back as history: reasoning, texts and tool calls reach the same model unchanged and in order, after
 //! plain and streamed answers. Other providers never get them.
 
-mod answers;
+pub(super) mod answers;
 
 use gw_testkit::{FakeUpstream, Gateway};
 use serde_json::{Value, json};
@@ -10,23 +10,24 @@ use self::answers::{DIALECTS, Dialect};
 use crate::harness::{KEY, serve};
 use crate::providers::api;
 
-/// A gateway with one provider of each dialect and its upstream.
+/// A gateway with one provider of each dialect and its upstream, and with a second account at each upstream.
 async fn all() -> (Gateway, Vec<FakeUpstream>) {
     let mut config = format!("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n");
     let mut upstreams = Vec::new();
     for Dialect { name, lines, model, .. } in DIALECTS {
         let upstream = FakeUpstream::start().await;
-        config.push_str(&format!(
-            "[[providers]]\nname = \"my-{name}\"\napi = \"{}\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"my-{name}/{model}\"\n[[models]]\nid = \"my-{name}/twin\"\nupstream_model = \"{model}\"\n",
-            api(name),
-            upstream.addr
-        ));
+        let (api, address) = (api(name), upstream.addr);
+        for (provider, key) in [(format!("my-{name}"), "000"), (format!("second-{name}"), "111")] {
+            config.push_str(&format!(
+                "[[providers]]\nname = \"{provider}\"\napi = \"{api}\"\nbase_url = \"http://{address}\"\napi_key = \"sk-upstream-key-{key}\"\n{lines}\n[[models]]\nid = \"{provider}/{model}\"\n[[models]]\nid = \"{provider}/twin\"\nupstream_model = \"{model}\"\n"
+            ));
+        }
         upstreams.push(upstream);
     }
     (serve(&config).await, upstreams)
 }
 
-fn request(model: &str, messages: &Value) -> Value {
+pub(super) fn request(model: &str, messages: &Value) -> Value {
     json!({"model": model, "reasoning_effort": "high", "max_tokens": 9000, "messages": messages, "tools": [
         {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}},
     ]})
@@ -57,7 +58,7 @@ fn accumulate(message: &mut Value, delta: &Value) {
 }
 
 /// The complete message of a client, and the warnings.
-async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value) {
+pub(super) async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value) {
     let client = gateway.client().with_key(KEY);
     if !stream {
         let answer = client.post_json("/v1/chat/completions", &body).await.ok().json();
@@ -78,7 +79,7 @@ async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value)
 }
 
 /// The conversation after the answer.
-fn history(message: &Value) -> Value {
+pub(super) fn history(message: &Value) -> Value {
     let results = message["tool_calls"].as_array().into_iter().flatten();
     let results = results.map(|call| json!({"role": "tool", "tool_call_id": call["id"], "content": "Dark."}));
     let mut messages = vec![json!({"role": "user", "content": "What is there?"}), message.clone()];
@@ -99,10 +100,14 @@ async fn an_answer_that_is_sent_back_reaches_its_provider_as_it_came() {
             // Cohere's plan is a line of the text.
             let plan = if dialect.name == "cohere" { "\nThe plan." } else { "" };
             assert_eq!(message["content"], answers::SAID.concat() + plan, "{label}");
-            let (_, warnings) = ask(&gateway, request(&model, &history(&message)), stream).await;
-            let sent = upstream.last().json();
-            assert_eq!((dialect.turn)(&sent), (dialect.expected)(), "{label}: {message}");
-            assert!(!warnings.to_string().contains("reasoning_dropped"), "{label}: {warnings}");
+            assert!(!message.to_string().contains(answers::SIGNATURE), "{label}: signatures are sealed");
+            // Another name of the same model at the same account is the same target.
+            for again in [model.clone(), format!("my-{}/twin", dialect.name)] {
+                let (_, warnings) = ask(&gateway, request(&again, &history(&message)), stream).await;
+                let sent = upstream.last().json();
+                assert_eq!((dialect.turn)(&sent), (dialect.expected)(), "{label} {again}: {message}");
+                assert!(!warnings.to_string().contains("reasoning_dropped"), "{label} {again}: {warnings}");
+            }
         }
     }
 }
@@ -128,23 +133,25 @@ async fn a_message_that_was_edited_or_has_lost_its_details_is_a_valid_turn() {
 }
 
 #[tokio::test]
-async fn what_a_model_signed_goes_to_no_other_model() {
+async fn what_a_model_signed_goes_to_no_other_model_and_no_other_account() {
     let (gateway, upstreams) = all().await;
     for (from, upstream) in DIALECTS.iter().zip(&upstreams) {
         upstream.always((from.answer)(false));
         let first =
             request(&format!("my-{}/{}", from.name, from.model), &json!([{"role": "user", "content": "x"}]));
         let (message, _) = ask(&gateway, first, false).await;
-        let signs = message.to_string().contains(answers::SIGNATURE);
+        let signs = message.to_string().contains("gw1.");
         for (to, other) in DIALECTS.iter().zip(&upstreams) {
             other.always((to.answer)(false));
-            let model = if from.name == to.name { "twin" } else { to.model };
-            let again = request(&format!("my-{}/{model}", to.name), &history(&message));
+            // The second account has the same models at the same address.
+            let account = if from.name == to.name { "second" } else { "my" };
+            let model = to.model;
+            let again = request(&format!("{account}-{}/{model}", to.name), &history(&message));
             let (_, warnings) = ask(&gateway, again, false).await;
             let sent = other.last().json().to_string();
-            let label = format!("{} to {}/{model}: {sent}", from.name, to.name);
+            let label = format!("{} to {account}-{}/{model}: {sent}", from.name, to.name);
             assert!(!sent.contains(answers::SIGNATURE) && !sent.contains("__thought__"), "{label}");
-            assert!(!sent.contains("gateway.order"), "{label}");
+            assert!(!sent.contains("gateway.order") && !sent.contains("gw1."), "{label}");
             let told = warnings.to_string().contains("reasoning_dropped");
             assert!(told || !signs, "{label}: {warnings}");
         }

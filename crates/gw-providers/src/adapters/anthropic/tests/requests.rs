@@ -18,8 +18,8 @@ fn golden(case: &str) -> (Reading, Vec<String>) {
         std::fs::write(fixture(&format!("{case}.upstream.json")), &got).unwrap();
     }
     assert_eq!(got, read("upstream").unwrap(), "{case}");
-    assert_eq!(encoded.reading.origin.as_deref(), Some("anthropic/x"));
-    let reading = Reading { origin: None, ..encoded.reading };
+    assert_eq!(encoded.reading.replay.as_ref().map(|target| target.name()), Some("anthropic/x"));
+    let reading = Reading { replay: None, ..encoded.reading };
     (reading, encoded.warnings.iter().map(ToString::to_string).collect())
 }
 

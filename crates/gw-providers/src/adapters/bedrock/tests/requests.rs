@@ -134,7 +134,7 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
     let object = schema(json!({"properties": {"a": {}}}));
     let claude = encode(json!({"response_format": object})).unwrap();
     assert_eq!(
-        Reading { origin: None, ..claude.reading.clone() },
+        Reading { replay: None, ..claude.reading.clone() },
         Reading { json_tool: Some("json_response".to_owned()), ..Reading::default() }
     );
     let config = &body(&claude)["toolConfig"];
@@ -149,7 +149,7 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
     assert_eq!(never["toolConfig"]["tools"].as_array().unwrap().len(), 1);
     let must =
         encode(json!({"response_format": object, "tools": [tool("f")], "tool_choice": "required"})).unwrap();
-    assert_eq!(Reading { origin: None, ..must.reading }, Reading::default());
+    assert_eq!(Reading { replay: None, ..must.reading }, Reading::default());
     // Llama cannot be forced to call a tool, and an array cannot be a tool input: the prompt asks for the format, with
     // a warning.
     for (model, format) in [
@@ -158,7 +158,7 @@ fn structured_output_is_a_forced_tool_where_tools_can_be_forced() {
     ] {
         let words = encode(json!({"model": model, "response_format": format})).unwrap();
         assert_eq!(
-            Reading { origin: None, ..words.reading.clone() },
+            Reading { replay: None, ..words.reading.clone() },
             Reading { fenced: true, ..Reading::default() }
         );
         assert_eq!(words.warnings, ["parameter_weakened:response_format"]);

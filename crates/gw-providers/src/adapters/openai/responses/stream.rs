@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
@@ -11,12 +12,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::item::{OutputItem, text};
-use super::{CHOICE, ResponseObject, details_value};
+use super::{CHOICE, ResponseObject, details_value, sealed_items};
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
+use crate::seal::ReplayTarget;
 
 /// Output items of a stream whose calls are remembered. OpenAI's models make far fewer calls.
 const MAX_CALLS: usize = 4096;
@@ -32,6 +34,15 @@ pub(in crate::adapters::openai) struct ResponsesStreamState {
     calls: HashSet<u32>,
     /// The output indexes of calls whose arguments came in pieces.
     with_arguments: HashSet<u32>,
+    /// Seals encrypted reasoning.
+    replay: Option<Arc<ReplayTarget>>,
+}
+
+impl ResponsesStreamState {
+    /// A state that seals encrypted reasoning for this target.
+    pub(super) fn sealing(replay: Option<Arc<ReplayTarget>>) -> Self {
+        Self { replay, ..Self::default() }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -76,7 +87,10 @@ impl StreamState for ResponsesStreamState {
         }
         let name = read.kind.clone();
         if name != "response.failed" {
-            sink(Event::Frame { dialect: ClientDialect::Responses, name: &name, data: text });
+            let has_seal = text.contains("\"encrypted_content\"");
+            let sealed = self.replay.as_ref().filter(|_| has_seal).map(|target| sealed_items(text, target));
+            let data = sealed.as_deref().unwrap_or(text);
+            sink(Event::Frame { dialect: ClientDialect::Responses, name: &name, data });
         }
         self.read(read, sink);
     }

@@ -3,7 +3,7 @@
 use gw_wire::event::Event;
 use gw_wire::reply::Finish;
 
-use super::{ResponsesStream, chat};
+use super::{ResponsesStream, decode as chat};
 use crate::adapter::StreamDecoder;
 
 const DOCUMENT: &str = r#"{"id":"resp_1","status":"completed","model":"gpt-x","error":null,"incomplete_details":null,

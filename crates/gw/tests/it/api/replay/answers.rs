@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 use crate::providers::CLAUDE_ON_VERTEX;
 use crate::providers::dialects::frame;
 
-pub(super) struct Dialect {
+pub(in crate::api) struct Dialect {
     /// Its API, or a name of its own where one API has two dialects.
-    pub(super) name: &'static str,
+    pub(in crate::api) name: &'static str,
     /// More lines of the provider's entry in gateway.toml.
-    pub(super) lines: &'static str,
-    pub(super) model: &'static str,
+    pub(in crate::api) lines: &'static str,
+    pub(in crate::api) model: &'static str,
     /// The upstream's answer.
-    pub(super) answer: fn(bool) -> Answer,
+    pub(in crate::api) answer: fn(bool) -> Answer,
     /// The assistant's turn of a request to it.
-    pub(super) turn: fn(&Value) -> Value,
+    pub(in crate::api) turn: fn(&Value) -> Value,
     /// The expected value of that turn.
-    pub(super) expected: fn() -> Value,
+    pub(in crate::api) expected: fn() -> Value,
 }
 
-pub(super) const DIALECTS: [Dialect; 10] = [
+pub(in crate::api) const DIALECTS: [Dialect; 10] = [
     Dialect {
         name: "anthropic",
         lines: "",
@@ -105,11 +105,11 @@ pub(super) const DIALECTS: [Dialect; 10] = [
 ];
 
 /// A part of every signature.
-pub(super) const SIGNATURE: &str = "U0lHTkVE";
-const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
+pub(in crate::api) const SIGNATURE: &str = "U0lHTkVE";
+pub(in crate::api) const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
 const THOUGHTS: [&str; 2] = ["What is it? 考え", "I must look."];
 /// The pieces of text. A dialect without pieces joins them.
-pub(super) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
+pub(in crate::api) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
 const ARGUMENTS: &str = r#"{"at":"the moon"}"#;
 
 fn input() -> Value {
@@ -128,7 +128,7 @@ fn sse(values: &[Value]) -> Answer {
     Answer::sse().all(values).end()
 }
 
-fn anthropic_blocks() -> Value {
+pub(in crate::api) fn anthropic_blocks() -> Value {
     json!([
         {"type": "thinking", "thinking": THOUGHTS[0], "signature": SIGNATURES[0]},
         {"type": "text", "text": SAID[0]},
@@ -139,7 +139,7 @@ fn anthropic_blocks() -> Value {
     ])
 }
 
-fn anthropic(stream: bool) -> Answer {
+pub(in crate::api) fn anthropic(stream: bool) -> Answer {
     let usage = json!({"input_tokens": 5, "output_tokens": 5});
     let head = |content: Value| json!({"id": "m", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": "tool_use", "usage": usage});
     if !stream {

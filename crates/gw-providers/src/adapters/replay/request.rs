@@ -1,0 +1,249 @@
+//! The entries and signatures of a request: those of the target go back as the provider gave them, and the others are
+//! left out.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use gw_wire::conversation::{Conversation, Message, THOUGHT_MARK, split_thought};
+use gw_wire::json::{Kind, ObjectWriter, View, write_str};
+
+use super::entry::{restored, signed_member};
+use super::{ORIGIN, index, order};
+use crate::seal::{OpenedSeal, ReplayTarget};
+
+/// The origin of an entry, from the view of one target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntryOrigin {
+    /// This target gave the entry through this gateway.
+    Own,
+    /// The entry names no origin.
+    Unknown,
+    /// Another target gave the entry.
+    Other,
+}
+
+/// The origin of an entry, and the older origin that this gateway's mark precedes.
+fn entry_origin(entry: View<'_>, origin: &str) -> (EntryOrigin, Option<String>) {
+    let [given] = entry.pick([ORIGIN]);
+    let Some(given) = given.and_then(View::string) else { return (EntryOrigin::Unknown, None) };
+    match given.strip_prefix(origin) {
+        Some("") => (EntryOrigin::Own, None),
+        Some(rest) if rest.starts_with(' ') => (EntryOrigin::Own, Some(rest.trim_start().to_owned())),
+        _ => (EntryOrigin::Other, None),
+    }
+}
+
+/// The origins of a message's entries, by `index`.
+#[derive(Default)]
+struct EntryOrigins(HashMap<u32, EntryOrigin>);
+
+impl EntryOrigins {
+    /// The origin of an entry. Later pieces of an entry have no mark and take the origin of the first piece.
+    fn of(&mut self, entry: View<'_>, marked: EntryOrigin) -> EntryOrigin {
+        let Some(index) = index(entry) else { return marked };
+        match marked {
+            EntryOrigin::Unknown => self.0.get(&index).copied().unwrap_or(marked),
+            known => {
+                self.0.insert(index, known);
+                known
+            }
+        }
+    }
+}
+
+/// The use of an entry in a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::adapters) enum EntryUse {
+    /// It is sent as it is.
+    Kept,
+    /// It was sealed. This is the provider's own entry.
+    Opened(String),
+    /// It was sealed reasoning without a signature, which goes back as plain text.
+    Plain(String),
+    /// It belongs to another target, or nobody knows whose it is.
+    Dropped,
+}
+
+/// The use of an entry. `is_known` tells whether an unsigned entry without an origin may be sent.
+fn use_of(
+    entry: View<'_>,
+    origins: &mut EntryOrigins,
+    target: &ReplayTarget,
+    is_known: impl Fn(View<'_>) -> bool,
+) -> EntryUse {
+    if let Some((member, sealed)) = signed_member(entry).filter(|_| target.seals()) {
+        let opened = opened(entry, member, &sealed, target);
+        let origin = if opened == EntryUse::Dropped { EntryOrigin::Other } else { EntryOrigin::Own };
+        origins.of(entry, origin);
+        return opened;
+    }
+    match origins.of(entry, entry_origin(entry, target.name()).0) {
+        EntryOrigin::Own => EntryUse::Kept,
+        EntryOrigin::Unknown if is_known(entry) => EntryUse::Kept,
+        EntryOrigin::Unknown | EntryOrigin::Other => EntryUse::Dropped,
+    }
+}
+
+fn opened(entry: View<'_>, member: &str, sealed: &str, target: &ReplayTarget) -> EntryUse {
+    match target.open(sealed) {
+        Some(OpenedSeal::Entry(payload)) => EntryUse::Opened(restored(&payload, entry)),
+        Some(OpenedSeal::Signature(signature)) => {
+            let mut payload = Vec::new();
+            let mut object = ObjectWriter::begin(&mut payload);
+            object.string(member, &signature);
+            object.finish();
+            EntryUse::Opened(restored(&String::from_utf8_lossy(&payload), entry))
+        }
+        Some(OpenedSeal::Plain(text)) => EntryUse::Plain(text),
+        None => EntryUse::Dropped,
+    }
+}
+
+/// The uses of all entries, by message. `format` is the dialect's value of `format`, which identifies unsigned entries
+/// without an origin; "" when the dialect has none.
+pub(in crate::adapters) fn opened_entries(
+    conversation: &Conversation<'_>,
+    target: &ReplayTarget,
+    format: &str,
+) -> Vec<Vec<EntryUse>> {
+    let of_message = |message: &Message<'_>| {
+        let mut origins = EntryOrigins::default();
+        let entries = message.reasoning_details.iter();
+        entries.map(|entry| use_of(*entry, &mut origins, target, |entry| has_format(entry, format))).collect()
+    };
+    conversation.messages.iter().map(of_message).collect()
+}
+
+/// The most blocks of all orders in one request. Further messages are written in the usual order, because each block
+/// becomes a part of the request.
+const MAX_ORDERED_BLOCKS: usize = 20_000;
+
+/// Keeps only the entries and signatures that this target gave, as its provider gave them. `uses` comes from
+/// [`opened_entries`]. Returns true if something was left out.
+pub(in crate::adapters) fn keep_own<'a>(
+    conversation: &mut Conversation<'a>,
+    uses: &'a [Vec<EntryUse>],
+    target: &ReplayTarget,
+) -> bool {
+    let mut lost = false;
+    let mut room = MAX_ORDERED_BLOCKS;
+    for (message, uses) in conversation.messages.iter_mut().zip(uses) {
+        let mut plain: Option<Cow<'a, str>> = None;
+        let entries = std::mem::take(&mut message.reasoning_details);
+        for (entry, used) in entries.into_iter().zip(uses) {
+            if order::is_order(entry) && !order::takes(entry, &mut room) {
+                continue;
+            }
+            match used {
+                EntryUse::Kept => message.reasoning_details.push(entry),
+                EntryUse::Opened(own) => message.reasoning_details.push(View::new(own)),
+                EntryUse::Plain(text) => match &mut plain {
+                    Some(plain) => plain.to_mut().push_str(text),
+                    None => plain = Some(Cow::Borrowed(text)),
+                },
+                EntryUse::Dropped => lost |= !order::is_order(entry),
+            }
+        }
+        message.reasoning = message.reasoning.take().or(plain);
+        if target.seals() && keep_own_ids(message, target) {
+            lost = true;
+            // The order is that of an answer with these signatures. A dialect completes calls only in the usual order.
+            message.reasoning_details.retain(|entry| !order::is_order(*entry));
+        }
+    }
+    lost
+}
+
+fn has_format(entry: View<'_>, format: &str) -> bool {
+    let [given] = entry.pick(["format"]);
+    !format.is_empty() && given.and_then(View::string).is_some_and(|given| given == format)
+}
+
+/// The id of a call as this target gave it, if its signature is this target's; None for every other id.
+pub(in crate::adapters) fn own_id(id: &str, target: &ReplayTarget) -> Option<String> {
+    let (proper, signature) = split_thought(id);
+    let signature = target.open_signature(signature?)?;
+    Some(format!("{proper}{THOUGHT_MARK}{signature}"))
+}
+
+/// Opens the signatures in call ids, and removes those of other targets.
+fn keep_own_ids(message: &mut Message<'_>, target: &ReplayTarget) -> bool {
+    let mut lost = false;
+    let ids = message.tool_calls.iter_mut().map(|call| &mut call.id);
+    for id in ids.chain([&mut message.tool_call_id]) {
+        if let Some(own) = own_id(id, target) {
+            *id = own.into();
+        } else if let (proper, Some(_)) = split_thought(id) {
+            lost = true;
+            *id = proper.to_owned().into();
+        }
+    }
+    lost
+}
+
+/// The reasoning that goes back to a provider of OpenAI's dialect.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::adapters) struct OwnEntries {
+    /// The JSON text of `reasoning_details`; empty when no entry is left.
+    pub(in crate::adapters) details: String,
+    /// Reasoning that was sealed without a signature.
+    pub(in crate::adapters) plain: String,
+    /// Whether entries were left out.
+    pub(in crate::adapters) has_lost: bool,
+}
+
+/// The entries that go back to a provider of OpenAI's dialect. An unsigned entry without an origin stays, because the
+/// client made it for this provider.
+pub(in crate::adapters) fn own_entries(details: View<'_>, target: &ReplayTarget) -> OwnEntries {
+    let mut own = OwnEntries::default();
+    let mut origins = EntryOrigins::default();
+    for entry in details.elements() {
+        let former = entry_origin(entry, target.name()).1;
+        // An order without the gateway's mark has no use for any provider.
+        let is_order = order::is_order(entry) && former.is_none();
+        match use_of(entry, &mut origins, target, |_| true) {
+            _ if is_order => {}
+            EntryUse::Dropped => own.has_lost = true,
+            EntryUse::Plain(text) => own.plain.push_str(&text),
+            EntryUse::Opened(entry) => {
+                own.details.push(if own.details.is_empty() { '[' } else { ',' });
+                own.details.push_str(&entry);
+            }
+            EntryUse::Kept => {
+                own.details.push(if own.details.is_empty() { '[' } else { ',' });
+                unstamped(entry, former.as_deref(), &mut own.details);
+            }
+        }
+    }
+    if !own.details.is_empty() {
+        own.details.push(']');
+    }
+    own
+}
+
+fn unstamped(entry: View<'_>, former: Option<&str>, out: &mut String) {
+    let [stamp] = entry.pick([ORIGIN]);
+    if stamp.is_none() || entry.kind() != Kind::Object {
+        return out.push_str(entry.text());
+    }
+    let mut mark = '{';
+    for (name, value) in entry.members() {
+        let is_origin = name.string().is_some_and(|name| name == ORIGIN);
+        if is_origin && former.is_none() {
+            continue;
+        }
+        out.push(mark);
+        mark = ',';
+        out.push_str(name.text());
+        out.push(':');
+        match former.filter(|_| is_origin) {
+            Some(former) => {
+                let mut literal = Vec::with_capacity(former.len() + 2);
+                write_str(&mut literal, former);
+                out.push_str(&String::from_utf8_lossy(&literal));
+            }
+            None => out.push_str(value.text()),
+        }
+    }
+    out.push_str(if mark == '{' { "{}" } else { "}" });
+}

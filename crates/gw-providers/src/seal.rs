@@ -1,0 +1,143 @@
+//! Seals the reasoning that providers sign or encrypt, so that only the target that gave it receives it back.
+//!
+//! A sealed string is `gw1.` and the base64url of a nonce of 12 bytes and the output of AES-256-GCM. It holds the
+//! provider's name, the upstream model, the account's fingerprint and the payload. Clients keep it as an opaque string.
+//!
+//! **Sealing is deterministic**: equal content gives equal strings, so a history is the same bytes on each turn and a
+//! cached answer equals the first one. The nonce is the beginning of an HMAC-SHA-256 of the content, with a key of its
+//! own, as in the SIV modes (RFC 5297, RFC 8452). AES-GCM is unsafe when one nonce serves two contents. Here equal
+//! nonces mean equal contents, except for a collision of 96 bits of the HMAC: after 2^32 sealed strings its probability
+//! is below 2^-32, the bound of NIST SP 800-38D for random nonces. An observer learns only whether two contents are
+//! equal.
+
+mod key;
+mod target;
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+pub use self::key::{EncryptionKey, KEY_BYTES, KeyFormatError};
+pub use self::target::{Issuer, OpenedSeal, ReplayTarget};
+
+/// The beginning of every sealed string, with the version of the format.
+pub const SEAL_PREFIX: &str = "gw1.";
+
+/// The most bytes of a payload: a thought and a signature of the largest sizes that a stream's decoder keeps.
+const MAX_PAYLOAD_BYTES: usize = 8 << 20;
+
+/// The most characters of a sealed string that is opened.
+const MAX_SEALED_BYTES: usize = 11 << 20;
+
+/// Bytes of an account's fingerprint.
+pub const FINGERPRINT_BYTES: usize = 8;
+
+/// Seals and opens strings with one key. Cheap to clone.
+#[derive(Clone)]
+pub struct Sealer(Arc<SealKeys>);
+
+struct SealKeys {
+    /// None when the cipher refused its key, which a key of 32 bytes rules out. Then nothing is sealed or opened.
+    cipher: Option<LessSafeKey>,
+    nonces: hmac::Key,
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").finish_non_exhaustive()
+    }
+}
+
+/// The target that a sealed string belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealOrigin {
+    /// The provider's name.
+    pub provider: String,
+    /// The model's name at the provider.
+    pub model: String,
+    /// The fingerprint of the provider's account.
+    pub account: [u8; FINGERPRINT_BYTES],
+}
+
+impl Sealer {
+    /// A sealer for this key.
+    #[must_use]
+    pub fn new(key: &EncryptionKey) -> Self {
+        let cipher = UnboundKey::new(&AES_256_GCM, &key.derived("gw1 cipher"));
+        let nonces = hmac::Key::new(hmac::HMAC_SHA256, &key.derived("gw1 nonce"));
+        Self(Arc::new(SealKeys { cipher: cipher.ok().map(LessSafeKey::new), nonces }))
+    }
+
+    /// A sealer whose key ends with the process.
+    #[must_use]
+    pub fn random() -> Self {
+        match EncryptionKey::generate() {
+            Some(key) => Self::new(&key),
+            None => {
+                let nonces = hmac::Key::new(hmac::HMAC_SHA256, &[]);
+                Self(Arc::new(SealKeys { cipher: None, nonces }))
+            }
+        }
+    }
+
+    /// Seals a payload. None if it is larger than 8 MiB.
+    #[must_use]
+    pub fn seal(&self, origin: &SealOrigin, payload: &[u8]) -> Option<String> {
+        let cipher = self.0.cipher.as_ref()?;
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            return None;
+        }
+        let mut content = Vec::with_capacity(payload.len() + origin.provider.len() + origin.model.len() + 28);
+        content.extend_from_slice(&origin.account);
+        for name in [&origin.provider, &origin.model] {
+            content.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
+            content.extend_from_slice(name.as_bytes());
+        }
+        content.extend_from_slice(payload);
+        let digest = hmac::sign(&self.0.nonces, &content);
+        let nonce = *digest.as_ref().first_chunk::<NONCE_LEN>()?;
+        let aad = Aad::from(SEAL_PREFIX.as_bytes());
+        cipher.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut content).ok()?;
+        let mut sealed = String::with_capacity((content.len() + NONCE_LEN) * 4 / 3 + 8);
+        sealed.push_str(SEAL_PREFIX);
+        // Twelve bytes are sixteen characters without a rest, so the two parts can be encoded one after the other.
+        URL_SAFE_NO_PAD.encode_string(nonce, &mut sealed);
+        URL_SAFE_NO_PAD.encode_string(&content, &mut sealed);
+        Some(sealed)
+    }
+
+    /// Opens a sealed string: the target that it belongs to, and the payload. None if this sealer did not make it.
+    #[must_use]
+    pub fn open(&self, sealed: &str) -> Option<(SealOrigin, Vec<u8>)> {
+        let encoded = sealed.strip_prefix(SEAL_PREFIX).filter(|text| text.len() <= MAX_SEALED_BYTES)?;
+        let mut bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+        let (nonce, content) = bytes.split_first_chunk_mut::<NONCE_LEN>()?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let aad = Aad::from(SEAL_PREFIX.as_bytes());
+        let content: &[u8] = self.0.cipher.as_ref()?.open_in_place(nonce, aad, content).ok()?;
+        let (account, rest) = content.split_first_chunk::<FINGERPRINT_BYTES>()?;
+        let (provider, rest) = name(rest)?;
+        let (model, payload) = name(rest)?;
+        Some((SealOrigin { provider, model, account: *account }, payload.to_vec()))
+    }
+}
+
+/// Takes a name with its length off the content.
+fn name(content: &[u8]) -> Option<(String, &[u8])> {
+    let (len, rest) = content.split_first_chunk::<2>()?;
+    let (name, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*len)))?;
+    Some((std::str::from_utf8(name).ok()?.to_owned(), rest))
+}
+
+/// Whether a string claims to be sealed by a gateway.
+#[must_use]
+pub fn is_sealed(text: &str) -> bool {
+    text.starts_with(SEAL_PREFIX)
+}
+
+#[cfg(test)]
+mod tests;
