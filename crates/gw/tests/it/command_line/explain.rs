@@ -56,7 +56,18 @@ fn explain_tells_the_order_and_who_is_left_out_without_calling_anybody() {
             && line("acme/plain").trim_start().starts_with("2 ")
     );
     assert!(line("beta/plain").contains("able"), "{table}");
-    assert!(table.contains("the request reserves") && table.contains("uses no measurements"), "{table}");
+    // Both figures are those of the longest answer: 8,000 tokens of acme/plain, at 1 and 2 USD per million.
+    let worst = &told["worst_case"];
+    let tokens = |name: &str| worst[name].as_u64().unwrap();
+    let prompt = tokens("tokens") - tokens("answer_tokens");
+    assert_eq!(
+        (tokens("answer_tokens"), worst["cost_usd"].as_f64().unwrap()),
+        (8_000, (prompt + 16_000) as f64 / 1e6)
+    );
+    assert!(
+        table.contains("worst case: answers of 8000 tokens") && table.contains("uses no measurements"),
+        "{table}"
+    );
     let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
     let request = chat_with("plain", json!({ "tools": tools })).to_string();
     let table = stdout(&explain(&[&request]));
