@@ -56,10 +56,7 @@ fn explain_tells_the_order_and_who_is_left_out_without_calling_anybody() {
             && line("acme/plain").trim_start().starts_with("2 ")
     );
     assert!(line("beta/plain").contains("able"), "{table}");
-    assert!(
-        table.contains("worst case: answers of ") && table.contains("uses no measurements"),
-        "{table}"
-    );
+    assert!(table.contains("worst case: answers of ") && table.contains("uses no measurements"), "{table}");
     let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
     let request = chat_with("plain", json!({ "tools": tools })).to_string();
     let table = stdout(&explain(&[&request]));
