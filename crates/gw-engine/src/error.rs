@@ -244,8 +244,8 @@ Every error body is exactly `{\"error\":{\"message\":string,\"type\":string,\"co
 response carries `x-request-id`. A request that breaks a rule of its shape is a 400 `invalid_request_error` whose code names
 the rule (`invalid_json`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `integer_below_min_value`,
 `integer_above_max_value`, `decimal_below_min_value`, `decimal_above_max_value`, `empty_array`, `array_above_max_length`,
-`empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. What an upstream calls a bad request
-keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
+`empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. A request that an
+upstream calls bad keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
 stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
 
 An upstream's own words reach the client for a fault of the request (`invalid_request_error`) and for its status 501. Operators see
