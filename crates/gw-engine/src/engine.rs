@@ -34,6 +34,7 @@ use crate::response::disconnect::DisconnectDrain;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
+use crate::session_guard::SessionGuards;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::{limit_error, pipeline};
 
@@ -132,6 +133,7 @@ impl Engine {
                 metrics: Arc::new(Metrics::new(registry)),
                 journal: stored.journal,
                 limiter: stored.limiter,
+                session_guards: SessionGuards::new(&settings.guards),
                 response_cache: stored.caching,
                 cpu_pool: stored.cpu,
                 disconnect_drain: settings.routing.drain_on_disconnect.then(DisconnectDrain::default),

@@ -25,6 +25,7 @@ pub mod response;
 pub mod response_cache;
 mod retry_policy;
 mod services;
+mod session_guard;
 pub mod settings;
 mod shutdown;
 mod upstream;

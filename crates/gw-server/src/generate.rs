@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_engine::cpu_pool::is_heavy;
+use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
 use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
@@ -18,6 +18,7 @@ use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
 use crate::router::Operation;
+use crate::session::session_of;
 use crate::upload::{self, BoxError};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
@@ -29,6 +30,9 @@ const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-toke
 
 /// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
+
+/// The largest body in which a worker itself looks for the session.
+const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// Checks limits, media type and body, then calls the engine.
 pub(crate) async fn generate<B>(
@@ -68,6 +72,12 @@ where
     }
     record.body_permit = Some(permit);
     record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
+    let session = if bytes.len() <= MAX_INLINE_BYTES {
+        session_of(&parts.headers, &bytes)
+    } else {
+        let (headers, body) = (parts.headers.clone(), bytes.clone());
+        cpu.host(offload(move || session_of(&headers, &body))).await
+    };
     let log = Arc::new(CallLog::default());
     record.call = Some(Arc::clone(&log));
     let context = RequestContext {
@@ -76,6 +86,7 @@ where
         accepted: record.accepted,
         log: Arc::clone(&log),
         client: Some(record.client.ip()),
+        session,
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
     };

@@ -22,6 +22,8 @@ pub struct RequestContext {
     pub log: Arc<CallLog>,
     /// The client's address, for the ledger.
     pub client: Option<IpAddr>,
+    /// The name of the session that the request belongs to: at most 128 printable characters.
+    pub session: Option<Arc<str>>,
     /// The values of its `Cache-Control` headers, joined; None if it has none.
     pub cache_control: Option<Box<[u8]>>,
     /// The silence after which a keep-alive comment is sent; None = never.

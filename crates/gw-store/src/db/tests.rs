@@ -390,6 +390,8 @@ async fn every_filter_and_page_of_the_log_gives_what_a_scan_would() {
                                 team: team.clone(),
                                 model: model.clone(),
                                 provider: None,
+                                session: None,
+                                surface: None,
                                 status: status.clone(),
                             };
                             let fits = |row: &&Entry| {

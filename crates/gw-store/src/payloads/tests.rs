@@ -82,6 +82,8 @@ async fn the_keys_of_an_older_store_are_not_heard_and_can_be() {
             changes.extend([
                 "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget",
                 "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget",
+                "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface",
+                "DROP TABLE usage_sessions",
                 "DELETE FROM gateway_schema WHERE version >= 2",
             ]);
         } else {

@@ -9,11 +9,12 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 4] = [
+pub(super) const CHANGES: [(i64, &str); 5] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
     (4, include_str!("../../migrations/postgres/0004_clock.sql")),
+    (5, include_str!("../../migrations/postgres/0005_sessions.sql")),
 ];
 /// The lock that processes starting at the same time compete for.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";
@@ -73,7 +74,7 @@ async fn version(held: &mut PooledConnection<'_>) -> sqlx::Result<Option<i64>> {
 /// Refuses tables of other programs with the same names. Other tables may share the database.
 async fn refuse_foreign(pool: &Pool, held: &mut PooledConnection<'_>) -> Result<()> {
     let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
-        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision', 'payloads') \
+        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'usage_sessions', 'revision', 'payloads') \
         AND pg_catalog.pg_table_is_visible(oid)";
     let found = held
         .run(Sql::new(look))

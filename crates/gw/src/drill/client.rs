@@ -88,6 +88,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         accepted,
         log: Arc::clone(&log),
         client: None,
+        session: None,
         cache_control: None,
         keepalive: None,
     };

@@ -250,6 +250,7 @@ impl World {
             accepted: tokio::time::Instant::now().into_std(),
             log,
             client: None,
+            session: None,
             cache_control: None,
             keepalive,
         }
