@@ -1,8 +1,9 @@
 //! Sessions: where a request names one, and how the ledger, the log and the reports show it.
 
+use gw_testkit::Launch;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, World, chat, chat_with, logged, with, world};
+use crate::harness::{ADMIN, BINARY, World, chat, chat_with, logged, with, world};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -98,4 +99,11 @@ async fn the_log_and_the_usage_are_filtered_and_grouped_by_session_and_surface()
     let named = |name: &str, count: u64| (Some(name.to_owned()), count);
     assert_eq!(groups("session").await, [(None, 1), named("run-1", 2), named("run-2", 2)]);
     assert_eq!(groups("surface").await, [named("chat", 4), named("completions", 1)]);
+    let url = format!("http://{}", world.gateway.addr);
+    let launch = Launch::new(BINARY).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
+    let args = ["requests", "--session", "run-2", "--url", &url];
+    let output = args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run();
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(table.lines().filter(|line| line.contains("run-2")).count(), 2, "{table}");
+    assert!(table.contains("completions") && table.lines().count() == 3, "{table}");
 }
