@@ -119,7 +119,7 @@ struct Prepared {
 /// # Errors
 /// `session_limit_reached`.
 async fn enter_session(services: &Services, guarded: &GuardedRequest, call: &mut Call) -> Result<()> {
-    match guarded.enter(&services.limiter, &services.metrics).await {
+    match guarded.admit(&services.limiter, &services.metrics).await {
         Ok(warnings) => {
             call.progress.warnings.extend(warnings);
             call.progress.settlement.charge_session(guarded.charge(&services.limiter));

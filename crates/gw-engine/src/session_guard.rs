@@ -88,7 +88,7 @@ impl GuardedRequest {
     ///
     /// # Errors
     /// `session_limit_reached`.
-    pub(crate) async fn enter(
+    pub(crate) async fn admit(
         &self,
         limiter: &Limiter,
         metrics: &Metrics,

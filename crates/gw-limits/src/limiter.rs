@@ -206,7 +206,7 @@ impl Limiter {
         {
             return decision;
         }
-        self.0.sessions.enter(request, self.0.in_process.clock.monotonic_micros())
+        self.0.sessions.admit(request, self.0.in_process.clock.monotonic_micros())
     }
 
     /// Adds the cost of a request that is over to its session. It never waits: a background task tells Redis.

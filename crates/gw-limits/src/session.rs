@@ -142,7 +142,7 @@ impl SessionTable {
     ///
     /// # Errors
     /// The first limit that it goes beyond.
-    pub(crate) fn enter(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
+    pub(crate) fn admit(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
         let mut sessions = self.0.lock();
         if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(request.id) {
             evict(&mut sessions, now);

@@ -24,26 +24,26 @@ fn each_limit_refuses_what_goes_beyond_it() {
     let table = SessionTable::default();
     let calls = SessionLimits { max_calls: Some(2), ..SessionLimits::default() };
     let run = id("calls");
-    assert_eq!(table.enter(&request(&run, &[], calls), 0.0).map(|used| used.calls), Ok(1));
-    assert_eq!(table.enter(&request(&run, &[], calls), 0.0).map(|used| used.calls), Ok(2));
-    assert_eq!(table.enter(&request(&run, &[], calls), 0.0), Err(SessionLimit::Calls));
-    assert!(table.enter(&request(&id("other"), &[], calls), 0.0).is_ok());
+    assert_eq!(table.admit(&request(&run, &[], calls), 0.0).map(|used| used.calls), Ok(1));
+    assert_eq!(table.admit(&request(&run, &[], calls), 0.0).map(|used| used.calls), Ok(2));
+    assert_eq!(table.admit(&request(&run, &[], calls), 0.0), Err(SessionLimit::Calls));
+    assert!(table.admit(&request(&id("other"), &[], calls), 0.0).is_ok());
 
     let cost = SessionLimits { max_cost_femtos: Some(10), ..SessionLimits::default() };
     let run = id("cost");
-    assert!(table.enter(&request(&run, &[], cost), 0.0).is_ok());
+    assert!(table.admit(&request(&run, &[], cost), 0.0).is_ok());
     table.charge(&run, 9);
-    assert_eq!(table.enter(&request(&run, &[], cost), 0.0).map(|used| used.cost_femtos), Ok(9));
+    assert_eq!(table.admit(&request(&run, &[], cost), 0.0).map(|used| used.cost_femtos), Ok(9));
     table.charge(&run, 1);
-    assert_eq!(table.enter(&request(&run, &[], cost), 0.0), Err(SessionLimit::Cost));
+    assert_eq!(table.admit(&request(&run, &[], cost), 0.0), Err(SessionLimit::Cost));
 
     let age = SessionLimits { max_age: Some(Duration::from_secs(60)), ..SessionLimits::default() };
     let run = id("age");
-    assert!(table.enter(&request(&run, &[], age), seconds(5)).is_ok());
-    assert!(table.enter(&request(&run, &[], age), seconds(64)).is_ok());
-    assert_eq!(table.enter(&request(&run, &[], age), seconds(65)), Err(SessionLimit::Age));
+    assert!(table.admit(&request(&run, &[], age), seconds(5)).is_ok());
+    assert!(table.admit(&request(&run, &[], age), seconds(64)).is_ok());
+    assert_eq!(table.admit(&request(&run, &[], age), seconds(65)), Err(SessionLimit::Age));
     let after = seconds(65 + SESSION_TTL.as_secs() + 1);
-    assert!(table.enter(&request(&run, &[], age), after).is_ok(), "an idle session begins anew");
+    assert!(table.admit(&request(&run, &[], age), after).is_ok(), "an idle session begins anew");
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn a_call_that_is_sent_again_is_no_repeat() {
     let turn =
         |n: u64| [ToolCall { occurrence: n, call: 7 }, ToolCall { occurrence: 100 + n, call: 100 + n }];
     for _ in 0..5 {
-        assert_eq!(table.enter(&request(&run, &turn(1), stop), 0.0).map(|used| used.repeats), Ok(1));
+        assert_eq!(table.admit(&request(&run, &turn(1), stop), 0.0).map(|used| used.repeats), Ok(1));
     }
-    assert_eq!(table.enter(&request(&run, &turn(2), stop), 0.0).map(|used| used.repeats), Ok(2));
-    assert_eq!(table.enter(&request(&run, &turn(3), stop), 0.0), Err(SessionLimit::Repeats));
-    assert_eq!(table.enter(&request(&run, &turn(3), stop), 0.0), Err(SessionLimit::Repeats));
-    assert!(table.enter(&request(&run, &[], stop), 0.0).is_ok(), "a turn without tool calls");
+    assert_eq!(table.admit(&request(&run, &turn(2), stop), 0.0).map(|used| used.repeats), Ok(2));
+    assert_eq!(table.admit(&request(&run, &turn(3), stop), 0.0), Err(SessionLimit::Repeats));
+    assert_eq!(table.admit(&request(&run, &turn(3), stop), 0.0), Err(SessionLimit::Repeats));
+    assert!(table.admit(&request(&run, &[], stop), 0.0).is_ok(), "a turn without tool calls");
     let own = SessionRequest { equal_calls: 3, ..request(&run, &[], stop) };
-    assert_eq!(table.enter(&own, 0.0), Err(SessionLimit::Repeats), "repeats within the conversation");
+    assert_eq!(table.admit(&own, 0.0), Err(SessionLimit::Repeats), "repeats within the conversation");
 }
 
 #[test]
@@ -70,14 +70,14 @@ fn memory_is_bounded_and_the_least_recently_used_sessions_go_first() {
     let stop = SessionLimits { max_calls: Some(1), ..SessionLimits::default() };
     let runs: Vec<SessionId> = (0..MAX_SESSIONS).map(|n| id(&n.to_string())).collect();
     for (n, run) in runs.iter().enumerate() {
-        assert!(table.enter(&request(run, &[], stop), seconds(n as u64 + 1)).is_ok());
+        assert!(table.admit(&request(run, &[], stop), seconds(n as u64 + 1)).is_ok());
     }
     let now = seconds(MAX_SESSIONS as u64 + 1);
-    assert!(table.enter(&request(&id("new"), &[], stop), now).is_ok());
+    assert!(table.admit(&request(&id("new"), &[], stop), now).is_ok());
     assert!(table.len() < MAX_SESSIONS);
-    assert!(table.enter(&request(&runs[0], &[], stop), now).is_ok(), "the oldest is forgotten");
+    assert!(table.admit(&request(&runs[0], &[], stop), now).is_ok(), "the oldest is forgotten");
     let newest = runs.last().unwrap();
-    assert_eq!(table.enter(&request(newest, &[], stop), now), Err(SessionLimit::Calls));
+    assert_eq!(table.admit(&request(newest, &[], stop), now), Err(SessionLimit::Calls));
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn parallel_requests_do_not_overshoot() {
     let threads: Vec<_> = (0..8)
         .map(|_| {
             let table = Arc::clone(&table);
-            let enter =
-                move || (0..25).filter(|_| table.enter(&request(&id("run"), &[], stop), 0.0).is_ok()).count();
-            std::thread::spawn(enter)
+            let admit =
+                move || (0..25).filter(|_| table.admit(&request(&id("run"), &[], stop), 0.0).is_ok()).count();
+            std::thread::spawn(admit)
         })
         .collect();
     let entered: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();

@@ -4,6 +4,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
+use crate::admin::keys;
 use crate::harness::{ADMIN, BINARY, Differences, KEY, Setup, World, assert_error, chat, chat_with, logged};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -92,8 +93,8 @@ async fn other_sessions_other_keys_and_requests_without_a_session_are_untouched(
 async fn a_team_is_matched_by_its_name() {
     let world = guarded("max_calls = 1\nmatch = { teams = [\"search\"] }").await;
     let admin = world.gateway.client().with_key(ADMIN);
-    admin.post_json("/admin/v1/teams", &json!({ "id": "search" })).await;
-    let (key, _) = crate::admin::keys::create(&admin, json!({ "name": "t", "team": "search" })).await;
+    keys::ask(&admin, "PUT", "/admin/v1/teams/search", &json!({})).await;
+    let (key, _) = keys::create(&admin, json!({ "name": "t", "team": "search" })).await;
     let member = world.gateway.client().with_key(&key).with_header(SESSION, "run-1");
     member.post_json(CHAT, &chat("acme/plain")).await.ok();
     assert_stopped(&member.post_json(CHAT, &chat("acme/plain")).await, "run-1", "max_calls");
