@@ -35,6 +35,7 @@ use crate::response::disconnect::DisconnectDrain;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
+use crate::session_guard::SessionGuards;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::stored_responses::StoredResponses;
 use crate::{compaction, count_tokens, limit_error, messages, pipeline};
@@ -140,6 +141,7 @@ impl Engine {
                 metrics: Arc::new(Metrics::new(registry)),
                 journal: stored.journal,
                 limiter: stored.limiter,
+                session_guards: SessionGuards::new(&settings.guards),
                 response_cache: stored.caching,
                 stored_responses: Arc::new(stored.responses),
                 sealer: stored.sealer,

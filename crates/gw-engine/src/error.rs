@@ -27,6 +27,7 @@ pub enum Kind {
     HeadersTooLarge,
     RateLimitExceeded,
     InsufficientQuota,
+    SessionLimitReached,
     UpstreamRateLimited,
     ClientClosedRequest,
     InternalError,
@@ -47,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -68,6 +69,7 @@ impl Kind {
         Self::HeadersTooLarge,
         Self::RateLimitExceeded,
         Self::InsufficientQuota,
+        Self::SessionLimitReached,
         Self::UpstreamRateLimited,
         Self::ClientClosedRequest,
         Self::InternalError,
@@ -112,6 +114,7 @@ impl Kind {
             Self::HeadersTooLarge => (431, REQUEST, "request_headers_too_large"),
             Self::RateLimitExceeded => (429, "rate_limit_error", "rate_limit_exceeded"),
             Self::InsufficientQuota => (429, "insufficient_quota", "insufficient_quota"),
+            Self::SessionLimitReached => (429, "rate_limit_error", "session_limit_reached"),
             Self::UpstreamRateLimited => (429, "rate_limit_error", "upstream_rate_limited"),
             Self::ClientClosedRequest => (499, UPSTREAM, "client_closed_request"),
             Self::InternalError => (500, "server_error", "internal_error"),
@@ -143,6 +146,7 @@ impl Kind {
         matches!(
             self,
             Self::InsufficientQuota
+                | Self::SessionLimitReached
                 | Self::UpstreamAuthError
                 | Self::UpstreamBillingError
                 | Self::UpstreamModelMissing

@@ -22,7 +22,7 @@ use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
 use crate::request::ValidatedRequest;
-use crate::request::context::{RequestContext, Surface};
+use crate::request::context::{RequestContext, ClientSurface};
 use crate::request::operation::Operation;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
@@ -362,5 +362,5 @@ pub(crate) fn parse_count(
     let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
     let request = responses::translate(body, limits, &texts)?;
     let client = request.client(request.context.clone());
-    validated(request.chat, client, Surface::default(), limits)
+    validated(request.chat, client, ClientSurface::default(), limits)
 }

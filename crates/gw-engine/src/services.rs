@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::plan::snapshot::Snapshot;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response_cache::caching::ResponseCache;
+use crate::session_guard::SessionGuards;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
 use crate::stored_responses::StoredResponses;
 
@@ -26,6 +27,7 @@ pub(crate) struct Services {
     /// The ledger's journal; None = requests are not recorded.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) limiter: Limiter,
+    pub(crate) session_guards: SessionGuards,
     /// None = requests may not use a response cache.
     pub(crate) response_cache: Option<Arc<ResponseCache>>,
     pub(crate) stored_responses: Arc<StoredResponses>,

@@ -20,6 +20,7 @@ pub mod models;
 pub mod paths;
 pub mod payloads;
 pub mod readiness;
+pub mod requests;
 pub mod response_cache;
 pub mod serve;
 pub mod setup;

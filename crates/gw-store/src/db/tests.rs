@@ -233,6 +233,8 @@ async fn filters_and_pages_of_the_log_equal_a_full_scan() {
                                 team: team.clone(),
                                 model: model.clone(),
                                 provider: None,
+                                session: None,
+                                surface: None,
                                 status: status.clone(),
                             };
                             let fits = |row: &&Entry| {
