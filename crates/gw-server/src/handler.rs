@@ -22,13 +22,16 @@ use crate::catalogue::CatalogueCall;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
+use crate::error_form::{ErrorForm, speaks_anthropic};
 use crate::generate::generate;
 use crate::listener::Listener;
 use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
-use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, PROCESSING_MS, REQUEST_ID};
+use crate::response::{
+    ANTHROPIC_REQUEST_ID, Content, ExtraHeaders, GatewayReply, HttpReply, PROCESSING_MS, REQUEST_ID,
+};
 use crate::router::{self, Endpoint, Guard, RouteMatch};
 use crate::state::ServerState;
 use crate::timed_io::Activity;
@@ -60,6 +63,7 @@ where
     let accepted = Instant::now();
     let (parts, mut body) = request.into_parts();
     let found = router::find(parts.uri.path(), origin.listener);
+    let form = ErrorForm::of(parts.uri.path(), &parts.headers);
     let mut record = RequestRecord {
         state: Arc::clone(&origin.state),
         accepted,
@@ -89,19 +93,19 @@ where
     };
     let mut reply = match answered {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => HttpReply::error(&error),
+        Ok(Err(error)) => HttpReply::error_in(form, &error, &record.request_id),
         Err(_) => {
             origin.state.metrics.panics.inc();
             let route = record.route.pattern;
             tracing::error!(request_id = %record.request_id, route, "a bug: the handler of a request panicked");
             let message = "The gateway failed while answering this request.";
-            HttpReply::error(&Error::new(Kind::InternalError, message))
+            HttpReply::error_in(form, &Error::new(Kind::InternalError, message), &record.request_id)
         }
     };
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
     // HTTP/2 resets a stream whose body is dropped unread, and the client would lose the answer.
-    let is_overload_answer = reply.status == StatusCode::SERVICE_UNAVAILABLE && record.call.is_none();
+    let is_overload_answer = matches!(reply.status.as_u16(), 503 | 529) && record.call.is_none();
     let patience = if is_http1 && is_overload_answer { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
     let is_settled = settle_body(&parts.headers, &mut body, patience).await
         && upload::check_transfer_encoding(&parts.headers).is_ok();
@@ -111,6 +115,11 @@ where
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     } else if is_http1 && origin.state.is_leaving() {
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    if form == ErrorForm::Anthropic
+        && let Ok(id) = HeaderValue::from_str(&record.request_id)
+    {
+        reply.headers.insert(ANTHROPIC_REQUEST_ID, id);
     }
     finish(reply, &parts, found.route.audience(), record)
 }
@@ -183,7 +192,8 @@ where
     }
     let caller = authenticate(&state, parts, route.guard, record)?;
     if let Some(allow) = route.method_error(&parts.method) {
-        return Ok(HttpReply::method_not_allowed(allow));
+        let form = ErrorForm::of(parts.uri.path(), &parts.headers);
+        return Ok(HttpReply::method_not_allowed(form, allow, &record.request_id));
     }
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
@@ -198,7 +208,8 @@ where
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let query = parts.uri.query().unwrap_or("");
-            ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref() })
+            let is_for_messages = speaks_anthropic(&parts.headers);
+            ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), is_for_messages })
         }
         (Endpoint::Generate(operation), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);

@@ -12,6 +12,7 @@ mod cors;
 mod cut;
 mod deadline_timer;
 mod discard;
+mod error_form;
 mod forward;
 mod frame_clock;
 mod generate;

@@ -10,10 +10,14 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
+use crate::error_form::ErrorForm;
+
 /// The media type of JSON.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The id of the request, in every response.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The id of the request, as clients of Anthropic's API read it.
+pub(crate) const ANTHROPIC_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Milliseconds until the response began.
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -78,10 +82,14 @@ impl<S> HttpReply<S> {
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
-    /// An error: `{"error": {"message", "type", "code"}}` with its status and headers.
+    /// An error in OpenAI's shape: `{"error": {"message", "type", "code"}}` with its status and headers.
     pub(crate) fn error(error: &Error) -> Self {
-        let status = StatusCode::from_u16(error.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut reply = Self::full(status, JSON, error.body());
+        Self::error_in(ErrorForm::OpenAi, error, "")
+    }
+
+    /// An error with its status and headers. Only Anthropic's shape has the request id in the body.
+    pub(crate) fn error_in(form: ErrorForm, error: &Error, request_id: &str) -> Self {
+        let mut reply = Self::full(form.status(error), JSON, form.body(error, request_id));
         if error.kind == Kind::InvalidApiKey {
             reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -96,9 +104,9 @@ impl<S> HttpReply<S> {
     }
 
     /// A 405, with the methods that the URL has.
-    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(form: ErrorForm, allow: &'static str, request_id: &str) -> Self {
         let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
-        let mut reply = Self::error(&error);
+        let mut reply = Self::error_in(form, &error, request_id);
         reply.headers.insert(ALLOW, HeaderValue::from_static(allow));
         reply
     }

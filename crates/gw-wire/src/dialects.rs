@@ -2,6 +2,8 @@
 //! gateway's one internal form. The answer is written back in the client's dialect from the same events and replies as a
 //! chat's.
 
+pub mod messages;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

@@ -148,7 +148,7 @@ fn the_contracts_file_is_read_to_the_letter() {
     assert_eq!((model.latency_p50_ms, model.availability), (Some(400.0), Some(99.9)));
     assert_eq!(model.embedding_dimensions.as_deref(), Some([256_u32, 1536].as_slice()));
     assert_eq!(model.pricing.cache_write_per_m.unwrap().to_string(), "0.19");
-    assert_eq!(config.engine.aliases["gpt-4o"], ["acme/fast"]);
+    assert_eq!(config.engine.aliases["gpt-4o"].targets, ["acme/fast"]);
     let key = &config.engine.keys[0];
     assert_eq!((key.name.as_str(), key.role, key.limits.rpm), ("ci", Role::Inference, Some(60)));
     assert_eq!(

@@ -96,7 +96,7 @@ fn the_cost_of_an_alias_grows_as_its_targets_do() {
         let text = format!("[aliases]\nall = [{}, \"demo/m000000\"]\n", targets.join(","));
         let read = || {
             let before = std::time::Instant::now();
-            assert_eq!(good(&text).engine.aliases["all"].len(), count, "each once");
+            assert_eq!(good(&text).engine.aliases["all"].targets.len(), count, "each once");
             before.elapsed()
         };
         (0..3).map(|_| read()).min().unwrap()

@@ -1,0 +1,3 @@
+//! Anthropic's Messages API as a client's dialect.
+
+pub mod models;
