@@ -85,7 +85,7 @@ pub trait AnswerForm: Send + Sync + fmt::Debug {
 }
 
 /// Writes a streamed answer in the client's dialect.
-pub trait AnswerEncoder: Send + fmt::Debug {
+pub trait AnswerEncoder: Send + Sync + fmt::Debug {
     /// Appends the frames of one event. Events before the first content are remembered, and write nothing.
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
 

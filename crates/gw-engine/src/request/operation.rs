@@ -37,5 +37,11 @@ pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -
         Operation::Embeddings => {
             ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
         }
+        Operation::Messages | Operation::Responses => {
+            return Err(crate::error::Error::new(
+                crate::error::Kind::UnknownUrl,
+                "This URL is not served yet.",
+            ));
+        }
     })
 }
