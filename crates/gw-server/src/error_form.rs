@@ -124,7 +124,11 @@ mod tests {
             ("/v1/chat/completions", ErrorForm::OpenAi, ErrorForm::OpenAi),
             ("/admin/v1/keys", ErrorForm::OpenAi, ErrorForm::OpenAi),
         ] {
-            assert_eq!((ErrorForm::of(path, &plain), ErrorForm::of(path, &versioned)), (without, with), "{path}");
+            assert_eq!(
+                (ErrorForm::of(path, &plain), ErrorForm::of(path, &versioned)),
+                (without, with),
+                "{path}"
+            );
         }
     }
 

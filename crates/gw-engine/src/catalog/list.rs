@@ -157,12 +157,17 @@ pub(super) fn entries<'i>(
     visible: Visible<'i>,
 ) -> impl Iterator<Item = (usize, ListEntry<'i>)> {
     let models = index.models.iter().filter(move |model| sees(visible, model));
-    let aliases = index.listed_aliases().iter().filter_map(move |alias| alias_entry(index, &alias.name, visible));
+    let aliases =
+        index.listed_aliases().iter().filter_map(move |alias| alias_entry(index, &alias.name, visible));
     models.map(|model| ListEntry::Model(model)).chain(aliases).enumerate()
 }
 
 /// The entry of an alias or of its second name. None: the caller may see none of its models.
-pub(super) fn alias_entry<'i>(index: &'i Index, name: &'i str, visible: Visible<'_>) -> Option<ListEntry<'i>> {
+pub(super) fn alias_entry<'i>(
+    index: &'i Index,
+    name: &'i str,
+    visible: Visible<'_>,
+) -> Option<ListEntry<'i>> {
     let models = index.alias_models(name).iter().map(AsRef::as_ref);
     let models: Vec<&Model> = models.filter(|model| sees(visible, model)).collect();
     let first = models.first().copied()?;

@@ -40,7 +40,8 @@ fn all<'i>(index: &'i Index, visible: Visible<'i>) -> Vec<NamedEntry<'i>> {
         let id = alias.claude_name.as_deref()?;
         Some(NamedEntry { id, display_name: &alias.name, entry: alias_entry(index, id, visible)? })
     });
-    let named = |entry: ListEntry<'i>| NamedEntry { id: entry.name(), display_name: entry.display_name(), entry };
+    let named =
+        |entry: ListEntry<'i>| NamedEntry { id: entry.name(), display_name: entry.display_name(), entry };
     let (aliases, models): (Vec<_>, Vec<_>) = entries(index, visible)
         .map(|(_, entry)| named(entry))
         .partition(|named| matches!(named.entry, ListEntry::Alias { .. }));
@@ -60,12 +61,13 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
         return Err(invalid("integer_above_max_value", message));
     }
     let all = all(index, visible);
-    let place = |name: &'static str| match query.last(name).filter(|id| !id.is_empty()) {
-        None => Ok(None),
-        Some(id) => all.iter().position(|entry| entry.id == id).map(Some).ok_or_else(|| {
-            invalid("invalid_value", format!("{name}: there is no model '{}'", shown(id)))
-        }),
-    };
+    let place =
+        |name: &'static str| match query.last(name).filter(|id| !id.is_empty()) {
+            None => Ok(None),
+            Some(id) => all.iter().position(|entry| entry.id == id).map(Some).ok_or_else(|| {
+                invalid("invalid_value", format!("{name}: there is no model '{}'", shown(id)))
+            }),
+        };
     let (after, before) = (place("after_id")?, place("before_id")?);
     let (from, to, has_more) = match (after, before) {
         (Some(_), Some(_)) => {
@@ -90,9 +92,10 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
 pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes> {
     let resolved = index.resolve(id).ok_or_else(|| not_found(id))?;
     let model = resolved.models.iter().find(|model| sees(visible, model)).ok_or_else(|| not_found(id))?;
-    let alias = index.listed_aliases().iter().find(|alias| {
-        *alias.name == *id || alias.claude_name.as_deref() == Some(id)
-    });
+    let alias = index
+        .listed_aliases()
+        .iter()
+        .find(|alias| *alias.name == *id || alias.claude_name.as_deref() == Some(id));
     let display_name = alias.map_or(&*model.name, |alias| &*alias.name);
     let entry = NamedEntry { id, display_name, entry: ListEntry::Model(model) };
     Ok(Bytes::from(write_model(&entry.info())))

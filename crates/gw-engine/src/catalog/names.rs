@@ -115,7 +115,9 @@ impl Index {
             if let Some(name) = &claude_name {
                 let is_taken = all.contains_key(name) || resolved.contains_key(name.as_str());
                 if is_taken {
-                    problems.push(format!("alias '{alias}': Claude Code would list it as '{name}', which is another alias"));
+                    problems.push(format!(
+                        "alias '{alias}': Claude Code would list it as '{name}', which is another alias"
+                    ));
                     continue;
                 }
                 resolved.insert(Box::from(name.as_str()), stands_for.models.clone());

@@ -1,5 +1,6 @@
 //! The catalogue as a whole: building, names, lists, entries, comparisons.
 
+mod agents;
 mod answers;
 mod building;
 mod comparing;

@@ -122,7 +122,7 @@ fn the_cost_of_an_alias_grows_as_its_targets_do() {
     let cost = |count: usize| {
         let models: Vec<_> = (0..count).map(|at| entry(&format!("acme/m{at}"))).collect();
         let names: Aliases =
-            [("all".to_owned(), models.iter().map(|model| model.id.clone()).collect())].into();
+            aliases(&[("all", &models.iter().map(|model| &*model.id).collect::<Vec<_>>().join(" "))]);
         let build = || {
             let before = std::time::Instant::now();
             let catalog = Catalog::build(&[], &models, &names, &[provider("acme")], &[]).unwrap();

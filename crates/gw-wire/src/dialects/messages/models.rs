@@ -62,7 +62,8 @@ fn write(out: &mut Vec<u8>, model: &ModelInfo<'_>) {
 }
 
 /// Unix seconds as `YYYY-MM-DDTHH:MM:SSZ`. Seconds before 1970 become its first second.
-fn rfc3339(seconds: i64) -> String {
+#[must_use]
+pub fn rfc3339(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // A year that begins in March has its leap day at its end. 400 such years have 146,097 days.

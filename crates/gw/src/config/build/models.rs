@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use gw_engine::settings::{Aliases, AliasSettings, ModelSettings, PricingSettings, TierSettings};
+use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, PricingSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
 use super::super::problems::ProblemReport;

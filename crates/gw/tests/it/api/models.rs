@@ -24,7 +24,9 @@ async fn lists_every_model_of_the_configured_providers() {
     for id in ["acme/fast", "acme/plain", "acme/embed", "beta/fast", "demo/chat", "demo/embed"] {
         assert!(all.iter().any(|have| have == id), "{id} in {all:?}");
     }
-    assert!(all.iter().all(|id| ["acme/", "beta/", "demo/"].iter().any(|p| id.starts_with(p))), "{all:?}");
+    let (alias, models) = all.split_last().expect("models");
+    assert_eq!(alias, "smart", "the aliases come last");
+    assert!(models.iter().all(|id| ["acme/", "beta/", "demo/"].iter().any(|p| id.starts_with(p))), "{all:?}");
     for entry in list["data"].as_array().expect("data") {
         assert_eq!(entry["object"], "model");
         assert!(entry["created"].is_u64() && entry["owned_by"] == entry["provider"], "{entry}");
