@@ -55,6 +55,7 @@ fn each_setting_of_the_example_that_is_switched_off_is_right_too() {
     for file in ["tls/cert.pem", "tls/key.pem"] {
         fs::write(directory.path().join(file), "").unwrap();
     }
+    fs::write(directory.path().join("codex.md"), "You write code.").unwrap();
     let env = |name: &str| name.ends_with(|c: char| c.is_ascii_alphanumeric()).then(|| name.to_lowercase());
     let env = |name: &str| env(name).filter(|_| !name.starts_with("MODEL_GATEWAY_"));
     let config = parse(&everything(), &directory.path().join("gateway.toml"), &env)
