@@ -1,4 +1,4 @@
-//! The configuration to paste for each program. A placeholder stands for the key.
+//! The configuration to paste for each program. `YOUR_KEY` stands for the key.
 
 use clap::ValueEnum;
 use serde_json::{Value, json};

@@ -62,9 +62,12 @@ async fn filters_by_provider_category_feature_modality_and_search() {
     assert_eq!(beta["total"], 3);
     let both = ids(&get(&world, "/v1/models?provider=acme,beta&category=embedding").await);
     assert_eq!(both.len(), 2);
-    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&feature=vision,json_mode").await), ["acme/fast"]);
-    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&modality=image").await), ["acme/fast"]);
-    assert_eq!(ids(&get(&world, "/v1/models?search=QUICK%20and").await), ["acme/fast"]);
+    assert_eq!(
+        ids(&get(&world, "/v1/models?provider=acme&feature=vision,json_mode").await),
+        ["acme/fast", "smart"]
+    );
+    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&modality=image").await), ["acme/fast", "smart"]);
+    assert_eq!(ids(&get(&world, "/v1/models?search=QUICK%20and").await), ["acme/fast", "smart"]);
     let page = get(&world, "/v1/models?provider=beta&limit=1").await;
     assert_eq!((&page["total"], &page["has_more"]), (&json!(3), &json!(true)), "total counts before paging");
     let none = get(&world, "/v1/models?category=nonsense").await;
