@@ -57,7 +57,7 @@ fn write(out: &mut Vec<u8>, entry: &ListEntry<'_>, priority: usize, instructions
     });
     info.number_or_null("supports_parallel_tool_calls", Some(knows(model, "parallel_function_calling")));
     info.number_or_null("context_window", model.context_length);
-    info.strings("experimental_supported_tools", []);
+    info.raw("experimental_supported_tools", "[]");
     let image = model.accepts_input("image").then_some("image");
     info.strings("input_modalities", ["text"].into_iter().chain(image));
     info.finish();
