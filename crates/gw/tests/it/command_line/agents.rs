@@ -214,7 +214,7 @@ async fn a_key_can_be_created_for_the_run() {
             && !arguments.iter().any(|argument| argument.contains(key.as_str()))
     );
     assert_created(&gateway, key).await;
-    // The port of this configuration is chosen by the system, so the command needs an address, but not for the key.
+    // Without --url the command opens the store itself.
     let launch = with_script("codex", PRINTER).env("MODEL_GATEWAY_DATA_DIR", &data);
     let local = with_args(launch, &["run", "--create-key", "--", "./codex"]).run();
     let (_, variables) = started(&local);
@@ -225,6 +225,7 @@ async fn a_key_can_be_created_for_the_run() {
         }
     })
     .await;
+    // The system chose the port of this gateway, so its configuration does not tell the address.
     let launch = with_script("codex", PRINTER).env("MODEL_GATEWAY_CONFIG", &config);
     let refused = with_args(launch, &["run", "--key", SECRET, "--config", &config, "--", "./codex"]).run();
     assert_eq!(refused.status.code(), Some(2));
