@@ -3,11 +3,13 @@
 //! A [`Catalog`] never changes: a reload builds a new one.
 
 mod build;
+mod codex_list;
 mod compare;
 mod date;
 mod entry;
 mod list;
 mod measured;
+mod messages_list;
 pub mod model;
 mod names;
 pub mod prices;
@@ -41,6 +43,8 @@ pub struct Catalog {
     unlisted: Vec<String>,
     /// The body of the most common request: all models, for a caller who may see all.
     everything: OnceLock<Bytes>,
+    /// The system prompt in the models that Codex lists.
+    codex_instructions: Option<Arc<str>>,
 }
 
 impl Catalog {
@@ -92,7 +96,15 @@ impl Catalog {
         if !problems.is_empty() {
             return Err(problems);
         }
-        Ok(Self { index, unlisted: std::mem::take(&mut builder.unlisted), everything: OnceLock::new() })
+        let unlisted = std::mem::take(&mut builder.unlisted);
+        let codex_instructions = earlier.codex_instructions.clone();
+        Ok(Self { index, unlisted, everything: OnceLock::new(), codex_instructions })
+    }
+
+    /// Sets the system prompt in the models that Codex lists. None: Codex lists none of these models.
+    #[must_use]
+    pub fn with_codex_instructions(self, codex_instructions: Option<Arc<str>>) -> Self {
+        Self { codex_instructions, ..self }
     }
 
     /// All models, in catalogue order.
@@ -125,22 +137,41 @@ impl Catalog {
         self.index.models.iter().filter(|model| &*model.provider == provider).count()
     }
 
-    /// The body of `GET /v1/models`. `query` is the raw query string.
+    /// The body of `GET /v1/models`: the models, then the aliases. `query` is the raw query string. With `client_version` in
+    /// it, the body also has the `models` that Codex reads.
     ///
     /// # Errors
     /// 400 for a paging parameter out of range.
     pub fn list(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+        let page = || list::page(&self.index, query, visible, self.codex_instructions.as_deref());
         if !query.is_empty() || visible.is_some() {
-            return list::page(&self.index, query, visible);
+            return page();
         }
         if self.index.models.iter().any(|model| model.measured.window().samples > 0) {
-            return list::page(&self.index, query, visible);
+            return page();
         }
         if let Some(everything) = self.everything.get() {
             return Ok(everything.clone());
         }
-        let everything = list::page(&self.index, query, visible)?;
+        let everything = page()?;
         Ok(self.everything.get_or_init(|| everything).clone())
+    }
+
+    /// The body of `GET /v1/models` in Anthropic's shape: the names for Claude Code, the aliases, then the models. Only
+    /// models that can chat are listed. `query` is the raw query string.
+    ///
+    /// # Errors
+    /// 400 for a paging parameter out of range, or a cursor that names no entry.
+    pub fn list_for_messages(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+        messages_list::page(&self.index, query, visible)
+    }
+
+    /// The body of `GET /v1/models/{id}` in Anthropic's shape. `id` is percent-decoded once.
+    ///
+    /// # Errors
+    /// 404 if there is no such model, or the caller may not see it.
+    pub fn retrieve_for_messages(&self, id: &str, visible: Visible<'_>) -> Result<Bytes> {
+        messages_list::one(&self.index, id, visible)
     }
 
     /// The body of `GET /v1/models/{id}`. `id` is percent-decoded once.

@@ -116,7 +116,8 @@ impl Engine {
         stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
-        let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?;
+        let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?
+            .with_codex_instructions(settings.codex_instructions.clone());
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();
@@ -321,6 +322,22 @@ impl Engine {
     /// 400 for a bad paging parameter.
     pub fn list_models(&self, caller: &Caller, query: &str) -> Result<Bytes> {
         self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(model)))
+    }
+
+    /// `GET /v1/models` with its raw query string, in Anthropic's shape.
+    ///
+    /// # Errors
+    /// 400 for a bad paging parameter.
+    pub fn list_models_for_messages(&self, caller: &Caller, query: &str) -> Result<Bytes> {
+        self.snapshot().catalog.list_for_messages(query, visible(caller, &|model| caller.may_use(model)))
+    }
+
+    /// `GET /v1/models/{id}` in Anthropic's shape, the id percent-decoded once.
+    ///
+    /// # Errors
+    /// `model_not_found`.
+    pub fn model_for_messages(&self, caller: &Caller, id: &str) -> Result<Bytes> {
+        self.snapshot().catalog.retrieve_for_messages(id, visible(caller, &|model| caller.may_use(model)))
     }
 
     /// `GET /v1/models/{id}`, the id percent-decoded once.

@@ -1,6 +1,7 @@
 //! The settings of models, aliases, routing and keys in gateway.toml.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gw_providers::settings::TimeoutOverrides;
 use gw_routing::health::BreakerSettings;
@@ -155,8 +156,17 @@ pub struct GuardSettings {
     pub action: GuardAction,
 }
 
-/// The aliases, with the ids, bare names or other aliases that each stands for.
-pub type Aliases = BTreeMap<String, Vec<String>>;
+/// The aliases by their names.
+pub type Aliases = BTreeMap<String, AliasSettings>;
+
+/// One alias.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AliasSettings {
+    /// The ids, bare names or other aliases that the alias stands for.
+    pub targets: Vec<String>,
+    /// Whether the alias has a second name that the model discovery of Claude Code keeps.
+    pub has_claude_name: bool,
+}
 
 /// All settings of the engine.
 #[derive(Clone, Debug, Default)]
@@ -169,6 +179,9 @@ pub struct EngineSettings {
     pub models: Vec<ModelSettings>,
     /// `[aliases]`.
     pub aliases: Aliases,
+    /// `agents.codex_instructions`: the system prompt in the models that Codex lists. None: Codex lists none of the gateway's
+    /// models, and keeps its own prompt.
+    pub codex_instructions: Option<Arc<str>>,
     /// `[[keys]]`.
     pub keys: Vec<KeySettings>,
     /// `[[guards]]`.

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{check, clock, drill, explain, keys, models, requests, serve, simulate, usage};
+use crate::{agents, check, clock, drill, explain, keys, models, requests, serve, simulate, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -43,6 +43,10 @@ enum Command {
     Drill(drill::DrillArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
+    /// Start a coding agent or another program that uses the gateway's models
+    Run(agents::launch::RunArgs),
+    /// Print the configuration that connects a program to the gateway
+    Setup(agents::guide::SetupArgs),
     /// Print the OpenAPI document
     Openapi,
     /// Print shell completions
@@ -98,6 +102,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
+        Some(Command::Run(args)) => agents::launch::run(&common, &args),
+        Some(Command::Setup(args)) => agents::guide::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

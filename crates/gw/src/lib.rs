@@ -1,6 +1,7 @@
 //! The program: reads the configuration, connects the crates, starts and stops. It decides nothing about a single request.
 
 pub mod admin_client;
+pub mod agents;
 pub mod check;
 pub mod cli;
 pub mod clock;

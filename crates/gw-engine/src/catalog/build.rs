@@ -265,6 +265,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         timeouts: TimeoutOverrides::default(),
         names: OnceLock::new(),
         entry: Bytes::new(),
+        id_end: 0,
         performance_at: 0..0,
         entry_end: Bytes::new(),
     }

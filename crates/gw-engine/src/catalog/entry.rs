@@ -22,6 +22,8 @@ pub(super) struct Provenance<'a> {
 pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     let mut out = Vec::with_capacity(1536);
     let mut entry = ObjectWriter::begin(&mut out);
+    entry.string("id", &model.id);
+    let id_end = entry.buffer_len();
     identity(&mut entry, model);
     abilities(&mut entry, model);
     entry.object("pricing", |pricing| prices(pricing, model.prices.as_ref()));
@@ -31,6 +33,7 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     entry.object("quality_scores", |scores| quality(scores, model));
     extras(&mut entry, model);
     model.entry = Bytes::copy_from_slice(&out);
+    model.id_end = id_end;
     model.performance_at = performance_at;
     let mut end = Vec::new();
     sources(&mut end, provenance);
@@ -39,14 +42,32 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
 
 /// Copies the entry with its current figures: measured values replace the configured ones.
 pub(super) fn copy(model: &Model, out: &mut Vec<u8>) {
+    copy_from(model, 0, out);
+}
+
+/// Copies the entry as that of an alias whose first model this is. `targets` are the ids of all its models.
+pub(super) fn copy_alias<'m>(
+    alias: &str,
+    model: &Model,
+    targets: impl Iterator<Item = &'m str>,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"{\"id\":");
+    gw_wire::json::write_str(out, alias);
+    copy_from(model, model.id_end, out);
+    ObjectWriter::resume(out).strings("targets", targets);
+}
+
+/// Copies the entry from a place before its figures on.
+fn copy_from(model: &Model, start: usize, out: &mut Vec<u8>) {
     let at = &model.performance_at;
-    match (model.entry.get(..at.start), model.entry.get(at.end..)) {
+    match (model.entry.get(start..at.start), model.entry.get(at.end..)) {
         (Some(before), Some(after)) if model.measured.window().samples > 0 => {
             out.extend_from_slice(before);
             performance(&mut ObjectWriter::resume(out), model.performance());
             out.extend_from_slice(after);
         }
-        _ => out.extend_from_slice(&model.entry),
+        _ => out.extend_from_slice(model.entry.get(start..).unwrap_or_default()),
     }
 }
 
@@ -59,7 +80,6 @@ fn performance(entry: &mut ObjectWriter<'_>, known: Performance) {
 }
 
 fn identity(entry: &mut ObjectWriter<'_>, model: &Model) {
-    entry.string("id", &model.id);
     entry.string("object", "model");
     entry.number_or_null("created", Some(created(model.release_date.as_deref())));
     entry.string("owned_by", &model.provider);

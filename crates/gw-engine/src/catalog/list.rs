@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::codex_list;
 use super::entry;
 use super::model::Model;
 use super::names::Index;
@@ -59,8 +60,8 @@ impl<'q> ListParameters<'q> {
         }
         let from = match after {
             None => 0,
-            Some(id) => match index.get(id).filter(|model| sees(visible, model)).and(index.place(id)) {
-                Some(place) => place + 1,
+            Some(id) => match entries(index, visible).find(|(_, entry)| entry.name() == id) {
+                Some((place, _)) => place + 1,
                 None => {
                     let message = format!("Invalid 'after': there is no model '{}'.", shown(id));
                     return Err(invalid("invalid_value", message));
@@ -90,13 +91,87 @@ impl<'q> ListParameters<'q> {
                 lists(modalities.map(|known| &*known.input), wanted)
                     || lists(modalities.map(|known| &*known.output), wanted)
             })
-            && self.found_in(model)
     }
 
-    fn found_in(&self, model: &Model) -> bool {
-        let texts: [&str; 3] = [&model.id, &model.name, &model.description];
+    fn found_in(&self, entry: &ListEntry<'_>) -> bool {
+        let model = entry.model();
+        let texts: [&str; 3] = [entry.name(), &model.name, &model.description];
         self.search.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&self.search))
     }
+}
+
+/// An entry of a list.
+pub(super) enum ListEntry<'i> {
+    /// A model.
+    Model(&'i Model),
+    /// An alias, with the models of it that the caller may see. There is at least one.
+    Alias {
+        /// The alias.
+        name: &'i str,
+        /// Its first model, whose facts the entry shows.
+        first: &'i Model,
+        /// All its models.
+        models: Vec<&'i Model>,
+    },
+}
+
+impl<'i> ListEntry<'i> {
+    /// The name that a request uses.
+    pub(super) fn name(&self) -> &'i str {
+        match self {
+            Self::Model(model) => &model.id,
+            Self::Alias { name, .. } => name,
+        }
+    }
+
+    /// The name that people read.
+    pub(super) fn display_name(&self) -> &'i str {
+        match self {
+            Self::Model(model) => &model.name,
+            Self::Alias { name, .. } => name,
+        }
+    }
+
+    /// The model whose facts the entry shows.
+    pub(super) fn model(&self) -> &'i Model {
+        match self {
+            Self::Model(model) => model,
+            Self::Alias { first, .. } => first,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Model(model) => entry::copy(model, out),
+            Self::Alias { name, first, models } => {
+                entry::copy_alias(name, first, models.iter().map(|model| &*model.id), out);
+            }
+        }
+        out.push(b'}');
+    }
+}
+
+/// The entries that the caller may see, each with its place: the models in catalogue order, then the aliases.
+pub(super) fn entries<'i>(
+    index: &'i Index,
+    visible: Visible<'i>,
+) -> impl Iterator<Item = (usize, ListEntry<'i>)> {
+    let models = index.models.iter().filter(move |model| sees(visible, model));
+    let aliases =
+        index.listed_aliases().iter().filter_map(move |alias| alias_entry(index, &alias.name, visible));
+    models.map(|model| ListEntry::Model(model)).chain(aliases).enumerate()
+}
+
+/// The entry of an alias or of its second name. None: the caller may see none of its models.
+pub(super) fn alias_entry<'i>(
+    index: &'i Index,
+    name: &'i str,
+    visible: Visible<'_>,
+) -> Option<ListEntry<'i>> {
+    let models = index.alias_models(name).iter().map(AsRef::as_ref);
+    let models: Vec<&Model> = models.filter(|model| sees(visible, model)).collect();
+    let first = models.first().copied()?;
+    Some(ListEntry::Alias { name, first, models })
 }
 
 /// A filter that is not set passes everything.
@@ -109,15 +184,20 @@ fn lists(known: Option<&[Box<str>]>, wanted: &str) -> bool {
     known.is_some_and(|known| known.iter().any(|item| &**item == wanted))
 }
 
-/// The body of `GET /v1/models`.
-pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+/// The body of `GET /v1/models`. A request with `client_version` comes from Codex, whose models are in `models`.
+pub(super) fn page(
+    index: &Index,
+    query: &str,
+    visible: Visible<'_>,
+    codex_instructions: Option<&str>,
+) -> Result<Bytes> {
     let query = Query::parse(query);
     let parameters = ListParameters::read(&query, index, visible)?;
     let mut body = Vec::new();
     body.extend_from_slice(b"{\"object\":\"list\",\"data\":[");
     let (mut total, mut passed, mut given, mut has_more) = (0_usize, 0_usize, 0_usize, false);
-    for (place, model) in index.models.iter().enumerate() {
-        if !sees(visible, model) || !parameters.matches(model) {
+    for (place, entry) in entries(index, visible) {
+        if !parameters.matches(entry.model()) || !parameters.found_in(&entry) {
             continue;
         }
         total += 1;
@@ -136,10 +216,13 @@ pub(super) fn page(index: &Index, query: &str, visible: Visible<'_>) -> Result<B
             body.push(b',');
         }
         given += 1;
-        entry::copy(model, &mut body);
-        body.push(b'}');
+        entry.write(&mut body);
     }
-    body.extend_from_slice(format!("],\"total\":{total},\"has_more\":{has_more}}}").as_bytes());
+    body.extend_from_slice(format!("],\"total\":{total},\"has_more\":{has_more}").as_bytes());
+    if query.last("client_version").is_some() {
+        codex_list::append(index, visible, codex_instructions, &mut body);
+    }
+    body.push(b'}');
     Ok(Bytes::from(body))
 }
 

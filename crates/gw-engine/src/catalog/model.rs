@@ -115,6 +115,8 @@ pub struct Model {
     pub(super) names: OnceLock<Box<[Box<str>]>>,
     /// The entry as JSON, without its closing brace and its `sources`.
     pub(super) entry: Bytes,
+    /// The place in `entry` behind its member `id`.
+    pub(super) id_end: usize,
     /// The place of the configured figures in `entry`, with their comma and name.
     pub(super) performance_at: Range<usize>,
     /// The rest of the full entry, closing brace included.

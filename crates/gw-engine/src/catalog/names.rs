@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::model::Model;
 use super::providers::ProviderFacts;
-use crate::settings::Aliases;
+use crate::settings::{AliasSettings, Aliases};
 
 /// The models of a requested name.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,24 @@ pub(super) struct Index {
     by_id: HashMap<Arc<str>, usize>,
     by_name: HashMap<Box<str>, Models>,
     aliases: HashMap<Box<str>, Models>,
+    /// The aliases that have a model, in the order of their names.
+    listed: Vec<ListedAlias>,
+}
+
+/// An alias as lists show it.
+#[derive(Debug)]
+pub(super) struct ListedAlias {
+    pub(super) name: Box<str>,
+    /// A second name of the alias, which the model discovery of Claude Code keeps.
+    pub(super) claude_name: Option<Box<str>>,
+}
+
+/// The name under which Claude Code lists an alias. Its model discovery keeps a name that contains `claude` or `anthropic`
+/// in any case (Claude Code documentation, "Gateway protocol reference", August 2026). None: it keeps the alias itself.
+fn claude_name(alias: &str) -> Option<String> {
+    let small = alias.to_ascii_lowercase();
+    let is_kept = ["claude", "anthropic"].iter().any(|kept| small.contains(kept));
+    (!is_kept).then(|| format!("claude-{}", alias.replace('/', "-")))
 }
 
 impl Index {
@@ -73,7 +91,7 @@ impl Index {
             Some((provider, _)) => discovering.contains(provider),
             None => !discovering.is_empty(),
         };
-        for (alias, targets) in all {
+        for (alias, AliasSettings { targets, has_claude_name }) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
                 problems.push(format!("alias {alias:?} is not a name"));
                 continue;
@@ -90,11 +108,35 @@ impl Index {
                     ));
                 }
             }
-            if !stands_for.models.is_empty() {
-                resolved.insert(Box::from(alias.as_str()), stands_for.models);
+            if stands_for.models.is_empty() {
+                continue;
             }
+            let claude_name = claude_name(alias).filter(|_| *has_claude_name);
+            if let Some(name) = &claude_name {
+                let is_taken = all.contains_key(name) || resolved.contains_key(name.as_str());
+                if is_taken {
+                    problems.push(format!(
+                        "alias '{alias}': Claude Code would list it as '{name}', which is another alias"
+                    ));
+                    continue;
+                }
+                resolved.insert(Box::from(name.as_str()), stands_for.models.clone());
+            }
+            resolved.insert(Box::from(alias.as_str()), stands_for.models);
+            let claude_name = claude_name.map(Box::from);
+            self.listed.push(ListedAlias { name: Box::from(alias.as_str()), claude_name });
         }
         self.aliases = resolved;
+    }
+
+    /// The aliases that have a model, in the order of their names.
+    pub(super) fn listed_aliases(&self) -> &[ListedAlias] {
+        &self.listed
+    }
+
+    /// The models of an alias or of its second name, in the order of its targets.
+    pub(super) fn alias_models(&self, name: &str) -> &[Arc<Model>] {
+        self.aliases.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Tells each model the names that stand for it, so that a key's model list can use them.
@@ -124,7 +166,7 @@ impl Index {
         };
         match all.get(target) {
             Some(next) if alias != target && !self.by_id.contains_key(target) => {
-                next.iter().filter(|name| add(name)).count() > 0
+                next.targets.iter().filter(|name| add(name)).count() > 0
             }
             _ => add(target),
         }

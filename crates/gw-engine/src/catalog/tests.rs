@@ -1,5 +1,6 @@
 //! The catalogue as a whole: building, names, lists, entries, comparisons.
 
+mod agents;
 mod answers;
 mod building;
 mod comparing;
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::error::Error;
-use crate::settings::PricingSettings;
+use crate::settings::{AliasSettings, PricingSettings};
 
 const SMALL: &str = r#"[
  {"id":"acme/fast","upstream_model":"fast-2026-01","name":"Acme Fast","description":"Quick answers.",
@@ -48,8 +49,11 @@ fn entry(id: &str) -> ModelSettings {
 }
 
 fn aliases(pairs: &[(&str, &str)]) -> Aliases {
-    let targets = |targets: &str| targets.split(' ').map(str::to_owned).collect();
-    pairs.iter().map(|(alias, names)| ((*alias).to_owned(), targets(names))).collect()
+    let alias = |targets: &str| AliasSettings {
+        targets: targets.split(' ').map(str::to_owned).collect(),
+        ..AliasSettings::default()
+    };
+    pairs.iter().map(|(name, targets)| ((*name).to_owned(), alias(targets))).collect()
 }
 
 fn build(models: &[ModelSettings], names: &[(&str, &str)]) -> std::result::Result<Catalog, Vec<String>> {

@@ -1,6 +1,7 @@
 //! Composes the settings of the crates from checked tables, and checks the rules that need several keys.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::payloads::{Masks, PayloadSettings};
@@ -39,6 +40,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             request_limits: root.table("server").map(request_limits).unwrap_or_default(),
             models: models::models(root, &names, report),
             aliases: models::aliases(root, report),
+            codex_instructions: root.table("agents").and_then(|table| codex_instructions(table, report)),
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
             shown: String::new(),
@@ -72,7 +74,7 @@ pub(super) fn readable(root: &Table, mut loaded: Loaded) -> Option<Readable> {
     config.providers.retain(|provider| seen.insert(provider.name.clone()));
     seen.clear();
     config.engine.models.retain(|model| seen.insert(model.id.clone()));
-    config.engine.aliases.retain(|alias, targets| !targets.contains(alias));
+    config.engine.aliases.retain(|alias, settings| !settings.targets.contains(alias));
     Some(Readable { loaded, broken_providers })
 }
 
@@ -86,6 +88,22 @@ fn longest_request(config: &Config) -> Duration {
     let models = config.engine.models.iter().map(|model| &model.timeouts);
     let own = providers.chain(models).filter_map(|timeouts| timeouts.total);
     own.fold(config.timeouts.total, Duration::max)
+}
+
+/// The largest system prompt for Codex.
+const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
+
+/// Reads the file of `agents.codex_instructions`.
+fn codex_instructions(agents: &Table, report: &mut ProblemReport) -> Option<Arc<str>> {
+    let path = agents.file("codex_instructions")?;
+    let text = match file::read(&path, MAX_INSTRUCTIONS_BYTES).map(String::from_utf8) {
+        Ok(Ok(text)) if !text.trim().is_empty() => return Some(text.into()),
+        Ok(Ok(_)) => "is an empty file".to_owned(),
+        Ok(Err(_)) => "is not UTF-8 text".to_owned(),
+        Err(unreadable) => unreadable.to_string(),
+    };
+    report.fault(agents.position("codex_instructions"), &agents.path("codex_instructions"), text);
+    None
 }
 
 /// The largest file of certificates.

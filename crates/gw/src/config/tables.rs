@@ -3,6 +3,7 @@
 
 use super::schema::{Kind, Section, key};
 
+mod agents;
 mod aliases;
 mod cache;
 mod guards;
@@ -38,6 +39,7 @@ pub(super) static ROOT: Section = Section {
         key("providers", Kind::Tables(&providers::PROVIDER), "", ""),
         key("models", Kind::Tables(&models::MODEL), "", ""),
         key("aliases", aliases::ALIASES, "", aliases::DOC),
+        key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
     ],

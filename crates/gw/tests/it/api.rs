@@ -11,6 +11,7 @@ mod generated_images;
 mod http;
 mod http_edges;
 mod http_versions;
+mod model_lists;
 mod models;
 mod replay;
 mod request_limits;

@@ -1,5 +1,6 @@
 //! The command line, the first start, and the commands of the documentation.
 
+mod agents;
 mod config;
 mod docs_examples;
 mod drill;

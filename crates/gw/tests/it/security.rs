@@ -2,6 +2,7 @@
 
 mod authz;
 pub(crate) mod canary;
+mod credentials;
 mod injection;
 mod member_policy;
 mod private_files;

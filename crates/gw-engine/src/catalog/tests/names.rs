@@ -124,7 +124,7 @@ fn the_cost_of_an_alias_grows_as_its_targets_do() {
     let [small, large] = [2000, 16_000].map(|count| {
         let models: Vec<_> = (0..count).map(|at| entry(&format!("acme/m{at}"))).collect();
         let names: Aliases =
-            [("all".to_owned(), models.iter().map(|model| model.id.clone()).collect())].into();
+            aliases(&[("all", &models.iter().map(|model| &*model.id).collect::<Vec<_>>().join(" "))]);
         move || {
             let catalog = Catalog::build(&[], &models, &names, &[provider("acme")], &[]).unwrap();
             assert_eq!(catalog.resolve("all").unwrap().models.len(), count);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
+use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, PricingSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
 use super::super::problems::ProblemReport;
@@ -101,18 +101,21 @@ fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
 }
 
 /// Reads both forms of aliases. The catalogue checks later that their targets exist.
-pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> BTreeMap<String, Vec<String>> {
+pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> Aliases {
     let mut aliases = BTreeMap::new();
     for (name, node) in root.map("aliases") {
-        aliases.insert(name.clone(), targets(name, node, report));
+        let targets = targets(name, node, report);
+        aliases.insert(name.clone(), AliasSettings { targets, has_claude_name: false });
     }
+    let claude_names = root.table("agents").and_then(|table| table.bool("claude_aliases")).unwrap_or(true);
     for table in root.tables("aliases") {
         let (Some(name), Some(node)) = (table.text("name"), table.node("targets")) else { continue };
         if aliases.contains_key(&name) {
             report.fault(table.position("name"), &table.path("name"), "is already the name of another alias");
         }
         let targets = targets(&name, node, report);
-        aliases.insert(name, targets);
+        let has_claude_name = claude_names && table.bool("agent").unwrap_or(false);
+        aliases.insert(name, AliasSettings { targets, has_claude_name });
     }
     aliases
 }

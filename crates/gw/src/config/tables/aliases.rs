@@ -1,7 +1,7 @@
 //! `[aliases]` and `[[aliases]]`.
 
 use super::super::formats::{ALIAS, WORD};
-use super::super::schema::{Kind, Section, required};
+use super::super::schema::{Kind, Section, key, required};
 
 /// The targets of an alias.
 const TARGETS: Kind = Kind::Either(&Kind::Text(&WORD), &Kind::List { of: &Kind::Text(&WORD), min: 1 });
@@ -21,6 +21,12 @@ static ALIAS_ENTRY: Section = Section {
             "targets",
             TARGETS,
             "The models of the alias: ids, bare names, or other aliases of `[aliases]`.",
+        ),
+        key(
+            "agent",
+            Kind::Bool,
+            "false",
+            "Whether the alias is meant for coding agents ([agents](#agents)).",
         ),
     ],
 };

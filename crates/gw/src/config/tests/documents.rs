@@ -55,6 +55,7 @@ fn each_setting_of_the_example_that_is_switched_off_is_right_too() {
     for file in ["tls/cert.pem", "tls/key.pem"] {
         fs::write(directory.path().join(file), "").unwrap();
     }
+    fs::write(directory.path().join("codex.md"), "You write code.").unwrap();
     let env = |name: &str| name.ends_with(|c: char| c.is_ascii_alphanumeric()).then(|| name.to_lowercase());
     let env = |name: &str| env(name).filter(|_| !name.starts_with("MODEL_GATEWAY_"));
     let config = parse(&everything(), &directory.path().join("gateway.toml"), &env)
@@ -148,7 +149,7 @@ fn the_contracts_file_is_read_to_the_letter() {
     assert_eq!((model.latency_p50_ms, model.availability), (Some(400.0), Some(99.9)));
     assert_eq!(model.embedding_dimensions.as_deref(), Some([256_u32, 1536].as_slice()));
     assert_eq!(model.pricing.cache_write_per_m.unwrap().to_string(), "0.19");
-    assert_eq!(config.engine.aliases["gpt-4o"], ["acme/fast"]);
+    assert_eq!(config.engine.aliases["gpt-4o"].targets, ["acme/fast"]);
     let key = &config.engine.keys[0];
     assert_eq!((key.name.as_str(), key.role, key.limits.rpm), ("ci", Role::Inference, Some(60)));
     assert_eq!(

@@ -24,7 +24,9 @@ async fn lists_every_model_of_the_configured_providers() {
     for id in ["acme/fast", "acme/plain", "acme/embed", "beta/fast", "demo/chat", "demo/embed"] {
         assert!(all.iter().any(|have| have == id), "{id} in {all:?}");
     }
-    assert!(all.iter().all(|id| ["acme/", "beta/", "demo/"].iter().any(|p| id.starts_with(p))), "{all:?}");
+    let (alias, models) = all.split_last().expect("models");
+    assert_eq!(alias, "smart", "the aliases come last");
+    assert!(models.iter().all(|id| ["acme/", "beta/", "demo/"].iter().any(|p| id.starts_with(p))), "{all:?}");
     for entry in list["data"].as_array().expect("data") {
         assert_eq!(entry["object"], "model");
         assert!(entry["created"].is_u64() && entry["owned_by"] == entry["provider"], "{entry}");
@@ -60,9 +62,12 @@ async fn filters_by_provider_category_feature_modality_and_search() {
     assert_eq!(beta["total"], 3);
     let both = ids(&get(&world, "/v1/models?provider=acme,beta&category=embedding").await);
     assert_eq!(both.len(), 2);
-    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&feature=vision,json_mode").await), ["acme/fast"]);
-    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&modality=image").await), ["acme/fast"]);
-    assert_eq!(ids(&get(&world, "/v1/models?search=QUICK%20and").await), ["acme/fast"]);
+    assert_eq!(
+        ids(&get(&world, "/v1/models?provider=acme&feature=vision,json_mode").await),
+        ["acme/fast", "smart"]
+    );
+    assert_eq!(ids(&get(&world, "/v1/models?provider=acme&modality=image").await), ["acme/fast", "smart"]);
+    assert_eq!(ids(&get(&world, "/v1/models?search=QUICK%20and").await), ["acme/fast", "smart"]);
     let page = get(&world, "/v1/models?provider=beta&limit=1").await;
     assert_eq!((&page["total"], &page["has_more"]), (&json!(3), &json!(true)), "total counts before paging");
     let none = get(&world, "/v1/models?category=nonsense").await;

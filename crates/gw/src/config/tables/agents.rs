@@ -1,0 +1,25 @@
+//! `[agents]`.
+
+use super::super::schema::{Kind, Section, key};
+
+pub(super) static AGENTS: Section = Section {
+    doc: "What coding agents see of the catalogue.",
+    keys: &[
+        key(
+            "claude_aliases",
+            Kind::Bool,
+            "true",
+            "Whether `GET /v1/models` with `anthropic-version` also lists a name such as `claude-fast` for each alias with \
+             `agent = true`. The model discovery of Claude Code shows only names that contain `claude` or `anthropic`. Requests \
+             may use these names.",
+        ),
+        key(
+            "codex_instructions",
+            Kind::Path,
+            "",
+            "A file with a system prompt for Codex, at most 1 MiB. With it, Codex lists the gateway's models, and uses this \
+             prompt instead of its own for each of them. Without it, Codex keeps its own prompt and lists none of them; it \
+             uses every model that its configuration names.",
+        ),
+    ],
+};
