@@ -15,6 +15,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use gw_cache::Stored;
 use gw_wire::gateway::GatewayMeta;
 use gw_wire::money::Money;
@@ -43,6 +44,8 @@ pub(crate) struct Call {
     pub(crate) reservation: Option<StreamReservation>,
     /// Other requests may get its answer, too.
     pub(crate) is_shared: bool,
+    /// The answer of a shared call in the gateway's own format, if its client speaks another dialect.
+    pub(crate) shared_document: Option<Bytes>,
 }
 
 /// The upstream that answered, with usage and cost.
@@ -68,6 +71,7 @@ impl Call {
             cost: Money::ZERO,
             reservation: None,
             is_shared: false,
+            shared_document: None,
         }
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_wire::stream::Opening;
+
 use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
@@ -54,7 +56,8 @@ pub(crate) async fn execute_after_miss(services: &Services, call: Box<Call>) -> 
 async fn unary(mut call: Box<Call>) -> Result<Reply> {
     let (index, answer) = attempts::run(&mut call).await?;
     let mut headers = reply_headers(call.plan.candidates.get(index));
-    if matches!(call.context.request, ValidatedRequest::Embeddings(_)) {
+    let is_without_cost = matches!(call.context.request, ValidatedRequest::Embeddings(_));
+    if is_without_cost || call.context.request.client().is_some() {
         headers.extend(cost_header(&call));
     }
     match answer {
@@ -68,22 +71,30 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
 async fn stream(services: &Services, mut call: Box<Call>) -> Result<Reply> {
     let (keepalive, log) = (call.context.client.keepalive, Arc::clone(&call.context.client.log));
     let due = call.context.client.accepted + call.plan.longest_total();
-    let opening: PendingFirstToken = Box::pin(call.context.cpu.clone().host(async move {
+    let opening = opening(&call);
+    let first_token: PendingFirstToken = Box::pin(call.context.cpu.clone().host(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
     }));
     // From here on the stream decides whether a disconnect drains or cancels the call.
     let waiting = EventStream::waiting(
-        opening,
+        first_token,
         log,
         keepalive,
         services.cutoff_watch(),
         services.disconnect_drain.clone(),
     );
-    let mut stream = Box::new(waiting.due_by(due));
+    let mut stream = Box::new(waiting.due_by(due).opened_by(opening));
     let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
         Ok(served) => reply_headers(served?.as_ref()),
         Err(_) => Vec::new(),
     };
     Ok(Reply { headers, body: ReplyBody::Stream(stream) })
+}
+
+/// The opening of a stream that no upstream has answered yet.
+fn opening(call: &Call) -> Opening {
+    let first = call.plan.candidates.first();
+    let prompt_tokens = first.map_or(0, |first| call.context.request.prompt_tokens(first));
+    call.context.opening(call.context.request.model().to_owned(), prompt_tokens)
 }

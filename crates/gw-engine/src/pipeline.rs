@@ -80,7 +80,10 @@ pub(crate) async fn run(
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         continuation: None,
     };
-    let call = Box::new(Call::new(context, plan, settlement));
+    let mut call = Box::new(Call::new(context, plan, settlement));
+    if let Some(client) = call.context.request.client() {
+        call.progress.warnings.extend(client.warnings.iter().cloned());
+    }
     let cache_use = match &services.response_cache {
         Some(cache) => Some((cache, offload_if(is_heavy, || CacheUse::of(cache, &call)).await)),
         None => None,
@@ -132,9 +135,18 @@ fn prepare(
 }
 
 fn answer_id(operation: Operation) -> String {
-    let prefix = if operation == Operation::Chat { "chatcmpl-" } else { "cmpl-" };
-    let mut unique = uuid::Uuid::encode_buffer();
-    let unique = uuid::Uuid::now_v7().hyphenated().encode_lower(&mut unique);
+    let prefix = match operation {
+        Operation::Chat => "chatcmpl-",
+        Operation::Completion | Operation::Embeddings => "cmpl-",
+        Operation::Messages => "msg_",
+        Operation::Responses => "resp_",
+    };
+    let mut buffer = uuid::Uuid::encode_buffer();
+    let unique = uuid::Uuid::now_v7();
+    let unique = match operation {
+        Operation::Messages | Operation::Responses => unique.simple().encode_lower(&mut buffer),
+        _ => unique.hyphenated().encode_lower(&mut buffer),
+    };
     let mut id = String::with_capacity(prefix.len() + unique.len());
     id.push_str(prefix);
     id.push_str(unique);

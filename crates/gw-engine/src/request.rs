@@ -6,6 +6,7 @@ pub(crate) mod operation;
 
 use std::borrow::Cow;
 
+use gw_wire::dialects::ClientRequest;
 use gw_wire::request::{
     Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Prompt, PromptExtras,
     References, Routing,
@@ -44,6 +45,14 @@ impl ValidatedRequest {
             Self::Chat(request) => Some(&request.routing),
             Self::Completion(request) => Some(&request.routing),
             Self::Embeddings(_) => None,
+        }
+    }
+
+    /// The parts of a request that was translated from another dialect than OpenAI's.
+    pub(crate) fn client(&self) -> Option<&ClientRequest> {
+        match self {
+            Self::Chat(request) => request.client.as_deref(),
+            Self::Completion(_) | Self::Embeddings(_) => None,
         }
     }
 

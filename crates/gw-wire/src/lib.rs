@@ -3,6 +3,7 @@
 //! There is no IO, no clock and no runtime here.
 
 pub mod conversation;
+pub mod dialects;
 pub mod embeddings;
 pub mod error_body;
 pub mod event;

@@ -3,14 +3,17 @@
 //! It holds the finish reasons back until the end, because the last data chunk carries usage, cost and the `gateway`
 //! object, which are known only then.
 
+mod encoded;
 mod members;
 mod resume;
 pub(crate) mod tools;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
@@ -30,7 +33,7 @@ pub enum Shape {
 }
 
 /// Facts about a stream that are known before its first event.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Opening {
     /// Object kind.
     pub shape: Shape,
@@ -44,6 +47,24 @@ pub struct Opening {
     pub choices: u32,
     /// Whether the client asked for the usage chunk.
     pub include_usage: bool,
+    /// Writes the answer of a client that speaks another dialect than OpenAI's.
+    pub form: Option<Arc<dyn AnswerForm>>,
+    /// The estimate of the prompt's tokens.
+    pub prompt_tokens: u64,
+}
+
+impl Opening {
+    /// The encoder of a client that speaks another dialect than OpenAI's.
+    #[must_use]
+    pub fn encoder(&self) -> Option<Box<dyn AnswerEncoder>> {
+        let opening = EncoderOpening {
+            id: self.id.clone(),
+            created: self.created,
+            model: self.model.clone(),
+            prompt_tokens: self.prompt_tokens,
+        };
+        self.form.as_ref().map(|form| form.encoder(opening))
+    }
 }
 
 /// Facts about a stream that are known at its end.
@@ -100,6 +121,8 @@ pub struct Normaliser {
     sent_text: Option<String>,
     /// Whether it continues another stream, so that the client already has the role.
     is_continuation: bool,
+    /// Writes the answer of a client that speaks another dialect than OpenAI's. It writes nothing of a chat's chunks then.
+    encoder: Option<Box<dyn AnswerEncoder>>,
 }
 
 /// The frame that ends every stream.
@@ -111,8 +134,16 @@ pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
 /// Maximum number of tool calls of a choice.
 pub const MAX_TOOL_CALLS: usize = 2048;
 
+/// Ends a stream with an error in the dialect of the encoder, or else in OpenAI's.
+pub fn close_with_error(encoder: Option<Box<dyn AnswerEncoder>>, out: &mut Vec<u8>, error: &StreamError<'_>) {
+    match encoder {
+        Some(mut encoder) => encoder.fail(error, out),
+        None => write_error(out, error.message, error.kind, error.code),
+    }
+}
+
 /// Writes the error event and the end of the stream.
-pub fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
+fn write_error(out: &mut Vec<u8>, message: &str, kind: &str, code: &str) {
     put(out, "data: ");
     out.extend_from_slice(&crate::error_body::error_body(message, kind, code));
     put(out, "\n\n");
@@ -125,6 +156,7 @@ impl Normaliser {
     pub fn new(opening: Opening) -> Self {
         let tail: &[u8] = if opening.include_usage { b"}],\"usage\":null}\n\n" } else { b"}]}\n\n" };
         Self {
+            encoder: opening.encoder(),
             opening,
             head: Vec::new(),
             tail,
@@ -150,6 +182,9 @@ impl Normaliser {
         let bytes = event.answer_bytes();
         self.answer_bytes += bytes;
         self.pieces += u64::from(bytes > 0);
+        if self.encoder.is_some() {
+            return self.accept_encoded(event, out);
+        }
         match event {
             Event::Start { model, .. } => {
                 if let Some(model) = model.filter(|name| !name.is_empty() && self.head.is_empty()) {
@@ -274,6 +309,10 @@ impl Normaliser {
 
     /// Finishes the stream: writes the finish chunks, the usage chunk if the client asked for it, and the end marker.
     pub fn finish(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        if let Some(encoder) = &mut self.encoder {
+            let finish = self.choices.first().and_then(|choice| choice.finish);
+            return encoder.finish(finish, closing, out);
+        }
         self.complete_tools(out);
         let last = self.choices.len().saturating_sub(1);
         for index in 0..self.choices.len() {
@@ -308,7 +347,7 @@ impl Normaliser {
 
     /// Writes the usage chunk if the client asked for it.
     pub fn write_usage(&self, closing: &Closing<'_>, out: &mut Vec<u8>) {
-        if !self.opening.include_usage {
+        if !self.opening.include_usage || self.encoder.is_some() {
             return;
         }
         let shared = self.head.len().saturating_sub(CHOICE_OPEN.len());

@@ -69,7 +69,7 @@ impl AttemptContext {
     }
 
     /// The opening of the client's stream. `model` is its model if the upstream reports no other name.
-    pub(crate) fn opening(&self, model: String) -> Opening {
+    pub(crate) fn opening(&self, model: String, prompt_tokens: u64) -> Opening {
         let (shape, choices, include_usage) = match &self.request {
             ValidatedRequest::Chat(request) => (Shape::Chat, request.n, request.include_usage),
             ValidatedRequest::Completion(request) => {
@@ -78,7 +78,9 @@ impl AttemptContext {
             }
             ValidatedRequest::Embeddings(_) => (Shape::Text, 0, false),
         };
-        Opening { shape, id: self.id.clone(), created: self.created, model, choices, include_usage }
+        let form = self.request.client().map(|client| Arc::clone(&client.form));
+        let (id, created) = (self.id.clone(), self.created);
+        Opening { shape, id, created, model, choices, include_usage, form, prompt_tokens }
     }
 
     /// Runs a step over the request: on the CPU pool if the request is heavy, and only until the request's deadline.

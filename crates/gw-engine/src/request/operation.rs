@@ -12,6 +12,8 @@ pub(crate) enum Operation {
     Chat,
     Completion,
     Embeddings,
+    Messages,
+    Responses,
 }
 
 impl Operation {
@@ -20,6 +22,8 @@ impl Operation {
             Self::Chat => "chat",
             Self::Completion => "completion",
             Self::Embeddings => "embeddings",
+            Self::Messages => "messages",
+            Self::Responses => "responses",
         }
     }
 }
@@ -32,6 +36,12 @@ pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -
         }
         Operation::Embeddings => {
             ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
+        }
+        Operation::Messages | Operation::Responses => {
+            return Err(crate::error::Error::new(
+                crate::error::Kind::UnknownUrl,
+                "This URL is not served yet.",
+            ));
         }
     })
 }

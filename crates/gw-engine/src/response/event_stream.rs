@@ -17,7 +17,8 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_wire::stream::{Closing, write_error};
+use gw_wire::dialects::{AnswerEncoder, StreamError};
+use gw_wire::stream::{Closing, Opening, close_with_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
@@ -58,6 +59,10 @@ pub struct EventStream {
     summary: Option<CallSummary>,
     /// The error that the stream ended with.
     failure: Option<Error>,
+    /// The opening of a stream in another dialect than OpenAI's, while no upstream has answered.
+    opening: Option<Box<Opening>>,
+    /// Ends a stream in another dialect with an error while its own encoder is elsewhere.
+    closer: Option<Box<dyn AnswerEncoder>>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -94,6 +99,12 @@ impl EventStream {
     pub(crate) fn for_sharing(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
         let due = deadline_of(&call, &stream);
         Self::new(StreamState::Streaming(call, stream), None, cut, None).due_by(due)
+    }
+
+    /// Sets the opening of a client that speaks another dialect than OpenAI's.
+    pub(crate) fn opened_by(mut self, opening: Opening) -> Self {
+        self.opening = opening.form.is_some().then(|| Box::new(opening));
+        self
     }
 
     /// Sets the deadline of the whole request.
@@ -178,6 +189,8 @@ impl EventStream {
             timer: None,
             summary: None,
             failure: None,
+            opening: None,
+            closer: None,
         }
     }
 
@@ -189,10 +202,20 @@ impl EventStream {
     /// Ends the stream with an error event.
     fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
         let mut out = out;
-        write_error(&mut out, &error.message, "upstream_error", kind.code());
+        let (message, code) = (&*error.message, kind.code());
+        let error_event = StreamError { message, kind: "upstream_error", code };
+        close_with_error(self.take_encoder(), &mut out, &error_event);
         self.failure = Some(error.clone());
         self.state = StreamState::Over;
         self.send(&out)
+    }
+
+    /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
+    fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
+        match &mut self.state {
+            StreamState::Streaming(_, stream) => stream.normaliser.take_encoder(),
+            _ => self.closer.take().or_else(|| self.opening.take()?.encoder()),
+        }
     }
 
     /// Sends the output.

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
 use gw_providers::adapter::StreamDecoder;
 use gw_providers::gateway_format;
+use gw_wire::dialects::StreamError;
 use gw_wire::failure::FailureKind;
 use gw_wire::money::Money;
-use gw_wire::stream::{Closing, Normaliser, write_error};
+use gw_wire::stream::{Closing, Normaliser, close_with_error};
 use tokio::task::coop;
 
 use crate::call::Call;
@@ -297,13 +298,19 @@ impl FollowerStream {
     /// The error event. The pieces of the leader hold it already.
     fn broken(&mut self, error: &Error) -> Bytes {
         let kind = if error.kind == Kind::UpstreamTimeout { error.kind } else { Kind::UpstreamStreamError };
-        match &mut self.reader {
+        let fresh = || self.reply_context.opening("").encoder();
+        let encoder = match &mut self.reader {
             Reader::Leader(_) if self.begun => return Bytes::new(),
-            Reader::Leader(_) => {}
-            Reader::FollowerReader(other) => other.call.fail(error),
-        }
+            Reader::Leader(_) => fresh(),
+            Reader::FollowerReader(other) => {
+                other.call.fail(error);
+                let translator = other.translator.as_mut();
+                translator.and_then(|translator| translator.normaliser.take_encoder()).or_else(fresh)
+            }
+        };
         let mut out = Vec::new();
-        write_error(&mut out, &error.message, "upstream_error", kind.code());
+        let error_event = StreamError { message: &error.message, kind: "upstream_error", code: kind.code() };
+        close_with_error(encoder, &mut out, &error_event);
         out.into()
     }
 }

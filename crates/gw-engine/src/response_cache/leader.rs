@@ -132,7 +132,8 @@ impl AnswerWriter {
         let body = Bytes::from(body);
         let origin = AnswerOrigin::of(&self.caching, call);
         let summary = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
-        let content = AnswerContent::read(origin.shape, &body);
+        let document = call.shared_document.take().unwrap_or_else(|| body.clone());
+        let content = AnswerContent::read(origin.shape, &document);
         let done = self.done(&origin, &summary, content.as_ref());
         Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
     }
@@ -256,7 +257,7 @@ struct AnswerOrigin {
 
 impl AnswerOrigin {
     fn of(caching: &ResponseCache, call: &Call) -> Self {
-        let shape = call.context.opening(String::new()).shape;
+        let shape = call.context.opening(String::new(), 0).shape;
         let (request_id, model) =
             (Arc::clone(&call.context.client.request_id), call.context.request.model().to_owned());
         Self { scope: caching.scope(&call.context.client.caller), request_id, model, shape }

@@ -11,7 +11,7 @@ use crate::response_cache::reply_context::ReplyContext;
 
 pub(crate) fn kept<'a>(reply_context: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
     // It could be read when it was stored, so a fault is the gateway's.
-    AnswerContent::read(reply_context.shape, &stored.body)
+    AnswerContent::read(reply_context.shape(), &stored.body)
         .ok_or_else(|| Error::new(Kind::InternalError, "The cached answer cannot be read."))
 }
 
@@ -21,15 +21,19 @@ pub(crate) fn written(
     content: &AnswerContent<'_>,
     warnings: &[&'static str],
 ) -> Vec<u8> {
-    content.write(&Envelope {
-        id: &reply_context.id,
-        created: reply_context.created,
+    let envelope = Envelope {
+        id: reply_context.id(),
+        created: reply_context.created(),
         model: &stored.model_used,
         fingerprint: "",
         usage: stored.usage,
         cost: Money::ZERO,
         gateway: &reply_context.meta(stored, warnings),
-    })
+    };
+    match (content, reply_context.form()) {
+        (AnswerContent::Chat(reply), Some(form)) => form.write(reply, &envelope),
+        (content, _) => content.write(&envelope),
+    }
 }
 
 /// The events of the whole stream.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
+use gw_wire::dialects::AnswerForm;
 use gw_wire::gateway::{GatewayMeta, SemanticMatch};
 use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
@@ -22,12 +23,9 @@ pub(crate) struct ReplyContext {
     pub(crate) accepted: Instant,
     /// The request's own deadline. A call that it follows may have more time.
     pub(crate) deadline: Instant,
-    pub(crate) id: String,
-    pub(crate) created: u64,
     pub(crate) strategy: &'static str,
-    pub(crate) shape: Shape,
-    pub(crate) choices: u32,
-    pub(crate) include_usage: bool,
+    /// The opening of the request's own stream, without a model.
+    opening: Opening,
     pub(crate) fallback_used: bool,
     /// The similarity of the question whose answer the request gets, if it is not its own.
     pub(crate) similarity: Option<f32>,
@@ -38,18 +36,16 @@ pub(crate) struct ReplyContext {
 
 impl ReplyContext {
     pub(crate) fn new(call: &Call) -> Self {
-        let Opening { shape, choices, include_usage, .. } = call.context.opening(String::new());
+        let first = call.plan.candidates.first();
+        let prompt_tokens = first.map_or(0, |first| call.context.request.prompt_tokens(first));
+        let opening = call.context.opening(String::new(), prompt_tokens);
         let context = &call.context.client;
         Self {
             request_id: Arc::clone(&context.request_id),
             accepted: context.accepted,
             deadline: context.accepted + call.plan.longest_total(),
-            id: call.context.id.clone(),
-            created: call.context.created,
             strategy: call.plan.strategy.as_str(),
-            shape,
-            choices,
-            include_usage,
+            opening,
             fallback_used: false,
             similarity: None,
             streams: call.context.request.wants_stream(),
@@ -70,15 +66,28 @@ impl ReplyContext {
         headers
     }
 
+    /// The kind of the answer.
+    pub(crate) fn shape(&self) -> Shape {
+        self.opening.shape
+    }
+
+    /// The id of the answer.
+    pub(crate) fn id(&self) -> &str {
+        &self.opening.id
+    }
+
+    /// Unix seconds of the answer.
+    pub(crate) fn created(&self) -> u64 {
+        self.opening.created
+    }
+
+    /// Writes the answer of a client that speaks another dialect than OpenAI's.
+    pub(crate) fn form(&self) -> Option<&dyn AnswerForm> {
+        self.opening.form.as_deref()
+    }
+
     pub(crate) fn opening(&self, model: &str) -> Opening {
-        Opening {
-            shape: self.shape,
-            id: self.id.clone(),
-            created: self.created,
-            model: model.to_owned(),
-            choices: self.choices,
-            include_usage: self.include_usage,
-        }
+        Opening { model: model.to_owned(), ..self.opening.clone() }
     }
 
     pub(crate) fn meta(&self, stored: &Stored, warnings: &[&'static str]) -> GatewayMeta {

@@ -172,7 +172,8 @@ pub(crate) async fn open(
     } else {
         try_join_all(parts.into_iter().map(|part| one(context, candidate, attempt, part, clocks))).await?
     };
-    let opening = context.opening(candidate.model.upstream_model.to_string());
+    let opening =
+        context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
     let is_chat = opening.shape == Shape::Chat;
     let mut stream = UpstreamStream {
         candidate: candidate.clone(),

@@ -2,6 +2,7 @@
 //! document.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -134,8 +135,17 @@ pub(crate) fn complete(
             reply.choices.extend(more?.choices);
         }
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
-        let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
-        return Ok(settle(call, candidate, attempt, &made, write));
+        let Some(form) = call.context.request.client().map(|client| Arc::clone(&client.form)) else {
+            let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
+            return Ok(settle(call, candidate, attempt, &made, write));
+        };
+        let body = settle(call, candidate, attempt, &made, |envelope| form.write(&reply, envelope));
+        if let Some(summary) = &call.summary {
+            let model = &candidate.model.upstream_model;
+            let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
+            call.shared_document = Some(entry.into());
+        }
+        return Ok(body);
     }
     let mut replies = given.iter().map(|given| given.text(&call.context, candidate));
     let mut reply = replies.next().unwrap_or_else(|| Ok(TextReply::default()))?;

@@ -12,6 +12,7 @@ use super::needs::Needs;
 use super::options::{CacheOptions, Fields, Routing};
 use super::references::References;
 use super::schemas::Schemas;
+use crate::dialects::ClientRequest;
 use crate::json::Kind;
 
 /// A validated chat completion request.
@@ -43,6 +44,8 @@ pub struct ChatRequest {
     pub references: References,
     /// Members that choose a model, an upstream or a price.
     pub guarded: Vec<GuardedMember>,
+    /// The parts of a request in another dialect that this one was translated from; None = the client speaks OpenAI's.
+    pub client: Option<Box<ClientRequest>>,
 }
 
 /// Members of which only the type is checked: their meaning is up to the provider.
@@ -114,6 +117,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         extras: survey.extras,
         references: survey.references,
         guarded,
+        client: None,
     })
 }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::chat::{ChatRequest, parse_chat};
 use super::limits::RequestLimits;
+use crate::dialects::ClientDialect;
 use crate::json::{Kind, ObjectWriter, View};
 use crate::usage::Usage;
 
@@ -45,7 +46,13 @@ impl ChatRequest {
         body.finish();
         // The original request was within the limits, and its body no longer holds `models` and `fallbacks`.
         let next = parse_chat(Bytes::from(out), &RequestLimits::NONE).ok()?;
-        Some(Self { routing: self.routing.clone(), ..next })
+        // An upstream that speaks the client's dialect gets the translation, too: the client's own body asks for the whole
+        // answer.
+        let client = self.client.clone().map(|mut client| {
+            client.native.dialect = ClientDialect::OpenAi;
+            client
+        });
+        Some(Self { routing: self.routing.clone(), client, ..next })
     }
 }
 

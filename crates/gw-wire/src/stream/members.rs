@@ -29,10 +29,10 @@ impl Normaliser {
         }
     }
 
-    /// Bytes of the members that are kept until the stream is closed.
+    /// Bytes that are kept until the stream is closed: of members, and by the client's encoder.
     #[must_use]
     pub fn member_bytes(&self) -> usize {
-        self.members.bytes()
+        self.members.bytes() + self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes())
     }
 
     pub(super) fn write_members(&self, out: &mut Vec<u8>) {

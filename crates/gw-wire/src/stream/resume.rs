@@ -1,6 +1,6 @@
 //! Continuing a stream that broke off: the sent text is kept, and another upstream's stream continues it.
 
-use super::{Normaliser, Opening};
+use super::Normaliser;
 use crate::event::Event;
 
 /// Maximum bytes of sent text that are kept for a continuation.
@@ -22,18 +22,12 @@ impl Normaliser {
     /// The normaliser of the stream that continues this one: its chunks look the same to the client, without another role.
     #[must_use]
     pub fn continuation(&self) -> Self {
-        let opening = Opening {
-            shape: self.opening.shape,
-            id: self.opening.id.clone(),
-            created: self.opening.created,
-            model: self.opening.model.clone(),
-            choices: self.opening.choices,
-            include_usage: self.opening.include_usage,
-        };
+        let opening = self.opening.clone();
         Self {
             head: self.head.clone(),
             sent_text: self.sent_text.clone(),
             is_continuation: true,
+            encoder: self.encoder.as_ref().map(|encoder| encoder.boxed_clone()),
             ..Self::new(opening)
         }
     }

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::*;
 
 fn opening(shape: Shape, choices: u32, include_usage: bool) -> Opening {
-    Opening { shape, id: "chatcmpl-1".into(), created: 7, model: "m".into(), choices, include_usage }
+    let id = "chatcmpl-1".into();
+    Opening { shape, id, created: 7, model: "m".into(), choices, include_usage, form: None, prompt_tokens: 0 }
 }
 
 fn meta() -> GatewayMeta {

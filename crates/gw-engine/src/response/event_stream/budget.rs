@@ -8,8 +8,9 @@
 use std::task::{Context as TaskContext, Poll};
 
 use gw_limits::{Refusal, Reservation};
+use gw_wire::dialects::StreamError;
 use gw_wire::money::Money;
-use gw_wire::stream::{Closing, write_error};
+use gw_wire::stream::{Closing, close_with_error};
 
 use crate::call::Call;
 use crate::call::settlement::Outcome;
@@ -129,7 +130,8 @@ impl EventStream {
         let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
         stream.normaliser.write_usage(&closing, &mut out);
         call.progress.settlement.finish(&Outcome::Interrupted(code));
-        write_error(&mut out, &error.message, class, code);
+        let error_event = StreamError { message: &error.message, kind: class, code };
+        close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
         self.failure = Some(error);
         self.send(&out)
     }

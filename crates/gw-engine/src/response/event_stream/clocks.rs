@@ -91,7 +91,23 @@ impl EventStream {
             return Some(self.time_out(Error::new(Kind::UpstreamTimeout, message), is_late));
         }
         let keepalive = self.keepalive.is_some_and(|after| now >= self.last_sent + after);
-        keepalive.then(|| self.send(KEEPALIVE))
+        keepalive.then(|| self.send_keepalive())
+    }
+
+    /// Sends a sign of life in the client's dialect.
+    pub(super) fn send_keepalive(&mut self) -> Polled {
+        let mut out = Vec::new();
+        match &mut self.state {
+            StreamState::Streaming(_, stream) => stream.normaliser.keepalive(&mut out),
+            _ => match self.closer.as_mut() {
+                Some(closer) => closer.keepalive(&mut out),
+                None => match self.opening.as_ref().and_then(|opening| opening.encoder()) {
+                    Some(mut encoder) => encoder.keepalive(&mut out),
+                    None => out.extend_from_slice(KEEPALIVE),
+                },
+            },
+        }
+        self.send(&out)
     }
 
     /// The next moment at which the idle or the total timeout ends the stream.

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use gw_wire::stream::KEEPALIVE;
-
 use crate::call::Call;
 use crate::call::settlement::Outcome;
 use crate::clock;
@@ -50,15 +48,20 @@ impl EventStream {
         goes_on: bool,
     ) -> Polled {
         let (kind, log) = (error.kind, Arc::clone(&call.context.client.log));
+        self.closer = stream.normaliser.closer();
         let resumed = if goes_on { resume::resume(call, stream, kind) } else { Err((call, stream)) };
         match resumed {
             Ok(resuming) => {
                 self.state = StreamState::Continuing(resuming, log, error);
                 // The output before the break belongs to the answer. A keep-alive makes the server poll the body again
                 // at once.
-                self.send(if out.is_empty() { KEEPALIVE } else { &out })
+                if out.is_empty() {
+                    return self.send_keepalive();
+                }
+                self.send(&out)
             }
-            Err((mut call, stream)) => {
+            Err((mut call, mut stream)) => {
+                self.closer = stream.normaliser.take_encoder();
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, kind.code());
                 self.fail(out, &error, kind)

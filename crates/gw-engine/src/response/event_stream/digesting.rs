@@ -12,6 +12,7 @@ impl EventStream {
     pub(super) fn digest(&mut self) {
         match std::mem::replace(&mut self.state, StreamState::Over) {
             StreamState::Streaming(call, mut stream) => {
+                self.closer = stream.normaliser.closer();
                 // The usage is recorded before the step and at its end, so that it is known if the client disconnects
                 // meanwhile.
                 stream.observe(&call.context.upstream_calls);

@@ -254,6 +254,8 @@ fn client_sees_json(adapter: &dyn Adapter, bytes: &[u8]) {
         model: "any/a-model".to_owned(),
         choices: 1,
         include_usage: true,
+        form: None,
+        prompt_tokens: 0,
     });
     let mut out = Vec::new();
     let mut decoder = adapter.chat_stream(&Reading::default());

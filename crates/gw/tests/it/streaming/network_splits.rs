@@ -44,6 +44,8 @@ fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<I
         model: "m".to_owned(),
         choices: 1,
         include_usage: false,
+        form: None,
+        prompt_tokens: 0,
     };
     let mut normaliser = Normaliser::new(opening);
     let mut decoder = adapter.chat_stream(&Reading::default());

@@ -219,6 +219,8 @@ fn an_end_without_message_stop_is_no_end_but_may_follow_the_reason() {
             model: "m".to_owned(),
             choices: 1,
             include_usage: false,
+            form: None,
+            prompt_tokens: 0,
         };
         let mut normaliser = Normaliser::new(opening);
         let mut out = Vec::new();

@@ -1,0 +1,113 @@
+//! The APIs that clients speak besides OpenAI's chat completions. A request is translated into a chat request, which is the
+//! gateway's one internal form. The answer is written back in the client's dialect from the same events and replies as a
+//! chat's.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::event::Event;
+use crate::render::Envelope;
+use crate::reply::{ChatReply, Finish};
+use crate::stream::Closing;
+
+/// The API that a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClientDialect {
+    /// OpenAI's chat completions, completions and embeddings.
+    OpenAi,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Anthropic's Messages API.
+    Messages,
+}
+
+/// The body of a client's request, for an upstream that speaks the client's dialect.
+#[derive(Clone, Debug)]
+pub struct NativeBody {
+    /// The body as the client sent it.
+    pub bytes: Bytes,
+    /// The dialect of the body.
+    pub dialect: ClientDialect,
+    /// The request has parts that only an upstream of this dialect understands.
+    pub only_native: bool,
+}
+
+/// The parts of a request that its translation into a chat request does not hold.
+#[derive(Clone, Debug)]
+pub struct ClientRequest {
+    /// Writes the answer.
+    pub form: Arc<dyn AnswerForm>,
+    /// The client's own body.
+    pub native: NativeBody,
+    /// Entries of `gateway.warnings` about the translation.
+    pub warnings: Vec<Cow<'static, str>>,
+}
+
+/// An error inside a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamError<'a> {
+    /// The message for the client.
+    pub message: &'a str,
+    /// The type of the error in OpenAI's shape (`upstream_error`, …).
+    pub kind: &'a str,
+    /// The code of the error (`upstream_timeout`, …).
+    pub code: &'a str,
+}
+
+/// The facts about a streamed answer that its first event needs.
+#[derive(Clone, Debug)]
+pub struct EncoderOpening {
+    /// The answer's id: `msg_…` or `resp_…`.
+    pub id: String,
+    /// Unix seconds.
+    pub created: u64,
+    /// The model's name.
+    pub model: String,
+    /// The estimate of the prompt's tokens.
+    pub prompt_tokens: u64,
+}
+
+/// Writes the answer to one request in the client's dialect.
+pub trait AnswerForm: Send + Sync + fmt::Debug {
+    /// The client's dialect.
+    fn dialect(&self) -> ClientDialect;
+
+    /// An encoder for a streamed answer.
+    fn encoder(&self, opening: EncoderOpening) -> Box<dyn AnswerEncoder>;
+
+    /// Writes a complete answer.
+    fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8>;
+}
+
+/// Writes a streamed answer in the client's dialect.
+pub trait AnswerEncoder: Send + Sync + fmt::Debug {
+    /// Appends the frames of one event. Events before the first content are remembered, and write nothing.
+    fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>);
+
+    /// Ends a complete answer.
+    fn finish(&mut self, finish: Option<Finish>, closing: &Closing<'_>, out: &mut Vec<u8>);
+
+    /// Ends the stream with an error.
+    fn fail(&mut self, error: &StreamError<'_>, out: &mut Vec<u8>);
+
+    /// Appends a sign of life, for a client whose upstream is silent.
+    fn keepalive(&mut self, out: &mut Vec<u8>);
+
+    /// An encoder that can only end this stream with an error, without the content so far. It is for the time in which
+    /// the encoder itself is elsewhere.
+    fn closer(&self) -> Box<dyn AnswerEncoder>;
+
+    /// A copy of the encoder, for a stream that another upstream continues.
+    fn boxed_clone(&self) -> Box<dyn AnswerEncoder>;
+
+    /// The bytes that the encoder keeps until the stream ends.
+    fn held_bytes(&self) -> usize;
+
+    /// The final object of an answer that ended, where the dialect has one that can be retrieved later.
+    fn take_document(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+}

@@ -1,0 +1,92 @@
+//! Streams of clients that speak another dialect than OpenAI's. The normaliser counts and checks; the encoder writes.
+
+use super::{ChoiceState, KEEPALIVE, Normaliser};
+use crate::dialects::AnswerEncoder;
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind};
+
+impl Normaliser {
+    /// Consumes an event whose frames the encoder writes.
+    pub(super) fn accept_encoded(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
+        match &event {
+            Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Error(_) => {
+                if let Event::Error(failure) = event {
+                    self.failure = Some(failure);
+                }
+                return;
+            }
+            Event::End => return self.end_of_stream(),
+            Event::Finish { choice, reason } => {
+                if self.register(*choice)
+                    && let Some(state) = self.choices.get_mut(*choice as usize)
+                {
+                    state.finish = Some(*reason);
+                }
+                return;
+            }
+            Event::Text { choice, text, logprobs } => {
+                if text.is_empty() && logprobs.is_none() || !self.register(*choice) {
+                    return;
+                }
+            }
+            Event::Reasoning { choice, text } | Event::Refusal { choice, text } => {
+                if text.is_empty() || !self.register(*choice) {
+                    return;
+                }
+            }
+            Event::ToolStart { choice, .. }
+            | Event::CustomStart { choice, .. }
+            | Event::ToolArgs { choice, .. }
+            | Event::FunctionCall { choice, .. }
+            | Event::Image { choice, .. }
+            | Event::Extra { choice, .. } => {
+                if !self.register(*choice) {
+                    return;
+                }
+            }
+            Event::Start { .. } | Event::Member { .. } => {}
+        }
+        if let Some(encoder) = &mut self.encoder {
+            encoder.accept(&event, out);
+        }
+    }
+
+    /// Notes that a choice has content. These dialects have one choice.
+    fn register(&mut self, choice: u32) -> bool {
+        if choice >= self.opening.choices.min(1) {
+            let message = "The upstream sent a choice that was not asked for.";
+            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
+            return false;
+        }
+        self.has_content = true;
+        if self.choices.is_empty() {
+            self.choices.push(ChoiceState::default());
+        }
+        true
+    }
+
+    /// Takes the encoder, to end the stream with an error. None = the client speaks OpenAI's dialect.
+    pub fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
+        self.encoder.take()
+    }
+
+    /// An encoder that can end the stream with an error while this normaliser is elsewhere.
+    #[must_use]
+    pub fn closer(&self) -> Option<Box<dyn AnswerEncoder>> {
+        self.encoder.as_ref().map(|encoder| encoder.closer())
+    }
+
+    /// Writes a sign of life in the client's dialect.
+    pub fn keepalive(&mut self, out: &mut Vec<u8>) {
+        match &mut self.encoder {
+            Some(encoder) => encoder.keepalive(out),
+            None => out.extend_from_slice(KEEPALIVE),
+        }
+    }
+
+    /// Takes the final object of an answer that ended, if the client's dialect has one that can be retrieved later.
+    pub fn take_document(&mut self) -> Option<Vec<u8>> {
+        self.encoder.as_mut()?.take_document()
+    }
+}
