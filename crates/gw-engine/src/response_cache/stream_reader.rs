@@ -11,7 +11,7 @@ use gw_wire::stream::{Closing, KEEPALIVE, Normaliser, Opening};
 
 use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
-use crate::event_memory::{EventMemory, Full};
+use crate::event_memory::{EventMemory, Full, SMALL_EVENT, take_small};
 use crate::response_cache::shared_answer::gone;
 
 /// A fault that ends the stream of one reader.
@@ -28,9 +28,7 @@ impl ReadFault {
     pub(crate) fn error(self) -> Error {
         let message = match self {
             Self::TooLarge => "The answer holds an event that is too large to be shared; the stream was cut.",
-            Self::MemoryFull => {
-                "The gateway is holding as many large events as it can; the stream was cut."
-            }
+            Self::MemoryFull => "The gateway is holding as many large events as it can; the stream was cut.",
             Self::Damaged => return gone(),
         };
         Error::new(Kind::UpstreamStreamError, message)
@@ -123,9 +121,15 @@ impl StreamReader {
         writer: Box<ClientWriter>,
         read: Result<(), ReadFault>,
     ) -> Result<Bytes, ReadFault> {
-        let writer = self.writer.insert(writer);
+        let output = &mut self.writer.insert(writer).output;
+        if read.is_err() {
+            *output = Vec::new();
+        }
         read?;
-        self.event_memory.hand_out(&mut writer.output).map_err(|Full| ReadFault::MemoryFull)
+        if output.len() <= SMALL_EVENT {
+            return Ok(take_small(output));
+        }
+        self.event_memory.hand_out(std::mem::take(output)).map_err(|Full| ReadFault::MemoryFull)
     }
 
     /// Whether the whole answer has been read.

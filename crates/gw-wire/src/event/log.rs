@@ -8,9 +8,7 @@ mod fields;
 
 use std::borrow::Cow;
 
-use self::fields::{
-    FieldReader, put_count, put_failure, put_finish, put_optional, put_text, put_usage,
-};
+use self::fields::{FieldReader, put_count, put_failure, put_finish, put_optional, put_text, put_usage};
 use super::Event;
 use crate::reply::Image;
 
@@ -53,7 +51,9 @@ pub fn write(event: &Event<'_>, log: &mut Vec<u8>) {
         }
         Event::Reasoning { choice, text } => write_text(log, REASONING, *choice, text),
         Event::Refusal { choice, text } => write_text(log, REFUSAL, *choice, text),
-        Event::ToolStart { choice, call, id, name } => write_call(log, TOOL_START, *choice, *call, [id, name]),
+        Event::ToolStart { choice, call, id, name } => {
+            write_call(log, TOOL_START, *choice, *call, [id, name])
+        }
         Event::CustomStart { choice, call, id, name } => {
             write_call(log, CUSTOM_START, *choice, *call, [id, name]);
         }
@@ -105,13 +105,7 @@ fn write_text(log: &mut Vec<u8>, tag: u8, choice: u32, text: &str) {
     put_text(log, text);
 }
 
-fn write_call<const TEXTS: usize>(
-    log: &mut Vec<u8>,
-    tag: u8,
-    choice: u32,
-    call: u32,
-    texts: [&str; TEXTS],
-) {
+fn write_call<const TEXTS: usize>(log: &mut Vec<u8>, tag: u8, choice: u32, call: u32, texts: [&str; TEXTS]) {
     begin(log, tag, choice);
     put_count(log, u64::from(call));
     texts.into_iter().for_each(|text| put_text(log, text));
@@ -140,7 +134,10 @@ impl<'a> EventLog<'a> {
         let fields = &mut self.fields;
         let text = |text: &'a str| Cow::Borrowed(text);
         Some(match fields.byte()? {
-            START => Event::Start { model: fields.optional()?.map(text), fingerprint: fields.optional()?.map(text) },
+            START => Event::Start {
+                model: fields.optional()?.map(text),
+                fingerprint: fields.optional()?.map(text),
+            },
             TEXT => Event::Text { choice: fields.number()?, text: text(fields.text()?), logprobs: None },
             TEXT_WITH_LOGPROBS => Event::Text {
                 choice: fields.number()?,

@@ -56,12 +56,11 @@ impl Sample {
 fn usage() -> impl Strategy<Value = Usage> {
     let optional = || any::<Option<u64>>();
     let small = || any::<Option<u32>>();
-    ((any::<u64>(), any::<u64>(), any::<bool>()), [optional(), optional(), optional()], [
-        small(),
-        small(),
-        small(),
-        small(),
-    ])
+    (
+        (any::<u64>(), any::<u64>(), any::<bool>()),
+        [optional(), optional(), optional()],
+        [small(), small(), small(), small()],
+    )
         .prop_map(|((prompt, completion, estimated), [cached, cache_write, reasoning], small)| Usage {
             prompt,
             completion,

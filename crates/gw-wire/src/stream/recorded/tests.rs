@@ -61,7 +61,9 @@ fn event<'a>(kind: u8, choice: u32, call: u32, text: &'a str, json: &'a RawValue
         5 => Event::CustomStart { choice, call, id: piece, name: "g".into() },
         6 => Event::ToolArgs { choice, call, fragment: piece },
         7 => Event::FunctionCall { choice, name: Some("h".into()), arguments: Some(piece) },
-        8 => Event::Image { choice, image: Image { media_type: "image/png".into(), base64: piece, tokens: 9 } },
+        8 => {
+            Event::Image { choice, image: Image { media_type: "image/png".into(), base64: piece, tokens: 9 } }
+        }
         9 => Event::Extra { choice, name: "audio", value: json },
         10 => Event::Member { name: "service_tier", value: json },
         11 => Event::Finish { choice, reason: Finish::ToolCalls },
