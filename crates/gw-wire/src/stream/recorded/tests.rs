@@ -89,7 +89,9 @@ proptest! {
             let (mut out, mut log) = (Vec::new(), Vec::new());
             alone.accept(event(*kind, *choice, *call, text, &json), &mut out);
             shared.accept(event(*kind, *choice, *call, text, &json), &mut log);
-            prop_assert_eq!(log.is_empty(), out.is_empty(), "output is a sign of life");
+            // A choice of a text completion that only finishes is in the log, and writes nothing for the client.
+            let is_finish = !is_chat && *kind == 11;
+            prop_assert!(log.is_empty() == out.is_empty() || is_finish, "output is a sign of life");
             prop_assert_eq!(
                 String::from_utf8(read(&log, &mut reader)).unwrap(),
                 String::from_utf8(out).unwrap()
