@@ -23,9 +23,9 @@ use gw_wire::stream::{Opening, close_with_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
+use crate::call::CallSummary;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
-use crate::call::CallSummary;
 use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT, take_small};
