@@ -168,3 +168,6 @@ impl StreamReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
