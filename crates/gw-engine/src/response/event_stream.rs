@@ -7,7 +7,7 @@ mod budget;
 mod clocks;
 mod continuing;
 mod digesting;
-pub(crate) mod recording;
+pub(crate) mod sharing;
 pub(crate) mod state;
 mod waiting;
 
@@ -31,7 +31,7 @@ use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
-use crate::response::event_stream::recording::AnswerClosing;
+use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{PendingFirstToken, Polled, StreamState};
 use crate::response_cache::follower_stream::FollowerStream;
 use crate::retry_policy::{self, RetryDecision};

@@ -7,7 +7,7 @@ use gw_cache::Stored;
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind};
 use crate::request::context::CallLog;
-use crate::response::event_stream::recording::AnswerClosing;
+use crate::response::event_stream::sharing::AnswerClosing;
 
 /// The result of a shared call that succeeded.
 #[derive(Debug)]

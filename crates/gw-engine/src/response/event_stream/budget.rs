@@ -19,7 +19,7 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::recording::AnswerClosing;
+use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 
