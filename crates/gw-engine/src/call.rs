@@ -42,8 +42,6 @@ pub(crate) struct Call {
     pub(crate) cost: Money,
     /// The money set aside for a stream that broke off, until another upstream continues it.
     pub(crate) reservation: Option<StreamReservation>,
-    /// Other requests may get its answer, too.
-    pub(crate) is_shared: bool,
     /// The answer of a shared call in the gateway's own format, if its client speaks another dialect.
     pub(crate) shared_document: Option<Bytes>,
 }
@@ -70,7 +68,6 @@ impl Call {
             summary: None,
             cost: Money::ZERO,
             reservation: None,
-            is_shared: false,
             shared_document: None,
         }
     }
@@ -88,7 +85,7 @@ impl Call {
         let calls = &self.context.upstream_calls;
         let answer = calls.answer();
         self.cost = answer.cost;
-        self.summary = self.is_shared.then(|| CallSummary {
+        self.summary = self.context.is_shared.then(|| CallSummary {
             candidate: candidate.clone(),
             usage: answer.usage,
             cost: billed.known_cost().map(|_| answer.cost),

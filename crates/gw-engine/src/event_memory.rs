@@ -9,8 +9,20 @@ use prometheus_client::metrics::gauge::Gauge;
 
 /// Events up to this size are not counted.
 pub(crate) const SMALL_EVENT: usize = 64 << 10;
+/// Output up to this size is copied, and the stream keeps its buffer.
+const MAX_COPIED_BYTES: usize = 8 << 10;
 /// Bytes of large events that may wait at the same time.
 const LIMIT_BYTES: i64 = 256 << 20;
+
+/// Takes small output for the client. No spare capacity is kept while it waits for the client.
+pub(crate) fn take_small(output: &mut Vec<u8>) -> Bytes {
+    if output.len() > MAX_COPIED_BYTES {
+        return Bytes::from(std::mem::take(output).into_boxed_slice());
+    }
+    let piece = Bytes::copy_from_slice(output);
+    output.clear();
+    piece
+}
 
 /// Counts the bytes of large events.
 #[derive(Clone, Debug, Default)]

@@ -96,6 +96,7 @@ pub(crate) async fn begin(
         granted: None,
         is_shortened: false.into(),
         upstream_calls: Arc::clone(settlement.upstream_calls()),
+        is_shared: false,
         continuation: None,
     };
     let mut call = Box::new(Call::new(context, plan, settlement));

@@ -18,6 +18,7 @@ mod semantic_lookup;
 pub(crate) mod serve;
 pub(crate) mod settings;
 pub(crate) mod shared_answer;
+mod stream_reader;
 
 pub use self::caching::ResponseCache;
 pub use self::settings::{CachingSettings, SemanticSettings, semantic_problems};

@@ -1,9 +1,8 @@
-//! Reads answers that this gateway wrote itself, in OpenAI's format. The response cache uses it.
+//! Reads documents that this gateway wrote itself, in OpenAI's format. The response cache uses it.
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, TextReply};
 
-use crate::adapter::StreamDecoder;
 use crate::adapters::openai;
 
 /// Reads a chat answer of the gateway.
@@ -20,11 +19,4 @@ pub fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 /// The body is not such an answer.
 pub fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     openai::completion(body)
-}
-
-/// A decoder of the gateway's own streams, of chats or of text completions. Events may be larger than an upstream's,
-/// because a complete answer can be one event. `most_bytes` is the largest event.
-#[must_use]
-pub fn stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
-    openai::own_stream(most_bytes)
 }

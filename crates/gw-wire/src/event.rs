@@ -1,5 +1,7 @@
 //! The events that every provider's stream is translated into and that the normaliser consumes.
 
+pub mod log;
+
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;

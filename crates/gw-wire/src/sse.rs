@@ -22,7 +22,7 @@ pub struct SseEvent<'a> {
     pub data: &'a [u8],
 }
 
-/// An event exceeds the decoder's limit, [`MAX_EVENT_BYTES`] for an upstream's. The decoder returns no event after it.
+/// An event exceeds [`MAX_EVENT_BYTES`]. The decoder returns no event after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the upstream's stream is larger than 16 MiB")]
 pub struct TooLarge;
@@ -31,10 +31,8 @@ pub struct TooLarge;
 ///
 /// An event that lies in one chunk and has one data line is returned as a slice of the chunk. Only an incomplete event at
 /// the end of a chunk is copied.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct SseDecoder {
-    /// Maximum bytes of an event.
-    max_bytes: usize,
     /// The data lines of the incomplete event, joined, and from `line_from` on its incomplete last line.
     held: Vec<u8>,
     line_from: usize,
@@ -57,29 +55,7 @@ enum Line<'a> {
     Ignored,
 }
 
-impl Default for SseDecoder {
-    /// A decoder for an upstream's stream.
-    fn default() -> Self {
-        Self::new(MAX_EVENT_BYTES)
-    }
-}
-
 impl SseDecoder {
-    /// A decoder for events of at most `max_bytes`.
-    #[must_use]
-    pub fn new(max_bytes: usize) -> Self {
-        Self {
-            max_bytes,
-            held: Vec::new(),
-            line_from: 0,
-            has_data: false,
-            name: Vec::new(),
-            skip_line_feed: false,
-            has_begun: false,
-            has_failed: false,
-        }
-    }
-
     /// Decodes the next bytes and passes every event that they complete to `sink`.
     ///
     /// # Errors
@@ -153,7 +129,7 @@ impl SseDecoder {
     /// The limit applies to the event so far plus the whole line, so it does not depend on how the stream is split.
     fn check_room(&self, lone: Option<&[u8]>, line: usize) -> Result<(), TooLarge> {
         let size = self.held.len() + self.name.len() + lone.map_or(0, <[u8]>::len) + line;
-        if size > self.max_bytes { Err(TooLarge) } else { Ok(()) }
+        if size > MAX_EVENT_BYTES { Err(TooLarge) } else { Ok(()) }
     }
 
     fn line<'c>(&mut self, line: &'c [u8], lone: &mut Option<&'c [u8]>, sink: &mut dyn FnMut(SseEvent<'_>)) {
@@ -236,7 +212,7 @@ impl SseDecoder {
 
     /// Appends to the carry-over buffer, within the limit that [`Self::check_room`] enforces.
     fn hold(&mut self, bytes: &[u8]) {
-        hold(&mut self.held, bytes, self.max_bytes);
+        hold(&mut self.held, bytes, MAX_EVENT_BYTES);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod encoded;
 mod members;
+mod recorded;
 mod resume;
 pub(crate) mod tools;
 
@@ -123,6 +124,8 @@ pub struct Normaliser {
     is_continuation: bool,
     /// Writes the answer of a client that speaks another dialect than OpenAI's. It writes nothing of a chat's chunks then.
     encoder: Option<Box<dyn AnswerEncoder>>,
+    /// It writes a log of the events, and nothing for a client.
+    is_recording: bool,
 }
 
 /// The frame that ends every stream.
@@ -170,6 +173,7 @@ impl Normaliser {
             failure: None,
             sent_text: None,
             is_continuation: false,
+            is_recording: false,
         }
     }
 
@@ -182,6 +186,9 @@ impl Normaliser {
         let bytes = event.answer_bytes();
         self.answer_bytes += bytes;
         self.pieces += u64::from(bytes > 0);
+        if self.is_recording {
+            return self.accept_recorded(event, out);
+        }
         if self.encoder.is_some() {
             return self.accept_encoded(event, out);
         }
@@ -368,11 +375,7 @@ impl Normaliser {
             return true;
         }
         if choice >= self.opening.choices {
-            self.failure = Some(Failure::new(
-                FailureKind::InvalidResponse,
-                "The upstream sent a choice that was not asked for.",
-            ));
-            return false;
+            return self.refuse_choice();
         }
         if self.head.is_empty() {
             self.make_head();
@@ -388,6 +391,13 @@ impl Normaliser {
             self.choices.push(ChoiceState::default());
         }
         true
+    }
+
+    /// Fails the stream because of a choice beyond those that were asked for. Gives false, as for a choice that is not open.
+    fn refuse_choice(&mut self) -> bool {
+        let message = "The upstream sent a choice that was not asked for.";
+        self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
+        false
     }
 
     fn make_head(&mut self) {

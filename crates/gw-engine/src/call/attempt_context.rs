@@ -55,6 +55,8 @@ pub(crate) struct AttemptContext {
     pub(crate) is_shortened: AtomicBool,
     /// The request's upstream calls.
     pub(crate) upstream_calls: Arc<UpstreamCalls>,
+    /// Other requests may get its answer, too. A stream writes a log of its events for them.
+    pub(crate) is_shared: bool,
     /// Set while another upstream continues a stream that broke off.
     pub(crate) continuation: Option<Continuation>,
 }

@@ -8,6 +8,7 @@ mod clocks;
 mod continuing;
 mod digesting;
 pub(crate) mod recording;
+pub(crate) mod sharing;
 pub(crate) mod state;
 mod waiting;
 
@@ -19,30 +20,25 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
-use gw_wire::stream::{Closing, Opening, close_with_error};
+use gw_wire::stream::{Opening, close_with_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
+use crate::call::CallSummary;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
-use crate::call::{Call, CallSummary};
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT};
+use crate::event_memory::{Full, SMALL_EVENT, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::recording::{Keep, Recording};
-use crate::response::event_stream::state::{
-    BackgroundEvents, PendingFirstToken, Polled, StreamState, deadline_of,
-};
+use crate::response::event_stream::sharing::AnswerClosing;
+use crate::response::event_stream::state::{BackgroundEvents, PendingFirstToken, Polled, StreamState};
 use crate::response::followed_stream::FollowedStream;
 use crate::retry_policy::{self, RetryDecision};
 use crate::shutdown::CutoffWatch;
 use crate::upstream::merge::ReadStep;
-use crate::upstream::stream::UpstreamStream;
-
-/// Output up to this size is copied, and the stream keeps its buffer.
-const MAX_COPIED_BYTES: usize = 8 << 10;
 
 /// The body of a streamed answer.
 pub struct EventStream {
@@ -59,8 +55,12 @@ pub struct EventStream {
     /// The deadline of the whole request; None = it has none of its own.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// It writes a log of its events for the requests that share the call.
+    is_recorded: bool,
     /// The summary of a complete answer, for requests that share the call.
     summary: Option<CallSummary>,
+    /// The end of the answer for the client that pays for it, if requests share the call.
+    closing: Option<Box<AnswerClosing>>,
     /// The error that the stream ended with.
     failure: Option<Error>,
     /// The opening of a stream in another dialect than OpenAI's, while no upstream has answered.
@@ -99,13 +99,6 @@ impl EventStream {
         // A first keep-alive follows the head at once, so that proxies on the way see bytes.
         stream.last_sent = long_ago();
         stream
-    }
-
-    /// The stream of a call that requests share. It sends no keep-alives, because each reader has its own, and its task
-    /// knows how long it runs without readers.
-    pub(crate) fn for_sharing(call: Box<Call>, stream: Box<UpstreamStream>, cut: CutoffWatch) -> Self {
-        let due = deadline_of(&call, &stream);
-        Self::new(StreamState::Streaming(call, stream), None, cut, None).due_by(due)
     }
 
     /// Sets the opening of a client that speaks another dialect than OpenAI's.
@@ -157,16 +150,6 @@ impl EventStream {
     /// Has the final object stored before the client gets the last event.
     pub(crate) fn record(&mut self, keep: Keep) {
         self.recording = Some(Box::new(Recording::new(keep)));
-    }
-
-    /// Takes the summary of a complete answer.
-    pub(crate) fn take_summary(&mut self) -> Option<CallSummary> {
-        self.summary.take()
-    }
-
-    /// Takes the error that the stream ended with.
-    pub(crate) fn failure(&mut self) -> Option<Error> {
-        self.failure.take()
     }
 
     fn poll_follower(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
@@ -227,7 +210,9 @@ impl EventStream {
             is_waiting: true,
             due: None,
             timer: None,
+            is_recorded: false,
             summary: None,
+            closing: None,
             failure: None,
             opening: None,
             closer: None,
@@ -245,7 +230,9 @@ impl EventStream {
         let mut out = out;
         let (message, code) = (&*error.message, kind.code());
         let error_event = StreamError { message, kind: "upstream_error", code };
-        close_with_error(self.take_encoder(), &mut out, &error_event);
+        if !self.is_recorded {
+            close_with_error(self.take_encoder(), &mut out, &error_event);
+        }
         self.failure = Some(error.clone());
         self.state = StreamState::Over;
         self.send(&out)
@@ -255,6 +242,7 @@ impl EventStream {
     fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
         match &mut self.state {
             StreamState::Streaming(_, stream) => stream.normaliser.take_encoder(),
+            StreamState::Follower(follower) => follower.take_encoder(),
             _ => self.closer.take().or_else(|| self.opening.take()?.encoder()),
         }
     }
@@ -270,13 +258,8 @@ impl EventStream {
         let StreamState::Streaming(call, stream) = &mut self.state else { return Poll::Ready(None) };
         // The progress is noted before the client gets it: a process that dies later has noted it.
         stream.note_progress(call);
-        let frame = if stream.output.len() <= MAX_COPIED_BYTES {
-            let frame = Bytes::copy_from_slice(&stream.output);
-            stream.output.clear();
-            frame
-        } else if stream.output.len() <= SMALL_EVENT {
-            // The output is not copied, and no spare capacity is kept while it waits for the client.
-            Bytes::from(std::mem::take(&mut stream.output).into_boxed_slice())
+        let frame = if stream.output.len() <= SMALL_EVENT {
+            take_small(&mut stream.output)
         } else {
             let memory = &call.context.snapshot.state.event_memory;
             match memory.hand_out(stream.take_output()) {
@@ -373,8 +356,8 @@ impl EventStream {
         stream.record_throughput(billed.usage.completion);
         let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
-        let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
-        stream.normaliser.finish(&closing, &mut out);
+        let closing = AnswerClosing { usage: answer.usage, cost: answer.cost, gateway };
+        self.close(&mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
         self.send(&out)

@@ -4,6 +4,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use gw_wire::dialects::AnswerEncoder;
 
 use crate::error::Kind;
 
@@ -20,6 +21,12 @@ pub(crate) trait FollowedStream: Send {
 
     /// Ends the stream for a reason other than its client. The client gets `kind`; the ledger and the log get `code`.
     fn cut(&mut self, kind: Kind, code: &'static str);
+
+    /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
+    fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>>;
+
+    /// Writes a sign of life in the client's dialect.
+    fn keepalive(&mut self, out: &mut Vec<u8>);
 
     /// The next output; None = the end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;

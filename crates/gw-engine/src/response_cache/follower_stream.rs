@@ -1,41 +1,27 @@
-//! The body of a streamed answer that requests share. The leader gets the pieces unchanged. Each follower gets the same
-//! content with its own id and `gateway` object.
+//! The body of a streamed answer that requests share. Each reader, the leader too, reads the events of the shared call
+//! and writes its own client's stream, with its own id and its own `gateway` object.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
 use gw_cache::{End, Follower, Next, Outcome};
-use gw_providers::adapter::StreamDecoder;
-use gw_providers::gateway_format;
-use gw_wire::dialects::StreamError;
-use gw_wire::failure::FailureKind;
+use gw_wire::dialects::{AnswerEncoder, StreamError};
 use gw_wire::money::Money;
-use gw_wire::stream::{Closing, Normaliser, close_with_error};
+use gw_wire::stream::{Closing, close_with_error};
 use tokio::task::coop;
 
 use crate::call::Call;
-use crate::cpu_pool::{HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT};
 use crate::response::followed_stream::FollowedStream;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::rendered;
 use crate::response_cache::reply_context::ReplyContext;
-use crate::response_cache::shared_answer::{FlightError, FlightResult, LogOnDisconnect, SharedAnswer, gone};
-
-fn too_large() -> Error {
-    let message = "The answer holds an event that is too large to be shared; the stream was cut.";
-    Error::new(Kind::UpstreamStreamError, message)
-}
-
-fn event_memory_full() -> Error {
-    let message = "The gateway is holding as many large events as it can; the stream was cut.";
-    Error::new(Kind::UpstreamStreamError, message)
-}
+use crate::response_cache::shared_answer::{
+    FlightError, FlightResult, LogOnDisconnect, SharedAnswer, SharedFailure, gone,
+};
+use crate::response_cache::stream_reader::{ReadFault, StreamReader};
 
 fn too_slow() -> Error {
     let message = "The stream was read too slowly to go on sharing its call; it was cut.";
@@ -47,76 +33,21 @@ pub(crate) struct FollowerStream {
     caching: Arc<ResponseCache>,
     reply_context: ReplyContext,
     follower: Follower<FlightResult, FlightError>,
-    reader: Reader,
+    role: ReaderRole,
+    reader: StreamReader,
     first: Option<Bytes>,
     /// A part of the answer has been sent.
     begun: bool,
+    /// An event was too large before a part of the answer was sent. The reader gets the whole answer at the end.
+    skips: bool,
     over: bool,
 }
 
-enum Reader {
+enum ReaderRole {
     /// The request that started the call. A drop before the end counts as a disconnect.
     Leader(LogOnDisconnect),
-    FollowerReader(Box<FollowerReader>),
-}
-
-struct FollowerReader {
-    call: Box<Call>,
-    /// None while the CPU pool reads a large piece.
-    translator: Option<Box<Translator>>,
-    reading: Option<PendingRead>,
-}
-
-/// Translates the leader's pieces into the follower's own.
-struct Translator {
-    decoder: Box<dyn StreamDecoder>,
-    normaliser: Normaliser,
-}
-
-/// A large piece that the CPU pool reads. The call stays outside, so that the end of the stream can settle it.
-type PendingRead = Pin<Box<dyn Future<Output = (Box<Translator>, Vec<u8>)> + Send>>;
-
-impl Translator {
-    fn read(&mut self, piece: &[u8]) -> Vec<u8> {
-        let Self { decoder, normaliser } = self;
-        let mut output = Vec::with_capacity(piece.len());
-        decoder.feed(piece, &mut |event| normaliser.accept(event, &mut output));
-        output
-    }
-}
-
-impl FollowerReader {
-    /// Reads a small piece. A large one goes to the CPU pool.
-    fn read(&mut self, piece: Bytes) -> Option<Vec<u8>> {
-        let mut translator = self.translator.take()?;
-        if piece.len() < HEAVY_BYTES {
-            let output = translator.read(&piece);
-            self.translator = Some(translator);
-            return Some(output);
-        }
-        self.reading = Some(Box::pin(self.call.context.cpu.host(async move {
-            let output = offload(|| translator.read(&piece)).await;
-            (translator, output)
-        })));
-        None
-    }
-
-    /// Waits for the large piece that is being read, if there is one.
-    fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
-        let (translator, output) = std::task::ready!(reading.as_mut().poll(cx));
-        self.reading = None;
-        self.translator = Some(translator);
-        Poll::Ready(Some(output))
-    }
-
-    /// Gives output for the client. A large piece is counted until the client has it.
-    fn hand_out(&self, output: Vec<u8>) -> Result<Bytes, Full> {
-        if output.len() <= SMALL_EVENT {
-            return Ok(output.into());
-        }
-        self.call.context.snapshot.state.event_memory.hand_out(output)
-    }
+    /// A request that joined, with its own call, which is settled as answered by another one.
+    Joined(Box<Call>),
 }
 
 impl FollowerStream {
@@ -127,73 +58,65 @@ impl FollowerStream {
         call: Option<Box<Call>>,
         first: Option<Bytes>,
     ) -> Self {
-        let reader = match call {
-            None => Reader::Leader(LogOnDisconnect(Some(Arc::clone(&reply_context.log)))),
-            Some(call) => {
-                let model = call.plan.candidates.first().map_or("", |first| &*first.model.upstream_model);
-                let normaliser = Normaliser::new(reply_context.opening(model));
-                // An event larger than the flight's log is not copied for each follower.
-                let decoder = gateway_format::stream(caching.flights.bounds().max_log_bytes);
-                Reader::FollowerReader(Box::new(FollowerReader {
-                    call,
-                    translator: Some(Box::new(Translator { decoder, normaliser })),
-                    reading: None,
-                }))
-            }
+        let (role, max_event_bytes) = match call {
+            None => (ReaderRole::Leader(LogOnDisconnect(Some(Arc::clone(&reply_context.log)))), usize::MAX),
+            // An event larger than the flight's log is not written for each follower.
+            Some(call) => (ReaderRole::Joined(call), caching.flights.bounds().max_log_bytes),
         };
-        Self { caching, reply_context, follower, reader, first, begun: false, over: false }
-    }
-
-    fn piece(&mut self, piece: Bytes) -> Bytes {
-        match &mut self.reader {
-            Reader::Leader(_) => {
-                self.begun = true;
-                piece
-            }
-            Reader::FollowerReader(other) => match other.read(piece) {
-                Some(output) => self.take_translated(output),
-                None => Bytes::new(),
-            },
+        let reader = reply_context.reader(max_event_bytes);
+        Self {
+            caching,
+            reply_context,
+            follower,
+            role,
+            reader,
+            first,
+            begun: false,
+            skips: false,
+            over: false,
         }
     }
 
+    /// The next piece of the log, or the end.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next<FlightResult, FlightError>> {
+        if let Some(piece) = self.first.take() {
+            return Poll::Ready(Next::Chunk(piece));
+        }
+        let step = std::task::ready!(coop::poll_proceed(cx));
+        let next = std::task::ready!(self.follower.poll_next(cx));
+        step.made_progress();
+        Poll::Ready(next)
+    }
+
     /// The output of a piece that was read.
-    fn take_translated(&mut self, output: Vec<u8>) -> Bytes {
-        let Reader::FollowerReader(other) = &mut self.reader else { return Bytes::new() };
-        let failure = other.translator.as_ref().and_then(|translator| translator.normaliser.failure());
-        match failure.map(|failure| failure.kind) {
-            // The event is too large, and a reader that has a part of the answer cannot skip it.
-            Some(FailureKind::InvalidResponse) if self.begun => {
-                self.over = true;
-                self.broken(&too_large())
+    fn take_read(&mut self, read: Result<Bytes, ReadFault>) -> Bytes {
+        match read {
+            Ok(output) => {
+                self.begun |= !output.is_empty();
+                output
             }
-            // A reader without a part of the answer gets the whole answer at the end, or the call's error.
-            Some(_) if !self.begun => Bytes::new(),
-            _ => match other.hand_out(output) {
-                Ok(output) => {
-                    self.begun |= !output.is_empty();
-                    output
-                }
-                Err(Full) => {
-                    self.over = true;
-                    self.broken(&event_memory_full())
-                }
-            },
+            // A reader that has a part of the answer cannot skip the event.
+            Err(ReadFault::TooLarge) if !self.begun => {
+                self.skips = true;
+                self.reader = self.reply_context.reader(0);
+                Bytes::new()
+            }
+            Err(fault) => {
+                self.over = true;
+                self.broken(&fault.error())
+            }
         }
     }
 
     fn end(&mut self, end: End<FlightResult, FlightError>) -> Bytes {
-        if let Reader::Leader(leaving) = &mut self.reader {
+        if let ReaderRole::Leader(leaving) = &mut self.role {
             leaving.0 = None;
         }
         match end {
             End::Complete(done) => self.complete(&done),
+            End::Failed(fault) if self.is_leader() => self.failed_for_leader(&fault),
             // The leader's limits do not concern its followers.
-            End::Failed(fault)
-                if fault.is_the_leaders && matches!(self.reader, Reader::FollowerReader(_)) =>
-            {
-                self.broken(&gone())
-            }
+            End::Failed(fault) if fault.is_the_leaders => self.broken(&gone()),
             End::Failed(fault) => self.broken(&fault.error),
             End::WorkLost => self.broken(&gone()),
             End::TooSlow => self.broken(&too_slow()),
@@ -203,50 +126,60 @@ impl FollowerStream {
     fn complete(&mut self, done: &SharedAnswer) -> Bytes {
         let reply_context = self.reply_context.of(done);
         let warnings: &[&'static str] = if done.is_stale { &["stale_if_error"] } else { &[] };
-        if !self.begun {
-            // The answer came from the cache, or from a call without a stream.
-            let answer = &done.answer;
-            if !done.is_whole {
+        let answer = &done.answer;
+        if !self.reader.is_complete() {
+            // The answer came from the cache or from a call without a stream, or an event was too large to be shared.
+            if self.begun || !done.is_whole {
                 return self.broken(&gone());
             }
-            if let Reader::FollowerReader(other) = &mut self.reader {
-                self.caching.cache.count(Outcome::Coalesced(answer));
-                other.call.finish_cached(answer, done.fallback_used);
-            }
+            self.finish_joined(done);
             return rendered::replay(&reply_context, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
-        let Reader::FollowerReader(other) = &mut self.reader else { return Bytes::new() };
-        let translator = other.translator.as_mut();
-        let Some(translator) = translator.filter(|translator| translator.normaliser.is_complete()) else {
-            return self.broken(&gone());
-        };
         let mut out = Vec::with_capacity(1024);
-        let answer = &done.answer;
-        let gateway = reply_context.meta(answer, warnings);
-        let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
-        translator.normaliser.finish(&closing, &mut out);
-        self.caching.cache.count(Outcome::Coalesced(answer));
-        other.call.finish_cached(answer, done.fallback_used);
+        match (&self.role, &done.closing) {
+            (ReaderRole::Leader(_), Some(closing)) => self.reader.finish(&closing.borrowed(), &mut out),
+            (ReaderRole::Leader(_), None) => return self.broken(&gone()),
+            (ReaderRole::Joined(_), _) => {
+                let gateway = reply_context.meta(answer, warnings);
+                let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
+                self.reader.finish(&closing, &mut out);
+            }
+        }
+        self.finish_joined(done);
         out.into()
     }
 
-    /// The error event. The pieces of the leader hold it already.
+    /// Settles the call of a request that got another request's answer.
+    fn finish_joined(&mut self, done: &SharedAnswer) {
+        if let ReaderRole::Joined(call) = &mut self.role {
+            self.caching.cache.count(Outcome::Coalesced(&done.answer));
+            call.finish_cached(&done.answer, done.fallback_used);
+        }
+    }
+
+    /// Ends the leader's stream with the error of its call.
+    fn failed_for_leader(&mut self, fault: &SharedFailure) -> Bytes {
+        let Some(closing) = &fault.closing else { return self.broken(&fault.error) };
+        // A limit of the leader ended the answer. The client gets the usage and the reason.
+        let mut out = Vec::new();
+        self.reader.write_usage(&closing.borrowed(), &mut out);
+        let (_, class, code) = fault.error.kind.row();
+        self.write_error(&fault.error, class, code, out)
+    }
+
+    /// Ends the stream with an error event.
     fn broken(&mut self, error: &Error) -> Bytes {
         let kind = if error.kind == Kind::UpstreamTimeout { error.kind } else { Kind::UpstreamStreamError };
-        let fresh = || self.reply_context.opening("").encoder();
-        let encoder = match &mut self.reader {
-            Reader::Leader(_) if self.begun => return Bytes::new(),
-            Reader::Leader(_) => fresh(),
-            Reader::FollowerReader(other) => {
-                other.call.fail(error);
-                let translator = other.translator.as_mut();
-                translator.and_then(|translator| translator.normaliser.take_encoder()).or_else(fresh)
-            }
-        };
-        let mut out = Vec::new();
-        let error_event = StreamError { message: &error.message, kind: "upstream_error", code: kind.code() };
-        close_with_error(encoder, &mut out, &error_event);
+        if let ReaderRole::Joined(call) = &mut self.role {
+            call.fail(error);
+        }
+        self.write_error(error, "upstream_error", kind.code(), Vec::new())
+    }
+
+    fn write_error(&mut self, error: &Error, kind: &str, code: &str, mut out: Vec<u8>) -> Bytes {
+        let error_event = StreamError { message: &error.message, kind, code };
+        close_with_error(self.take_encoder(), &mut out, &error_event);
         out.into()
     }
 }
@@ -261,19 +194,27 @@ impl FollowedStream for FollowerStream {
     }
 
     fn is_leader(&self) -> bool {
-        matches!(self.reader, Reader::Leader(_))
+        matches!(self.role, ReaderRole::Leader(_))
     }
 
     fn cut(&mut self, kind: Kind, code: &'static str) {
         self.over = true;
         self.reply_context.log.ended(code);
-        match &mut self.reader {
-            Reader::Leader(leaving) => leaving.0 = None,
-            Reader::FollowerReader(other) => {
+        match &mut self.role {
+            ReaderRole::Leader(leaving) => leaving.0 = None,
+            ReaderRole::Joined(call) => {
                 let error = Error { code: Some(code.into()), ..Error::new(kind, "The stream was cut.") };
-                other.call.fail(&error);
+                call.fail(&error);
             }
         }
+    }
+
+    fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
+        self.reader.take_encoder()
+    }
+
+    fn keepalive(&mut self, out: &mut Vec<u8>) {
+        self.reader.keepalive(out);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -281,30 +222,19 @@ impl FollowedStream for FollowerStream {
             if self.over {
                 return Poll::Ready(None);
             }
-            if let Reader::FollowerReader(other) = &mut self.reader
-                && let Some(output) = std::task::ready!(other.poll_reading(cx))
-            {
-                let output = self.take_translated(output);
-                if !output.is_empty() {
-                    return Poll::Ready(Some(output));
-                }
-                continue;
-            }
-            let next = match self.first.take() {
-                Some(piece) => Next::Chunk(piece),
-                None => {
-                    let step = std::task::ready!(coop::poll_proceed(cx));
-                    let next = std::task::ready!(self.follower.poll_next(cx));
-                    step.made_progress();
-                    next
-                }
-            };
-            let out = match next {
-                Next::Chunk(piece) => self.piece(piece),
-                Next::End(end) => {
-                    self.over = true;
-                    self.end(end)
-                }
+            let out = match std::task::ready!(self.reader.poll_reading(cx)) {
+                Some(read) => self.take_read(read),
+                None => match std::task::ready!(self.poll_next(cx)) {
+                    Next::Chunk(_) if self.skips => continue,
+                    Next::Chunk(piece) => match self.reader.read(piece) {
+                        Some(read) => self.take_read(read),
+                        None => continue,
+                    },
+                    Next::End(end) => {
+                        self.over = true;
+                        self.end(end)
+                    }
+                },
             };
             if !out.is_empty() {
                 return Poll::Ready(Some(out));

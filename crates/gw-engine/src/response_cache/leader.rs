@@ -9,7 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
-use gw_providers::gateway_format;
+use gw_wire::event::log;
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
@@ -57,7 +57,7 @@ type Pushed = Publisher<FlightResult, FlightError>;
 
 impl LeaderCall {
     pub(crate) fn of(mut self, services: &Services, caching: Arc<ResponseCache>) -> ReadyLeader {
-        self.call.is_shared = true;
+        self.call.context.is_shared = true;
         ReadyLeader { work: self, caching, cut: services.cutoff_watch() }
     }
 }
@@ -78,7 +78,7 @@ impl ReadyLeader {
         if let Err(error) = reserve(&lookup_services.limiter, &mut call).await {
             caching.cache.count(Outcome::Miss);
             call.fail(&error);
-            return Err(Arc::new(SharedFailure { error, is_the_leaders: true }));
+            return Err(Arc::new(SharedFailure { error, is_the_leaders: true, closing: None }));
         }
         let begin = || caching.semantic.begin(&caching, &call, &wanted, lookup_services);
         let lookup =
@@ -147,12 +147,12 @@ impl AnswerWriter {
     ) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, &call);
         let mut stream = EventStream::for_sharing(call, live, cut);
-        let mut decoder = gateway_format::stream(MAX_ANSWER_BYTES);
         let mut accumulator = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
             let Ok(piece) = frame.into_data() else { continue };
             let is_heavy = piece.len() >= HEAVY_BYTES;
-            offload_if(is_heavy, || decoder.feed(&piece, &mut |event| accumulator.add(&event))).await;
+            offload_if(is_heavy, || log::read(&piece).flatten().for_each(|event| accumulator.add(&event)))
+                .await;
             pieces.publish(piece);
             if pieces.wait_for_room().now_or_never().is_none() {
                 // All readers are slow. The deadline stays, and the next poll ends the stream.
@@ -164,13 +164,11 @@ impl AnswerWriter {
             let error = stream.failure().unwrap_or_else(gone);
             // A limit of the leader ended its stream. Followers have limits of their own.
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
-            return Err(Arc::new(SharedFailure { error, is_the_leaders }));
+            return Err(Arc::new(SharedFailure { error, is_the_leaders, closing: stream.take_closing() }));
         };
-        Ok(Arc::new(self.done(
-            &origin,
-            &summary,
-            AnswerContent::gathered(origin.shape, accumulator).as_ref(),
-        )))
+        let content = AnswerContent::gathered(origin.shape, accumulator);
+        let done = self.done(&origin, &summary, content.as_ref());
+        Ok(Arc::new(SharedAnswer { closing: stream.take_closing(), ..done }))
     }
 
     fn failed(
@@ -233,6 +231,7 @@ impl AnswerWriter {
             answer,
             is_whole: content.is_some() && !is_cut_short,
             own: None,
+            closing: None,
             fallback_used: is_fallback,
             is_stale: false,
             similarity: None,
@@ -243,7 +242,15 @@ impl AnswerWriter {
 impl SharedAnswer {
     /// An answer from the cache.
     fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
-        Self { answer, is_whole: true, own: None, fallback_used: false, is_stale, similarity: None }
+        Self {
+            answer,
+            is_whole: true,
+            own: None,
+            closing: None,
+            fallback_used: false,
+            is_stale,
+            similarity: None,
+        }
     }
 }
 

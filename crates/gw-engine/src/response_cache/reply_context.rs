@@ -13,9 +13,12 @@ use http::{HeaderName, HeaderValue};
 use crate::call::Call;
 use crate::call::progress::Warnings;
 use crate::clock::{self, millis};
+use crate::cpu_pool::CpuPool;
+use crate::event_memory::EventMemory;
 use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, named};
 use crate::response_cache::shared_answer::SharedAnswer;
+use crate::response_cache::stream_reader::StreamReader;
 
 /// The parts of a request that its answer is written with.
 #[derive(Clone, Debug)]
@@ -25,7 +28,7 @@ pub(crate) struct ReplyContext {
     /// The request's own deadline. A call that it follows may have more time.
     pub(crate) deadline: Instant,
     pub(crate) strategy: &'static str,
-    /// The opening of the request's own stream, without a model.
+    /// The opening of the request's own stream, with the first candidate's model.
     opening: Opening,
     pub(crate) fallback_used: bool,
     /// The warnings about the request itself.
@@ -35,13 +38,16 @@ pub(crate) struct ReplyContext {
     pub(crate) streams: bool,
     pub(crate) keepalive: Option<Duration>,
     pub(crate) log: Arc<CallLog>,
+    cpu: CpuPool,
+    event_memory: EventMemory,
 }
 
 impl ReplyContext {
     pub(crate) fn new(call: &Call) -> Self {
         let first = call.plan.candidates.first();
         let prompt_tokens = first.map_or(0, |first| call.context.request.prompt_tokens(first));
-        let opening = call.context.opening(String::new(), prompt_tokens);
+        let model = first.map_or_else(String::new, |first| first.model.upstream_model.to_string());
+        let opening = call.context.opening(model, prompt_tokens);
         let context = &call.context.client;
         Self {
             request_id: Arc::clone(&context.request_id),
@@ -55,6 +61,8 @@ impl ReplyContext {
             streams: call.context.request.wants_stream(),
             keepalive: context.keepalive,
             log: Arc::clone(&context.log),
+            cpu: call.context.cpu.clone(),
+            event_memory: call.context.snapshot.state.event_memory.clone(),
         }
     }
 
@@ -88,6 +96,12 @@ impl ReplyContext {
     /// Writes the answer of a client that speaks another dialect than OpenAI's.
     pub(crate) fn form(&self) -> Option<&dyn AnswerForm> {
         self.opening.form.as_deref()
+    }
+
+    /// A reader of a shared call's events, which writes events of at most `max_event_bytes`.
+    pub(crate) fn reader(&self, max_event_bytes: usize) -> StreamReader {
+        let (cpu, event_memory) = (self.cpu.clone(), self.event_memory.clone());
+        StreamReader::new(self.opening.clone(), max_event_bytes, cpu, event_memory)
     }
 
     pub(crate) fn opening(&self, model: &str) -> Opening {

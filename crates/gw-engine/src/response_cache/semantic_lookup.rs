@@ -246,6 +246,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         granted: None,
         is_shortened: false.into(),
         upstream_calls: Arc::clone(settlement.upstream_calls()),
+        is_shared: false,
         continuation: None,
     };
     Some(Box::new(Call::new(context, plan, settlement)))

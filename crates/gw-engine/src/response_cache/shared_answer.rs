@@ -7,6 +7,7 @@ use gw_cache::Stored;
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind};
 use crate::request::context::CallLog;
+use crate::response::event_stream::sharing::AnswerClosing;
 
 /// The result of a shared call that succeeded.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct SharedAnswer {
     pub(crate) is_whole: bool,
     /// The leader's own document, if the call made one.
     pub(crate) own: Option<bytes::Bytes>,
+    /// The end of the leader's own stream, if the call made one.
+    pub(crate) closing: Option<Box<AnswerClosing>>,
     pub(crate) fallback_used: bool,
     /// The answer is stale, and no upstream answered.
     pub(crate) is_stale: bool,
@@ -33,11 +36,13 @@ pub(crate) struct SharedFailure {
     pub(crate) error: Error,
     /// The error is about the leader's own limits. Followers have limits of their own.
     pub(crate) is_the_leaders: bool,
+    /// The end of the leader's stream, if one of the leader's limits cut its answer.
+    pub(crate) closing: Option<Box<AnswerClosing>>,
 }
 
 impl SharedFailure {
     pub(crate) fn of(error: Error) -> FlightError {
-        Arc::new(Self { error, is_the_leaders: false })
+        Arc::new(Self { error, is_the_leaders: false, closing: None })
     }
 }
 

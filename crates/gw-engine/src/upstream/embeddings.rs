@@ -154,7 +154,7 @@ pub(crate) fn complete(
     check_lengths(&merged, request.dimensions)?;
     let bill = meter.of(attempt);
     let cost = bill.known_cost();
-    if call.is_shared {
+    if call.context.is_shared {
         let dimensions = merged.vectors.first().map_or(0, Vector::dimensions);
         let model = merged.model.as_deref().map(str::to_owned);
         let candidate = candidate.clone();

@@ -279,8 +279,11 @@ async fn begin(
 fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     match &context.continuation {
         Some(resume) => resume.normaliser(),
-        None if context.snapshot.routing.continue_mid_stream => Normaliser::new(opening).with_kept_text(),
-        None => Normaliser::new(opening),
+        None => {
+            let new =
+                if context.is_shared { Normaliser::recording(opening) } else { Normaliser::new(opening) };
+            if context.snapshot.routing.continue_mid_stream { new.with_kept_text() } else { new }
+        }
     }
 }
 

@@ -282,11 +282,6 @@ pub(crate) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
     reply::completion(body)
 }
 
-/// A decoder of a stream in OpenAI's format with events of at most `most_bytes`.
-pub(crate) fn own_stream(most_bytes: usize) -> Box<dyn StreamDecoder> {
-    Box::new(stream::OpenAiStream::with_max_event_bytes(most_bytes))
-}
-
 impl OpenAi {
     /// A decoder of a chat stream whose texts refer to sources.
     pub(super) fn locating_stream(&self) -> Box<dyn StreamDecoder> {

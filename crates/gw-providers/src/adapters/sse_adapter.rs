@@ -106,11 +106,6 @@ impl<S: StreamState> SseAdapter<S> {
     pub(super) fn new(state: S) -> Self {
         Self { state, ..Self::default() }
     }
-
-    /// A decoder of server-sent events of at most `max_event_bytes` each.
-    pub(super) fn with_max_event_bytes(max_event_bytes: usize) -> Self {
-        Self { events: SseDecoder::new(max_event_bytes), ..Self::default() }
-    }
 }
 
 /// Passes one event on, unless it is blank or the stream is over.

@@ -3,7 +3,6 @@
 use super::{ChoiceState, KEEPALIVE, Normaliser};
 use crate::dialects::AnswerEncoder;
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind};
 
 impl Normaliser {
     /// Consumes an event whose frames the encoder writes.
@@ -55,9 +54,7 @@ impl Normaliser {
     /// Notes that a choice has content. These dialects have one choice.
     fn register(&mut self, choice: u32) -> bool {
         if choice >= self.opening.choices.min(1) {
-            let message = "The upstream sent a choice that was not asked for.";
-            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
-            return false;
+            return self.refuse_choice();
         }
         self.has_content = true;
         if self.choices.is_empty() {

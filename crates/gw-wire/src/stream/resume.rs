@@ -27,6 +27,7 @@ impl Normaliser {
             head: self.head.clone(),
             sent_text: self.sent_text.clone(),
             is_continuation: true,
+            is_recording: self.is_recording,
             encoder: self.encoder.as_ref().map(|encoder| encoder.boxed_clone()),
             ..Self::new(opening)
         }

@@ -14,6 +14,23 @@ pub(crate) fn kind(custom: bool) -> &'static str {
 }
 
 impl Normaliser {
+    /// Numbers a new tool call of an open choice. None if the call is known already, or if there are too many.
+    pub(super) fn register_tool(&mut self, choice: u32, call: u32, is_custom: bool) -> Option<usize> {
+        let state = self.choices.get_mut(choice as usize)?;
+        if state.position(call).is_some() {
+            return None;
+        }
+        let position = state.tools.len();
+        if position >= MAX_TOOL_CALLS {
+            let message = "The upstream made too many tool calls.";
+            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
+            return None;
+        }
+        state.tools.push(StreamedTool { has_arguments: false, is_custom });
+        state.positions.insert(call, position);
+        Some(position)
+    }
+
     pub(super) fn tool_start(
         &mut self,
         choice: u32,
@@ -26,18 +43,7 @@ impl Normaliser {
         if self.opening.shape == Shape::Text || !self.open(choice, out) {
             return;
         }
-        let Some(state) = self.choices.get_mut(choice as usize) else { return };
-        if state.position(call).is_some() {
-            return;
-        }
-        let position = state.tools.len();
-        if position >= MAX_TOOL_CALLS {
-            let message = "The upstream made too many tool calls.";
-            self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));
-            return;
-        }
-        state.tools.push(StreamedTool { has_arguments: false, is_custom });
-        state.positions.insert(call, position);
+        let Some(position) = self.register_tool(choice, call, is_custom) else { return };
         self.begin(choice, out);
         put(out, "\"tool_calls\":[{\"index\":");
         put_int(out, position as u64);

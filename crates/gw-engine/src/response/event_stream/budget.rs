@@ -10,7 +10,7 @@ use std::task::{Context as TaskContext, Poll};
 use gw_limits::{Refusal, Reservation};
 use gw_wire::dialects::StreamError;
 use gw_wire::money::Money;
-use gw_wire::stream::{Closing, close_with_error};
+use gw_wire::stream::close_with_error;
 
 use crate::call::Call;
 use crate::call::settlement::Outcome;
@@ -19,6 +19,7 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
 use crate::response::event_stream::EventStream;
+use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 
@@ -127,11 +128,15 @@ impl EventStream {
         let billed = call.progress.end_attempt(&candidate, attempt, AttemptOutcome::Interrupted, code);
         let gateway = call.meta(&candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
-        let closing = Closing { usage: answer.usage, cost: answer.cost, gateway: &gateway };
-        stream.normaliser.write_usage(&closing, &mut out);
+        let closing = AnswerClosing { usage: answer.usage, cost: answer.cost, gateway };
         call.progress.settlement.finish(&Outcome::Interrupted(code));
-        let error_event = StreamError { message: &error.message, kind: class, code };
-        close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
+        if self.is_recorded {
+            self.closing = Some(Box::new(closing));
+        } else {
+            stream.normaliser.write_usage(&closing.borrowed(), &mut out);
+            let error_event = StreamError { message: &error.message, kind: class, code };
+            close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
+        }
         self.failure = Some(error);
         self.send(&out)
     }

@@ -98,7 +98,10 @@ impl EventStream {
     pub(super) fn send_keepalive(&mut self) -> Polled {
         let mut out = Vec::new();
         match &mut self.state {
+            // The readers of a shared stream get their own.
+            _ if self.is_recorded => {}
             StreamState::Streaming(_, stream) => stream.normaliser.keepalive(&mut out),
+            StreamState::Follower(follower) => follower.keepalive(&mut out),
             _ => match self.closer.as_mut() {
                 Some(closer) => closer.keepalive(&mut out),
                 None => match self.opening.as_ref().and_then(|opening| opening.encoder()) {

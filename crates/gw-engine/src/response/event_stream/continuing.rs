@@ -84,6 +84,7 @@ impl EventStream {
             }
             StreamState::Follower(mut shared) => {
                 shared.cut(error.kind, error.kind.code());
+                self.closer = shared.take_encoder();
                 self.fail(Vec::new(), &error, error.kind)
             }
             ended => {

@@ -64,7 +64,7 @@ impl PartialFetch {
     ) -> Result<Self> {
         let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
         let request = request.clone();
-        call.is_shared = true;
+        call.context.is_shared = true;
         let permit = Some(permit);
         Ok(Self { caching, call, request, wanted, found, permit, kept, stamp, numbers: Vec::new() })
     }

@@ -213,6 +213,27 @@ async fn clients_that_do_not_read_hold_up_nobody_and_are_told_what_they_missed()
     assert_eq!(failed, SLEEPERS);
 }
 
+#[tokio::test]
+async fn a_leader_that_does_not_read_is_told_what_it_missed() {
+    // As above: more than the buffer for a stalled reader and more than a connection holds.
+    const PIECES: usize = 80;
+    let world = world().await;
+    let more = Signal::new();
+    let large = piece(&"x".repeat(100_000));
+    let answer = Answer::sse().data(&piece("x")).wait(&more).all(&vec![large; PIECES]);
+    world.upstream.enqueue(answer.data(&last_piece("")).done());
+    let leader = asleep(&world, &streamed().to_string()).await;
+    world.upstream.request(0).await;
+    let follower = start_stream(&world, &streamed(), "COALESCED").await;
+    more.fire();
+    assert_eq!(text_of(&remaining_frames(follower).await, 0).len(), PIECES * 100_000 + 1);
+    let frames = wake(leader).await;
+    assert!(frames.ends_with("data: [DONE]\n\n"), "{}", frames.len());
+    assert!(frames.contains("upstream_stream_error"), "{}", frames.len());
+    assert!(!frames.contains("\"finish_reason\":\"stop\""), "it does not look complete");
+    assert_eq!(world.upstream.hits(), 1);
+}
+
 fn journals(world: &World) -> usize {
     std::fs::read_dir(world.gateway.dir().join("data/journal")).expect("the journal's directory").count()
 }

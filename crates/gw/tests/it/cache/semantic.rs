@@ -123,6 +123,8 @@ async fn a_similar_question_gets_the_answer_and_is_told_whose_it_is() {
     let admin = world.gateway.client().with_key(ADMIN);
     let row = logged(&admin, second["gateway"]["request_id"].as_str().unwrap()).await;
     assert_eq!((&row["cache_hit"], &row["cost_usd"]), (&json!(true), &json!(0)));
+    // The row of the last request is written after those of its lookup and of the requests before.
+    logged(&admin, streamed.header("x-request-id").unwrap()).await;
     let rows = admin.get("/admin/v1/requests").await.ok().json();
     let looks = rows["data"].as_array().unwrap().iter().filter(|row| row["operation"] == "embeddings");
     let paid: Vec<_> = looks.map(|row| (&row["model"], &row["cost_usd"], &row["status"])).collect();

@@ -1,0 +1,173 @@
+//! Reads the log of a shared call's events, and writes the stream of one client.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use gw_wire::dialects::AnswerEncoder;
+use gw_wire::event::log;
+use gw_wire::stream::{Closing, KEEPALIVE, Normaliser, Opening};
+
+use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload};
+use crate::error::{Error, Kind};
+use crate::event_memory::{EventMemory, Full, SMALL_EVENT, take_small};
+use crate::response_cache::shared_answer::gone;
+
+/// A fault that ends the stream of one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadFault {
+    /// An event is too large to be written again for each reader.
+    TooLarge,
+    MemoryFull,
+    /// The log is no stream of this request. It would be a fault of the gateway.
+    Damaged,
+}
+
+impl ReadFault {
+    pub(crate) fn error(self) -> Error {
+        let message = match self {
+            Self::TooLarge => "The answer holds an event that is too large to be shared; the stream was cut.",
+            Self::MemoryFull => "The gateway is holding as many large events as it can; the stream was cut.",
+            Self::Damaged => return gone(),
+        };
+        Error::new(Kind::UpstreamStreamError, message)
+    }
+}
+
+/// The stream of one client.
+pub(crate) struct StreamReader {
+    /// None while the CPU pool reads a large piece.
+    writer: Option<Box<ClientWriter>>,
+    reading: Option<PendingRead>,
+    /// Ends the stream with an error while the CPU pool reads.
+    closer: Option<Box<dyn AnswerEncoder>>,
+    cpu: CpuPool,
+    event_memory: EventMemory,
+}
+
+/// Writes the client's frames.
+struct ClientWriter {
+    normaliser: Normaliser,
+    /// The output that the client has not been sent yet.
+    output: Vec<u8>,
+    /// The largest event that is written for the client.
+    max_event_bytes: usize,
+}
+
+/// A large piece that the CPU pool reads.
+type PendingRead = Pin<Box<dyn Future<Output = (Box<ClientWriter>, Result<(), ReadFault>)> + Send>>;
+
+impl ClientWriter {
+    fn read(&mut self, piece: &[u8]) -> Result<(), ReadFault> {
+        let mut events = log::read(piece);
+        loop {
+            let (unread, written) = (events.unread_bytes(), self.output.len());
+            let Some(event) = events.next() else { return Ok(()) };
+            let event = event.map_err(|_| ReadFault::Damaged)?;
+            if unread - events.unread_bytes() > self.max_event_bytes {
+                return Err(ReadFault::TooLarge);
+            }
+            self.normaliser.accept(event, &mut self.output);
+            if self.normaliser.has_failed() {
+                return Err(ReadFault::Damaged);
+            }
+            if self.output.len() - written > self.max_event_bytes {
+                return Err(ReadFault::TooLarge);
+            }
+        }
+    }
+}
+
+impl StreamReader {
+    /// A reader that has read nothing. Events of at most `max_event_bytes` are written for the client.
+    pub(crate) fn new(
+        opening: Opening,
+        max_event_bytes: usize,
+        cpu: CpuPool,
+        event_memory: EventMemory,
+    ) -> Self {
+        let normaliser = Normaliser::new(opening);
+        let writer = Box::new(ClientWriter { normaliser, output: Vec::new(), max_event_bytes });
+        Self { writer: Some(writer), reading: None, closer: None, cpu, event_memory }
+    }
+
+    /// Reads a piece; None = the CPU pool reads it, because it is large.
+    pub(crate) fn read(&mut self, piece: Bytes) -> Option<Result<Bytes, ReadFault>> {
+        let mut writer = self.writer.take()?;
+        if piece.len() < HEAVY_BYTES {
+            let read = writer.read(&piece);
+            return Some(self.end_read(writer, read));
+        }
+        self.closer = writer.normaliser.closer();
+        self.reading = Some(Box::pin(self.cpu.host(async move {
+            let read = offload(|| writer.read(&piece)).await;
+            (writer, read)
+        })));
+        None
+    }
+
+    /// Waits for the large piece that is being read; None = there is none.
+    pub(crate) fn poll_reading(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReadFault>>> {
+        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
+        let (writer, read) = std::task::ready!(reading.as_mut().poll(cx));
+        self.reading = None;
+        Poll::Ready(Some(self.end_read(writer, read)))
+    }
+
+    /// Takes the output of a piece. A large one is counted until the client has it.
+    fn end_read(
+        &mut self,
+        writer: Box<ClientWriter>,
+        read: Result<(), ReadFault>,
+    ) -> Result<Bytes, ReadFault> {
+        let output = &mut self.writer.insert(writer).output;
+        if read.is_err() {
+            *output = Vec::new();
+        }
+        read?;
+        if output.len() <= SMALL_EVENT {
+            return Ok(take_small(output));
+        }
+        self.event_memory.hand_out(std::mem::take(output)).map_err(|Full| ReadFault::MemoryFull)
+    }
+
+    /// Whether the whole answer has been read.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.writer.as_ref().is_some_and(|writer| writer.normaliser.is_complete())
+    }
+
+    /// Writes the end of a complete answer.
+    pub(crate) fn finish(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        if let Some(writer) = &mut self.writer {
+            writer.normaliser.finish(closing, out);
+        }
+    }
+
+    /// Writes the usage of an answer that ends early.
+    pub(crate) fn write_usage(&self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        if let Some(writer) = &self.writer {
+            writer.normaliser.write_usage(closing, out);
+        }
+    }
+
+    /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
+    pub(crate) fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
+        match &mut self.writer {
+            Some(writer) => writer.normaliser.take_encoder(),
+            None => self.closer.take(),
+        }
+    }
+
+    /// Writes a sign of life in the client's dialect.
+    pub(crate) fn keepalive(&mut self, out: &mut Vec<u8>) {
+        match (&mut self.writer, &mut self.closer) {
+            (Some(writer), _) => writer.normaliser.keepalive(out),
+            (None, Some(closer)) => closer.keepalive(out),
+            (None, None) => out.extend_from_slice(KEEPALIVE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

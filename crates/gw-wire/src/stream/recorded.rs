@@ -1,0 +1,159 @@
+//! Streams that several requests share. The normaliser counts and checks, and writes a log of the events
+//! ([`crate::event::log`]). Each request reads the log with a normaliser of its own, which writes its client's stream.
+
+use std::borrow::Cow;
+
+use super::{ChoiceState, Normaliser, Opening, Shape};
+use crate::event::{Event, log};
+use crate::render::{made_tool_id, text_finish};
+
+impl Normaliser {
+    /// A normaliser that writes a log of the events, and nothing for a client.
+    #[must_use]
+    pub fn recording(opening: Opening) -> Self {
+        Self { is_recording: true, ..Self::new(Opening { form: None, ..opening }) }
+    }
+
+    /// Whether it writes a log of the events.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        self.is_recording
+    }
+
+    /// Consumes an event. Only content is written at once, because output counts as a sign of life of the upstream.
+    pub(super) fn accept_recorded(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
+        let is_chat = self.opening.shape == Shape::Chat;
+        let choice = match &event {
+            Event::Text { choice, text, logprobs } if !text.is_empty() || logprobs.is_some() => *choice,
+            Event::Reasoning { choice, text } | Event::Refusal { choice, text }
+                if is_chat && !text.is_empty() =>
+            {
+                *choice
+            }
+            Event::ToolArgs { choice, call, fragment } if is_chat && !fragment.is_empty() => {
+                let state = self.choices.get(*choice as usize);
+                if state.and_then(|state| state.position(*call)).is_none() {
+                    return;
+                }
+                *choice
+            }
+            Event::ToolStart { choice, .. }
+            | Event::CustomStart { choice, .. }
+            | Event::FunctionCall { choice, .. }
+            | Event::Image { choice, .. }
+            | Event::Extra { choice, .. }
+                if is_chat =>
+            {
+                *choice
+            }
+            _ => return self.note(event, out),
+        };
+        if !self.open_recorded(choice, out) {
+            return;
+        }
+        match event {
+            Event::ToolStart { call, id, name, .. } => {
+                if let Some(id) = self.record_tool(choice, call, id, false) {
+                    log::write(&Event::ToolStart { choice, call, id, name }, out);
+                }
+            }
+            Event::CustomStart { call, id, name, .. } => {
+                if let Some(id) = self.record_tool(choice, call, id, true) {
+                    log::write(&Event::CustomStart { choice, call, id, name }, out);
+                }
+            }
+            content => log::write(&content, out),
+        }
+    }
+
+    /// Notes an event without content. The readers need the last state of these only.
+    fn note(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
+        match event {
+            Event::Start { model, .. } => {
+                let is_early = !self.has_content && !self.is_continuation;
+                if let Some(model) = model.filter(|name| is_early && !name.is_empty()) {
+                    self.opening.model = model.into_owned();
+                }
+            }
+            Event::Finish { choice, reason } => {
+                let is_new = choice as usize >= self.choices.len();
+                if self.open_recorded(choice, out)
+                    && let Some(state) = self.choices.get_mut(choice as usize)
+                {
+                    state.finish = Some(reason);
+                    if is_new {
+                        self.record_finish(choice, out);
+                    }
+                }
+            }
+            Event::Member { name, value } => self.member(name, value),
+            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Error(failure) => self.failure = Some(failure),
+            Event::End => self.end_of_stream(),
+            Event::Text { .. }
+            | Event::Reasoning { .. }
+            | Event::Refusal { .. }
+            | Event::ToolStart { .. }
+            | Event::CustomStart { .. }
+            | Event::ToolArgs { .. }
+            | Event::FunctionCall { .. }
+            | Event::Image { .. }
+            | Event::Extra { .. } => {}
+        }
+    }
+
+    /// Opens this choice and all before it. The first content follows the model's name and the usage so far.
+    fn open_recorded(&mut self, choice: u32, out: &mut Vec<u8>) -> bool {
+        if (choice as usize) < self.choices.len() {
+            return true;
+        }
+        if choice >= self.opening.choices {
+            return self.refuse_choice();
+        }
+        if !self.has_content && !self.is_continuation {
+            let model = Some(Cow::Borrowed(self.opening.model.as_str()));
+            log::write(&Event::Start { model, fingerprint: None }, out);
+            if let Some(usage) = self.usage {
+                log::write(&Event::Usage(usage), out);
+            }
+        }
+        self.has_content = true;
+        self.choices.resize_with(choice as usize + 1, ChoiceState::default);
+        true
+    }
+
+    /// Numbers a new tool call; gives its id. All readers get the same id, because the cache keeps it.
+    fn record_tool<'a>(
+        &mut self,
+        choice: u32,
+        call: u32,
+        id: Cow<'a, str>,
+        is_custom: bool,
+    ) -> Option<Cow<'a, str>> {
+        let position = self.register_tool(choice, call, is_custom)?;
+        let is_missing = id.is_empty();
+        Some(if is_missing { Cow::Owned(made_tool_id(&self.opening.id, choice, position)) } else { id })
+    }
+
+    fn record_finish(&self, choice: u32, out: &mut Vec<u8>) {
+        let state = self.choices.get(choice as usize);
+        if let Some(reason) = state.and_then(|state| state.finish) {
+            let reason = if self.opening.shape == Shape::Text { text_finish(reason) } else { reason };
+            log::write(&Event::Finish { choice, reason }, out);
+        }
+    }
+
+    /// Ends the log of a complete answer: the members of the answer, the finish reasons, and the end.
+    pub fn finish_recording(&self, out: &mut Vec<u8>) {
+        for (name, value) in self.members.iter() {
+            log::write(&Event::Member { name, value }, out);
+        }
+        for choice in (0..).take(self.choices.len()) {
+            self.record_finish(choice, out);
+        }
+        log::write(&Event::End, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;
