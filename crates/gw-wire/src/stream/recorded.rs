@@ -90,7 +90,8 @@ impl Normaliser {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Error(failure) => self.failure = Some(failure),
             Event::End => self.end_of_stream(),
-            Event::Text { .. }
+            Event::Frame { .. }
+            | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Refusal { .. }
             | Event::ToolStart { .. }
