@@ -40,6 +40,6 @@ pub use auth::Caller;
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
 pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
-pub use request::context::{CallLog, CallRecord, RequestContext, ClientSurface};
+pub use request::context::{CallLog, CallRecord, ClientSurface, RequestContext};
 pub use response::event_stream::EventStream;
 pub use response::reply::{Reply, ReplyBody};

@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::execute::opening;
 use crate::pipeline;
 use crate::request::ValidatedRequest;
-use crate::request::context::{RequestContext, ClientSurface};
+use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
 use crate::response::headers::reply_headers;
 use crate::response::reply::{Reply, ReplyBody};

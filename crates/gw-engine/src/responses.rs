@@ -22,7 +22,7 @@ use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
 use crate::request::ValidatedRequest;
-use crate::request::context::{RequestContext, ClientSurface};
+use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;

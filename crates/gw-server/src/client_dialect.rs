@@ -1,8 +1,8 @@
 //! The dialect in which a client is answered.
 
 use gw_wire::dialects::ClientDialect;
-use http::HeaderName;
 use http::request::Parts;
+use http::{HeaderMap, HeaderName};
 
 /// The status of overload in the Messages API.
 pub(crate) const OVERLOADED: u16 = 529;
@@ -17,11 +17,16 @@ pub(crate) fn of(parts: &Parts) -> ClientDialect {
         ClientDialect::Messages
     } else if is_below(path, "/v1/responses") {
         ClientDialect::Responses
-    } else if is_below(path, "/v1/models") && parts.headers.contains_key(ANTHROPIC_VERSION) {
+    } else if is_below(path, "/v1/models") && speaks_anthropic(&parts.headers) {
         ClientDialect::Messages
     } else {
         ClientDialect::OpenAi
     }
+}
+
+/// Whether the request comes from a client of Anthropic's API.
+pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
+    headers.contains_key(ANTHROPIC_VERSION)
 }
 
 /// Whether the path is this URL, or one below it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
-use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext, ClientSurface};
+use gw_engine::{CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};

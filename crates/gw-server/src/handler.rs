@@ -24,7 +24,6 @@ use crate::client_dialect::{self, OVERLOADED};
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
-use crate::error_form::{ErrorForm, speaks_anthropic};
 use crate::generate::generate;
 use crate::listener::Listener;
 use crate::ops;
@@ -120,11 +119,6 @@ where
     } else if is_http1 && origin.state.is_leaving() {
         reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    if form == ErrorForm::Anthropic
-        && let Ok(id) = HeaderValue::from_str(&record.request_id)
-    {
-        reply.headers.insert(ANTHROPIC_REQUEST_ID, id);
-    }
     finish(reply, &parts, found.route.audience(), record)
 }
 
@@ -219,7 +213,7 @@ where
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let query = parts.uri.query().unwrap_or("");
-            let is_for_messages = speaks_anthropic(&parts.headers);
+            let is_for_messages = client_dialect::speaks_anthropic(&parts.headers);
             ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), is_for_messages })
         }
         (Endpoint::Generate(operation), Some(caller)) => {

@@ -11,7 +11,6 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-
 /// The media type of JSON.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The id of the request, in every response.

@@ -29,7 +29,7 @@ use crate::error::Kind;
 use crate::metrics::Metrics;
 use crate::plan::PlanRequest;
 use crate::request::ValidatedRequest;
-use crate::request::context::{CallLog, RequestContext, ClientSurface};
+use crate::request::context::{CallLog, ClientSurface, RequestContext};
 use crate::request::operation::{Operation, parse};
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;

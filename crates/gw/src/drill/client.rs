@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_engine::{CallLog, Caller, Engine, EventStream, Reply, ReplyBody, RequestContext, ClientSurface};
+use gw_engine::{CallLog, Caller, ClientSurface, Engine, EventStream, Reply, ReplyBody, RequestContext};
 use gw_wire::sse::SseDecoder;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};

@@ -13,8 +13,8 @@ const BILLING_CODES: [&str; 2] = ["insufficient_quota", "session_limit_reached"]
 /// The status and the body of an error. `status`, `kind` and `code` are those of the same error in OpenAI's shape.
 #[must_use]
 pub fn error_body(status: u16, kind: &str, code: &str, message: &str, request_id: &str) -> (u16, Vec<u8>) {
-    let (status, error_type) = match status {
-        503 => (OVERLOADED, "overloaded_error"),
+    let (status, error_type) = match code {
+        "upstream_overloaded" | "no_available_provider" => (OVERLOADED, "overloaded_error"),
         _ => (status, error_type(status, kind, code)),
     };
     let mut out = Vec::with_capacity(128 + message.len() + request_id.len());
@@ -97,6 +97,7 @@ mod tests {
             (502, "upstream_error", "upstream_billing_error", 502, "api_error"),
             (503, "upstream_error", "no_available_provider", 529, "overloaded_error"),
             (503, "upstream_error", "upstream_overloaded", 529, "overloaded_error"),
+            (503, "server_error", "store_unavailable", 503, "api_error"),
             (504, "upstream_error", "upstream_timeout", 504, "timeout_error"),
         ];
         for (status, kind, code, wire, error_type) in rows {
