@@ -24,6 +24,7 @@ use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
 use crate::call::CallSummary;
+use crate::call::answer_closing::AnswerClosing;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
@@ -31,7 +32,6 @@ use crate::error::{Error, Kind};
 use crate::event_memory::{Full, SMALL_EVENT, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
-use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{PendingFirstToken, Polled, StreamState};
 use crate::response_cache::follower_stream::FollowerStream;
 use crate::retry_policy::{self, RetryDecision};
