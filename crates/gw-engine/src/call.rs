@@ -1,5 +1,6 @@
 //! One generation request on its way through the upstreams.
 
+pub(crate) mod answer_closing;
 pub(crate) mod attempt_context;
 pub(crate) mod continuation;
 pub(crate) mod encode;

@@ -25,6 +25,7 @@ use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
 use crate::call::CallSummary;
+use crate::call::answer_closing::AnswerClosing;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
@@ -33,7 +34,6 @@ use crate::event_memory::{Full, SMALL_EVENT, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::recording::{Keep, Recording};
-use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{BackgroundEvents, PendingFirstToken, Polled, StreamState};
 use crate::response::followed_stream::FollowedStream;
 use crate::retry_policy::{self, RetryDecision};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use gw_cache::Stored;
 
+use crate::call::answer_closing::AnswerClosing;
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind};
 use crate::request::context::CallLog;
-use crate::response::event_stream::sharing::AnswerClosing;
 
 /// The result of a shared call that succeeded.
 #[derive(Debug)]

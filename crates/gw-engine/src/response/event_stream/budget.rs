@@ -13,13 +13,13 @@ use gw_wire::money::Money;
 use gw_wire::stream::close_with_error;
 
 use crate::call::Call;
+use crate::call::answer_closing::AnswerClosing;
 use crate::call::settlement::Outcome;
 use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::sharing::AnswerClosing;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 

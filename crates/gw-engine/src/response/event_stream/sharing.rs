@@ -1,30 +1,14 @@
 //! A stream that requests share. It writes a log of its events, and each request writes its own client's stream from it.
 
-use gw_wire::gateway::GatewayMeta;
-use gw_wire::money::Money;
-use gw_wire::stream::{Closing, Normaliser};
-use gw_wire::usage::Usage;
+use gw_wire::stream::Normaliser;
 
+use crate::call::answer_closing::AnswerClosing;
 use crate::call::{Call, CallSummary};
 use crate::error::Error;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{StreamState, deadline_of};
 use crate::shutdown::CutoffWatch;
 use crate::upstream::stream::UpstreamStream;
-
-/// The end of an answer for the client that pays for it.
-#[derive(Debug)]
-pub(crate) struct AnswerClosing {
-    pub(crate) usage: Usage,
-    pub(crate) cost: Money,
-    pub(crate) gateway: GatewayMeta,
-}
-
-impl AnswerClosing {
-    pub(crate) fn borrowed(&self) -> Closing<'_> {
-        Closing { usage: self.usage, cost: self.cost, gateway: &self.gateway }
-    }
-}
 
 impl EventStream {
     /// The stream of a call that requests share. It sends no keep-alives, because each reader has its own, and its task
