@@ -89,6 +89,8 @@ fn first_bytes(hash: Sha256) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use gw_wire::json::View;
     use serde_json::{Value, json};
 
@@ -133,7 +135,7 @@ mod tests {
         let [one, two, three] = ["1", "2", "3"].map(|id| call(id, "f", "{}"));
         let tool = json!({ "role": "tool", "tool_call_id": "1", "content": "x" });
         let after_tools =
-            calls(&json!([turn(&[one.clone()]), tool, turn(&[two.clone()]), turn(&[three]), tool]));
+            calls(&json!([turn(from_ref(&one)), tool, turn(from_ref(&two)), turn(&[three]), tool]));
         assert_eq!((after_tools.newest.len(), after_tools.most_equal), (2, 3));
         let again = calls(&json!([turn(&[two]), turn(&[call("3", "f", "{}")]), tool]));
         assert_eq!(again.newest, after_tools.newest, "the rest of the history does not matter");
