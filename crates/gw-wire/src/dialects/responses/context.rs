@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::echo::{AnswerFacts, RequestEcho};
-use super::response;
+use super::native::seals::ItemSeals;
 use super::stream::ResponsesEncoder;
+use super::{native, response};
 use crate::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
 use crate::render::Envelope;
 use crate::reply::ChatReply;
@@ -42,9 +43,12 @@ impl ResponsesContext {
     }
 
     /// Writes the complete answer of an upstream that speaks this dialect: its own document with the gateway's members.
+    /// `reply` is the same answer as its adapter read it. Entries of its `reasoning_details` that have the id of an item
+    /// replace the item's opaque string.
     #[must_use]
-    pub fn write_native(&self, document: &str, closing: &Closing<'_>) -> Vec<u8> {
-        super::native::answer(&self.facts, document, closing)
+    pub fn write_native(&self, document: &str, reply: &ChatReply<'_>, closing: &Closing<'_>) -> Vec<u8> {
+        let sealed = ItemSeals::of_reply(reply).applied(document);
+        native::answer(&self.facts, &sealed, closing)
     }
 
     /// Writes a response without output: `queued` or `in_progress` for an answer that is made in the background, and
@@ -68,7 +72,7 @@ impl AnswerForm for ResponsesContext {
         match &reply.native {
             Some(document) => {
                 let Envelope { usage, cost, gateway, .. } = *envelope;
-                self.write_native(document, &Closing { usage, cost, gateway })
+                self.write_native(document, reply, &Closing { usage, cost, gateway })
             }
             None => response::write(&self.facts, reply, envelope),
         }

@@ -3,6 +3,9 @@
 use super::json_text::{put_one_line, separate, text};
 use crate::json::{ObjectWriter, View, write_str};
 
+/// The member of a chat's message that holds signed reasoning.
+pub(super) const MEMBER: &str = "reasoning_details";
+
 /// The annotations of a chat's message. A chat nests the members of a citation, and this dialect does not.
 pub(super) fn annotations(value: &str) -> Vec<Vec<u8>> {
     View::new(value).elements().filter_map(annotation).collect()
@@ -29,6 +32,8 @@ fn annotation(entry: View<'_>) -> Option<Vec<u8>> {
 pub(super) struct SignedReasoning<'a> {
     /// The text that the string signs, where the entry has one.
     pub(super) words: Option<std::borrow::Cow<'a, str>>,
+    /// The id of the item that the string belongs to, where the entry has one.
+    pub(super) id: Option<std::borrow::Cow<'a, str>>,
     /// The string as a JSON literal.
     pub(super) encrypted: Vec<u8>,
 }
@@ -36,11 +41,11 @@ pub(super) struct SignedReasoning<'a> {
 /// The entries that hold a signature or encrypted content. Other entries repeat the text of the reasoning.
 pub(super) fn signed(value: &str) -> impl Iterator<Item = SignedReasoning<'_>> {
     View::new(value).elements().filter_map(|entry| {
-        let [words, signature, data] = entry.pick(["text", "signature", "data"]);
+        let [words, signature, data, id] = entry.pick(["text", "signature", "data", "id"]);
         let opaque = text(signature).or_else(|| text(data)).filter(|opaque| !opaque.is_empty())?;
         let mut encrypted = Vec::with_capacity(opaque.len() + 2);
         write_str(&mut encrypted, &opaque);
-        Some(SignedReasoning { words: text(words), encrypted })
+        Some(SignedReasoning { words: text(words), id: text(id), encrypted })
     })
 }
 

@@ -2,13 +2,15 @@
 //! the gateway's.
 
 mod forward;
+pub(super) mod seals;
 mod splice;
 
 pub use self::forward::{EncryptedContent, Forwarding, for_upstream};
-use self::splice::{ObjectSplice, Splice, range};
+pub use self::seals::seal_items;
+use self::splice::{ObjectSplice, range};
 use super::echo::AnswerFacts;
 use super::json_text::put_one_line;
-use crate::json::{Kind, View, check, write_str};
+use crate::json::{Kind, View, write_str};
 use crate::render::{gateway, put_int};
 use crate::stream::Closing;
 
@@ -83,33 +85,4 @@ pub(super) fn renumbered(data: &str, number: u64, out: &mut Vec<u8>) {
     put_one_line(out, data.get(..place.start).unwrap_or_default());
     put_int(out, number);
     put_one_line(out, data.get(place.end..).unwrap_or_default());
-}
-
-/// Replaces every `encrypted_content` of the items in a document or in a frame's data: the upstream's opaque strings by
-/// the gateway's seals. A text that is no JSON stays as it is.
-#[must_use]
-pub fn seal_items(json: &str, mut seal: impl FnMut(&str) -> Option<String>) -> String {
-    if !json.contains("\"encrypted_content\"") || check(json).is_err() {
-        return json.to_owned();
-    }
-    let root = View::new(json);
-    let [response, item, output] = root.pick(["response", "item", "output"]);
-    let nested = response.and_then(|response| {
-        let [output] = response.pick(["output"]);
-        output
-    });
-    let lists = [output, nested].into_iter().flatten().flat_map(View::elements);
-    let mut splice = Splice::default();
-    for item in item.into_iter().chain(lists) {
-        let [encrypted] = item.pick(["encrypted_content"]);
-        let Some(encrypted) = encrypted else { continue };
-        let Some(sealed) = encrypted.string().filter(|text| !text.is_empty()).and_then(|text| seal(&text))
-        else {
-            continue;
-        };
-        let mut literal = Vec::with_capacity(sealed.len() + 2);
-        write_str(&mut literal, &sealed);
-        splice.replace(range(json, encrypted), literal);
-    }
-    String::from_utf8(splice.apply(json)).unwrap_or_else(|_| json.to_owned())
 }

@@ -65,7 +65,7 @@ impl ObjectMaker {
 
     fn choice(&mut self, choice: &ChatChoice<'_>) {
         self.reasoning(choice);
-        for (name, value) in choice.extras.iter().filter(|(name, _)| name != DETAILS) {
+        for (name, value) in choice.extras.iter().filter(|(name, _)| name != details::MEMBER) {
             self.take(&Event::Extra { choice: 0, name, value });
         }
         if let Some(text) = choice.content.clone() {
@@ -92,7 +92,7 @@ impl ObjectMaker {
 
     /// The reasoning: one item for each signed thought, if the thoughts make up the text.
     fn reasoning(&mut self, choice: &ChatChoice<'_>) {
-        let entries = choice.extras.iter().filter(|(name, _)| name == DETAILS);
+        let entries = choice.extras.iter().filter(|(name, _)| name == details::MEMBER);
         let signed: Vec<_> = entries.flat_map(|(_, value)| details::signed(value.get())).collect();
         let text = choice.reasoning.as_deref().unwrap_or_default();
         let mut rest = text;
@@ -122,6 +122,3 @@ impl ObjectMaker {
         }
     }
 }
-
-/// The member of a message that holds signed reasoning.
-const DETAILS: &str = "reasoning_details";

@@ -9,6 +9,7 @@ mod image;
 mod items;
 mod message;
 mod native_frames;
+mod native_message;
 mod reasoning;
 pub(super) mod replay_frames;
 
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use self::frames::{Frames, end};
 use self::items::Items;
 use self::native_frames::NativeFrames;
-use super::details::SignedReasoning;
+use super::details::{MEMBER, SignedReasoning};
 use super::echo::AnswerFacts;
 use super::errors::{failed_code, write_error};
 use super::snapshot::Snapshot;
@@ -86,7 +87,8 @@ impl ResponsesEncoder {
     /// Writes a frame of an upstream that speaks this dialect: its number is replaced, and the last frame waits for the
     /// gateway's members. From the first frame on, the translated events write nothing.
     pub fn native_frame(&mut self, name: &str, data: &str, out: &mut Vec<u8>) {
-        if self.is_over {
+        // A stream that begins with translated events goes on with them.
+        if self.is_over || self.native.is_none() && self.is_open {
             return;
         }
         let native = self.native.get_or_insert_with(NativeFrames::default);
@@ -98,6 +100,7 @@ impl ResponsesEncoder {
             }
             return;
         }
+        native.flush(&mut self.frames, out);
         if native.take_terminal(name, data) {
             return;
         }
@@ -162,7 +165,13 @@ impl AnswerEncoder for ResponsesEncoder {
         if let Event::Frame { dialect: ClientDialect::Responses, name, data } = event {
             return self.native_frame(name, data, out);
         }
-        if self.is_over || self.native.is_some() {
+        if self.is_over {
+            return;
+        }
+        if let Some(native) = &mut self.native {
+            if let Event::Extra { name: MEMBER, value, .. } = event {
+                native.seal(value.get(), &mut self.frames, out);
+            }
             return;
         }
         match event {
@@ -208,11 +217,13 @@ impl AnswerEncoder for ResponsesEncoder {
         if self.is_over {
             return;
         }
-        match &mut self.native {
-            Some(native) if !self.is_open => {
+        if let Some(mut native) = self.native.take() {
+            if !self.is_open {
                 self.is_open = native.write_opening(&self.facts, &mut self.frames, out);
             }
-            Some(_) | None => {}
+            native.flush(&mut self.frames, out);
+            let (output, ended, open) = native.take_items();
+            self.items = Items::continued(output, ended, open);
         }
         self.open(out);
         self.frames.begin("error", out);
@@ -223,9 +234,6 @@ impl AnswerEncoder for ResponsesEncoder {
         members.string("param", "");
         end(out);
         self.items.stop();
-        if let Some(native) = &mut self.native {
-            self.items.replace_output(native.take_output());
-        }
         let code = failed_code(error.kind, error.code);
         let snapshot = Snapshot { error: Some((code, error.message)), ..self.snapshot("failed") };
         let mut object = Vec::new();
@@ -262,7 +270,15 @@ impl AnswerEncoder for ResponsesEncoder {
     }
 
     fn boxed_clone(&self) -> Box<dyn AnswerEncoder> {
-        Box::new(self.clone())
+        let mut copy = self.clone();
+        // The upstream that continues the stream has other items, so the translated events are written from here on.
+        if let Some(mut native) = copy.native.take()
+            && copy.is_open
+        {
+            let (output, ended, open) = native.take_items();
+            copy.items = Items::continued(output, ended, open);
+        }
+        Box::new(copy)
     }
 
     fn held_bytes(&self) -> usize {

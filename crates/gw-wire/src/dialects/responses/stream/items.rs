@@ -9,6 +9,7 @@ use super::call::{ArgumentScan, CallForm, CallItem, CallStart};
 use super::frames::Frames;
 use super::image::write_image;
 use super::message::MessageItem;
+use super::native_message::NativeMessage;
 use super::reasoning::ReasoningItem;
 use crate::dialects::responses::details;
 use crate::dialects::responses::echo::RequestEcho;
@@ -79,9 +80,11 @@ impl Items {
         self.has_refusal
     }
 
-    /// Replaces all items.
-    pub(super) fn replace_output(&mut self, output: Vec<u8>) {
-        self.output = output;
+    /// The items of another upstream's stream: the ended ones as JSON text, their number, and the open message.
+    pub(super) fn continued(output: Vec<u8>, ended: u32, open: Option<NativeMessage>) -> Self {
+        let count = ended + u32::from(open.is_some());
+        let open = open.map(|message| OpenItem::Message(MessageItem::continued(message)));
+        Self { output, count, open, ..Self::default() }
     }
 
     /// Bytes that are kept until the end.

@@ -1,6 +1,7 @@
 //! A message of the answer while it is written. Its parts are texts and refusals.
 
 use super::frames::{Frames, ITEM_ADDED, ITEM_DONE, end};
+use super::native_message::NativeMessage;
 use crate::dialects::responses::json_text::separate;
 use crate::dialects::responses::snapshot::ItemPlace;
 use crate::json::write_str;
@@ -44,6 +45,13 @@ impl MessageItem {
         let message = Self { place, parts: Vec::new(), count: 0, part: None };
         frames.item(ITEM_ADDED, &message.place, &message.json("in_progress"), out);
         message
+    }
+
+    /// The message of another upstream, whose text goes on.
+    pub(super) fn continued(native: NativeMessage) -> Self {
+        let NativeMessage { place, parts, count, text } = native;
+        let part = text.map(|text| OpenTextPart { text, ..OpenTextPart::new(false, &place, count) });
+        Self { place, parts, count, part }
     }
 
     /// Bytes that the message keeps.
@@ -160,19 +168,23 @@ impl MessageItem {
 }
 
 impl OpenTextPart {
-    fn open(is_refusal: bool, place: &ItemPlace, count: u32, frames: &mut Frames, out: &mut Vec<u8>) -> Self {
+    fn new(is_refusal: bool, place: &ItemPlace, count: u32) -> Self {
         let mut middle = Vec::with_capacity(128);
         place.write(&mut middle);
         content_index(count, &mut middle);
         put(&mut middle, ",\"delta\":");
-        let part = Self {
+        Self {
             is_refusal,
             text: Vec::new(),
             logprobs: Vec::new(),
             annotations: Vec::new(),
             annotation_count: 0,
             middle,
-        };
+        }
+    }
+
+    fn open(is_refusal: bool, place: &ItemPlace, count: u32, frames: &mut Frames, out: &mut Vec<u8>) -> Self {
+        let part = Self::new(is_refusal, place, count);
         frames.begin_item("response.content_part.added", place, out);
         content_index(count, out);
         put(out, ",\"part\":");

@@ -1,10 +1,12 @@
 //! The frames of an upstream that speaks this dialect. They are passed on with other numbers. The first frames wait for
 //! content, and the last one waits for the gateway's members.
 
-use super::frames::{Frames, end};
+use super::frames::{Frames, ITEM_ADDED, ITEM_DONE, end};
+use super::native_message::NativeMessage;
 use crate::dialects::responses::echo::AnswerFacts;
 use crate::dialects::responses::json_text::{put_one_line, separate, text};
 use crate::dialects::responses::native;
+use crate::dialects::responses::native::seals::{ItemSeals, encrypted_item, without_encrypted};
 use crate::json::{View, check};
 use crate::render::put;
 
@@ -15,8 +17,13 @@ pub(super) struct NativeFrames {
     opening: Vec<(String, String)>,
     has_begun: bool,
     terminal: Option<TerminalFrame>,
-    /// The ended items as JSON text, separated by commas.
+    /// The ended items as JSON text, separated by commas, and their number.
     output: Vec<u8>,
+    count: u32,
+    /// Name and data of a frame that waits for the gateway's seal.
+    waiting: Option<(String, String)>,
+    seals: ItemSeals,
+    message: Option<NativeMessage>,
 }
 
 /// The last frame.
@@ -54,7 +61,9 @@ impl NativeFrames {
     pub(super) fn held_bytes(&self) -> usize {
         let opening: usize = self.opening.iter().map(|(name, object)| name.len() + object.len()).sum();
         let terminal = self.terminal.as_ref().map_or(0, |terminal| terminal.object.len());
-        opening + terminal + self.output.capacity()
+        let waiting = self.waiting.as_ref().map_or(0, |(_, data)| data.len());
+        let message = self.message.as_ref().map_or(0, NativeMessage::held_bytes);
+        opening + terminal + self.output.capacity() + waiting + message + self.seals.held_bytes()
     }
 
     /// Keeps a frame that comes before the content, and returns its response object.
@@ -83,12 +92,14 @@ impl NativeFrames {
 
     /// The last frame, if it came.
     pub(super) fn terminal(&mut self) -> Option<TerminalFrame> {
-        self.terminal.take()
+        let terminal = self.terminal.take()?;
+        let object = self.seals.applied(&terminal.object);
+        Some(TerminalFrame { object, ..terminal })
     }
 
-    /// The ended items.
-    pub(super) fn take_output(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.output)
+    /// The ended items as JSON text, separated by commas, their number, and the message that is open.
+    pub(super) fn take_items(&mut self) -> (Vec<u8>, u32, Option<NativeMessage>) {
+        (std::mem::take(&mut self.output), self.count, self.message.take())
     }
 
     /// Writes the frames that came before the content; false if none came.
@@ -109,23 +120,69 @@ impl NativeFrames {
         !opening.is_empty()
     }
 
-    /// Writes a frame with its new number.
+    /// Takes the gateway's seals. A frame that waits for one of them is written.
+    pub(super) fn seal(&mut self, entries: &str, frames: &mut Frames, out: &mut Vec<u8>) {
+        self.seals.take(entries);
+        self.flush(frames, out);
+    }
+
+    /// Writes the frame that waits.
+    pub(super) fn flush(&mut self, frames: &mut Frames, out: &mut Vec<u8>) {
+        if let Some((name, data)) = self.waiting.take() {
+            let sealed = self.seals.applied(&data);
+            self.write_now(&name, &sealed, frames, out);
+        }
+    }
+
+    /// Writes a frame with its new number. The end of an item with an opaque string waits for the gateway's seal, which
+    /// comes with the events behind the frame.
     pub(super) fn write(&mut self, name: &str, data: &str, frames: &mut Frames, out: &mut Vec<u8>) {
+        self.flush(frames, out);
         if check(data).is_err() || name.contains(['\n', '\r']) {
             return;
         }
-        if name == "response.output_item.done" {
-            let [item] = View::new(data).pick(["item"]);
-            if let Some(item) = item {
-                separate(&mut self.output);
-                put_one_line(&mut self.output, item.text());
+        match name {
+            ITEM_DONE => match encrypted_item(data) {
+                Some(id) if !self.seals.has(&id) => {
+                    self.waiting = Some((name.to_owned(), data.to_owned()));
+                    return;
+                }
+                Some(_) => return self.write_now(name, &self.seals.applied(data), frames, out),
+                None => {}
+            },
+            // The upstream's own string would be of no use to the client.
+            ITEM_ADDED if encrypted_item(data).is_some() => {
+                return self.write_now(name, &without_encrypted(data), frames, out);
             }
+            _ => {}
+        }
+        self.write_now(name, data, frames, out);
+    }
+
+    fn write_now(&mut self, name: &str, data: &str, frames: &mut Frames, out: &mut Vec<u8>) {
+        match (name, &mut self.message) {
+            (ITEM_ADDED, _) => self.message = NativeMessage::opened(data),
+            (ITEM_DONE, _) => {
+                self.message = None;
+                self.keep_item(data);
+            }
+            (_, Some(message)) => message.follow(name, data),
+            (_, None) => {}
         }
         put(out, "event: ");
         put(out, name);
         put(out, "\ndata: ");
         native::renumbered(data, frames.take(), out);
         put(out, "\n\n");
+    }
+
+    fn keep_item(&mut self, data: &str) {
+        let [item] = View::new(data).pick(["item"]);
+        if let Some(item) = item {
+            separate(&mut self.output);
+            put_one_line(&mut self.output, item.text());
+            self.count += 1;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
+use crate::reply::ChatReply;
 
 fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
     let request =
@@ -101,9 +102,11 @@ fn a_native_answer_keeps_its_bytes() {
     let gateway = meta();
     let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
     let document = r#"{"id":"resp_up","store":false,"usage":{"input_tokens":1 },"odd": 1.50}"#;
-    let plain = plain_context().with_plain(true).write_native(document, &closing);
+    let plain = plain_context().with_plain(true).write_native(document, &ChatReply::default(), &closing);
     assert_eq!(String::from_utf8(plain).unwrap(), document.replace("false", "true"));
-    let own: Value = serde_json::from_slice(&plain_context().write_native(document, &closing)).unwrap();
+    let own: Value =
+        serde_json::from_slice(&plain_context().write_native(document, &ChatReply::default(), &closing))
+            .unwrap();
     assert_eq!(own["gateway"]["provider"], "acme");
     assert!(own["usage"].get("cost_usd").is_some());
 }
@@ -117,4 +120,89 @@ fn opaque_strings_of_answers_are_sealed() {
     let frame = r#"{"response":{"output":[{"encrypted_content":"a"},{"encrypted_content":null},{"encrypted_content":"b"}]}}"#;
     assert_eq!(seal_items(frame, seal), frame.replace("\"a\"", "\"gw1.a\"").replace("\"b\"", "\"gw1.b\""));
     assert_eq!(seal_items("{", seal), "{");
+}
+
+const REASONING: &str = r#"{"type":"response.output_item.done","sequence_number":3,"output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"raw"}}"#;
+
+fn sealed() -> Box<serde_json::value::RawValue> {
+    let entry = json!([{"type": "reasoning.encrypted", "data": "gw1.s", "id": "rs_1"}]).to_string();
+    serde_json::value::RawValue::from_string(entry).unwrap()
+}
+
+#[test]
+fn the_end_of_a_thought_waits_for_its_seal() {
+    let mut encoder = plain_context().stream(opening());
+    let mut out = Vec::new();
+    let added = REASONING.replace("done", "added");
+    encoder.native_frame("response.output_item.added", &added, &mut out);
+    assert!(!String::from_utf8_lossy(&out).contains("raw"));
+    let before = out.len();
+    encoder.native_frame("response.output_item.done", REASONING, &mut out);
+    assert_eq!(out.len(), before);
+    let value = sealed();
+    encoder.accept(&Event::Extra { choice: 0, name: "reasoning_details", value: &value }, &mut out);
+    let response = r#"{"type":"response.completed","response":{"id":"r","output":[{"id":"rs_1","type":"reasoning","encrypted_content":"raw"}]}}"#;
+    encoder.native_frame("response.completed", response, &mut out);
+    let gateway = meta();
+    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    encoder.finish(Some(Finish::Stop), &closing, &mut out);
+    let events = frames(std::str::from_utf8(&out).unwrap());
+    assert_eq!(events[1]["item"]["encrypted_content"], "gw1.s");
+    assert_eq!(events[2]["response"]["output"][0]["encrypted_content"], "gw1.s");
+    let choice = crate::reply::ChatChoice {
+        extras: vec![("reasoning_details".into(), Cow::Owned(sealed()))],
+        ..Default::default()
+    };
+    let reply = ChatReply { choices: vec![choice], ..ChatReply::default() };
+    let document = r#"{"output":[{"id":"rs_1","encrypted_content":"raw"}]}"#;
+    let written: Value =
+        serde_json::from_slice(&plain_context().write_native(document, &reply, &closing)).unwrap();
+    assert_eq!(written["output"][0]["encrypted_content"], "gw1.s");
+}
+
+#[test]
+fn a_thought_without_a_seal_keeps_its_string() {
+    let mut encoder = plain_context().stream(opening());
+    let mut out = Vec::new();
+    encoder.native_frame("response.output_item.done", REASONING, &mut out);
+    encoder.native_frame(
+        "response.output_item.added",
+        r#"{"output_index":1,"item":{"type":"message","id":"msg_1"}}"#,
+        &mut out,
+    );
+    assert!(String::from_utf8_lossy(&out).contains("\"raw\""));
+}
+
+#[test]
+fn a_native_stream_is_continued_by_another_upstream() {
+    let mut encoder = plain_context().stream(opening());
+    let mut out = Vec::new();
+    let created =
+        r#"{"type":"response.created","response":{"id":"resp_up","created_at":5,"model":"up","output":[]}}"#;
+    let frames_in = [
+        ("response.created", created.to_owned()),
+        ("response.output_item.added", r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"msg_u","type":"message","role":"assistant","status":"in_progress","content":[]}}"#.to_owned()),
+        ("response.content_part.added", r#"{"type":"response.content_part.added","item_id":"msg_u","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}}"#.to_owned()),
+        ("response.output_text.delta", r#"{"type":"response.output_text.delta","item_id":"msg_u","output_index":0,"content_index":0,"delta":"one \"","logprobs":[]}"#.to_owned()),
+    ];
+    frames_in.iter().for_each(|(name, data)| encoder.native_frame(name, data, &mut out));
+    let mut next = encoder.boxed_clone();
+    let frame = Event::Frame {
+        dialect: crate::dialects::ClientDialect::Responses,
+        name: "response.output_text.delta",
+        data: &frames_in[3].1,
+    };
+    next.accept(&frame, &mut out);
+    next.accept(&text("two"), &mut out);
+    next.accept(&call(0, "c", "f"), &mut out);
+    let gateway = meta();
+    next.finish(
+        Some(Finish::Stop),
+        &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        &mut out,
+    );
+    let response = fold::checked(&frames(std::str::from_utf8(&out).unwrap()));
+    assert_eq!(response["id"], "resp_up");
+    assert_eq!(response["output"][0]["content"][0]["text"], "one \"two");
+    assert_eq!(response["output"][1]["type"], "function_call");
 }
