@@ -79,10 +79,23 @@ impl MessagesEncoder {
             "message_delta" => self.native.message_delta(data, out),
             // The end of the stream is written by `finish` and `fail`.
             "ping" | "message_stop" | "error" => {}
+            // A block without a delta is no content yet: another upstream may still take over.
+            "content_block_start" if !self.is_open && !self.native.has_block() => {
+                self.native.keep_block(data);
+            }
+            _ if name.bytes().any(|byte| byte.is_ascii_control()) => {}
             _ => {
-                self.open(out);
+                self.begin_native(out);
                 self.native.block_frame(name, data, out);
             }
+        }
+    }
+
+    /// Writes the first frames of a native stream, if they are not written yet.
+    fn begin_native(&mut self, out: &mut Vec<u8>) {
+        self.open(out);
+        if let Some(block) = self.native.take_block() {
+            self.native.block_frame("content_block_start", &block, out);
         }
     }
 
@@ -181,7 +194,11 @@ impl AnswerEncoder for MessagesEncoder {
             Event::Frame { dialect: ClientDialect::Messages, name, data } => {
                 self.native_frame(name, data, out)
             }
-            _ if self.native.is_active() => self.seals(event, out),
+            Event::Member { .. } => {}
+            _ if self.native.is_active() => {
+                self.begin_native(out);
+                self.seals(event, out);
+            }
             _ => self.content(event, out),
         }
     }
@@ -190,7 +207,7 @@ impl AnswerEncoder for MessagesEncoder {
         if self.usage.is_none() {
             self.usage = Some(closing.usage);
         }
-        self.open(out);
+        self.begin_native(out);
         if !self.finish_native(closing, out) {
             self.blocks.finish(&mut FrameWriter { out, frames: &mut self.frames });
             self.message_delta(finish, closing, out);

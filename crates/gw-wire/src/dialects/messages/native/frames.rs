@@ -68,6 +68,8 @@ pub(in super::super) struct MessagesFrames {
     mode: FrameMode,
     /// `message_start`, which is written with the first content.
     start: Option<String>,
+    /// The beginning of the first block, which is written with the first content.
+    block: Option<String>,
     /// `message_delta`, which is written at the end.
     end: Option<String>,
     /// Frames from the first on that wants a seal.
@@ -109,6 +111,21 @@ impl MessagesFrames {
         self.start.take()
     }
 
+    /// Whether the beginning of the first block is kept.
+    pub(in super::super) fn has_block(&self) -> bool {
+        self.block.is_some()
+    }
+
+    /// Keeps the beginning of the first block.
+    pub(in super::super) fn keep_block(&mut self, data: &str) {
+        self.block = Some(data.to_owned());
+    }
+
+    /// Takes the kept beginning of the first block.
+    pub(in super::super) fn take_block(&mut self) -> Option<String> {
+        self.block.take()
+    }
+
     /// Keeps `message_delta`. An earlier one is written.
     pub(in super::super) fn message_delta(&mut self, data: &str, out: &mut Vec<u8>) {
         if let Some(former) = self.end.replace(data.to_owned()) {
@@ -124,7 +141,7 @@ impl MessagesFrames {
 
     /// Bytes that are kept.
     pub(in super::super) fn held_bytes(&self) -> usize {
-        let kept: usize = [&self.start, &self.end].into_iter().flatten().map(String::len).sum();
+        let kept: usize = [&self.start, &self.block, &self.end].into_iter().flatten().map(String::len).sum();
         let waiting = self.waiting.iter().map(|frame| frame.data.len() + size_of::<WaitingFrame>());
         kept + waiting.sum::<usize>()
     }

@@ -212,7 +212,15 @@ fn nothing_is_written_before_the_first_content() {
     let mut out = Vec::new();
     encoder.accept(&frame("message_start", START), &mut out);
     encoder.accept(&frame("ping", "{}"), &mut out);
+    let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#;
+    encoder.accept(&frame("content_block_start", start), &mut out);
     assert_eq!(out, b"");
+    let mut copy = encoder.clone();
+    let mut called = Vec::new();
+    copy.accept(&super::call(0, "t", "f"), &mut called);
+    let names: Vec<String> =
+        frames(&String::from_utf8(called).unwrap()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["message_start", "content_block_start"]);
     encoder.open(&mut out);
     assert_eq!(String::from_utf8(out).unwrap(), format!("event: message_start\ndata: {START}\n\n"));
 }
@@ -224,6 +232,7 @@ fn another_upstream_continues_a_native_text() {
     encoder.accept(&frame("message_start", START), &mut out);
     let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
     encoder.accept(&frame("content_block_start", start), &mut out);
+    encoder.accept(&text("some"), &mut out);
     let begun = out.len();
     let mut copy = encoder.boxed_clone();
     copy.accept(&frame("message_start", START), &mut out);
