@@ -7,6 +7,14 @@ use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
 use crate::time::parse_moment;
 
+/// The APIs through which requests come.
+const SURFACES: [(&str, &str); 5] = [
+    ("chat", "chat"),
+    ("responses", "responses"),
+    ("messages", "messages"),
+    ("completions", "completions"),
+    ("embeddings", "embeddings"),
+];
 /// Maximum number of entries of a page.
 const MAX_PAGE_ENTRIES: usize = 1000;
 /// Maximum length of a parameter's value, in bytes.
@@ -107,6 +115,8 @@ impl QueryParams {
             team: self.text("team")?,
             model: self.text("model")?,
             provider: self.text("provider")?,
+            session: self.text("session")?,
+            surface: self.choice("surface", &SURFACES)?.map(str::to_owned),
             status: None,
         };
         if filter.since.zip(filter.until).is_some_and(|(since, until)| since >= until) {

@@ -18,8 +18,8 @@ use crate::time::format_millis;
 
 /// Requests of a page if the query has no `limit`.
 const DEFAULT_PAGE_REQUESTS: usize = 50;
-const PARAMETERS: [&str; 9] =
-    ["key", "team", "model", "provider", "status", "since", "until", "limit", "after"];
+const PARAMETERS: [&str; 11] =
+    ["key", "team", "model", "provider", "session", "surface", "status", "since", "until", "limit", "after"];
 
 #[derive(Serialize)]
 struct RequestObject<'a> {
@@ -29,6 +29,9 @@ struct RequestObject<'a> {
     key: &'a str,
     key_name: &'a str,
     team: Option<&'a str>,
+    session: Option<&'a str>,
+    /// The API through which the request came.
+    surface: &'a str,
     operation: &'a str,
     requested_model: &'a str,
     model: Option<&'a str>,
@@ -119,6 +122,8 @@ impl<'a> RequestObject<'a> {
             key: &entry.key_id,
             key_name: &entry.key_name,
             team: entry.team.as_deref(),
+            session: entry.session.as_deref(),
+            surface: entry.surface(),
             operation: &entry.operation,
             requested_model: &entry.requested_model,
             model: non_empty(&entry.model),

@@ -33,8 +33,9 @@ fn explanation_object(explanation: &Explanation) -> Value {
         "candidates": explanation.candidates.iter().map(candidate_object).collect::<Vec<_>>(),
         "excluded": excluded.collect::<Vec<_>>(),
         "worst_case": {
-            "tokens": explanation.worst_case_tokens,
-            "cost_usd": approximate_usd(explanation.worst_case_cost),
+            "answer_tokens": explanation.worst_case.answer_tokens,
+            "tokens": explanation.worst_case.tokens,
+            "cost_usd": approximate_usd(explanation.worst_case.cost),
         },
         "max_attempts": explanation.max_attempts,
         "conversation_known": explanation.is_conversation_known,

@@ -13,8 +13,8 @@ use crate::time::{format_millis, format_seconds};
 
 /// The ledger sums requests up by the hour.
 const MILLIS_PER_HOUR: i64 = 3_600_000;
-const PARAMETERS: [&str; 9] =
-    ["by", "group_by", "since", "until", "key", "team", "model", "provider", "format"];
+const PARAMETERS: [&str; 11] =
+    ["by", "group_by", "since", "until", "key", "team", "model", "provider", "session", "surface", "format"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportFormat {
@@ -31,7 +31,7 @@ struct UsageReport {
 }
 
 struct UsageRow {
-    /// `None` for requests that belong to no group: they had no team, or their model was not found.
+    /// `None` for requests that belong to no group: they had no team or session, or their model was not found.
     group: Option<String>,
     /// The name of the key, in a report by key.
     key_name: Option<String>,

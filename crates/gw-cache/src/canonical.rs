@@ -19,6 +19,14 @@ pub(crate) fn feed(text: &str, out: &mut Sha256) -> Option<()> {
     reader.is_at_end().then_some(())
 }
 
+/// The digest of a JSON text in its canonical form. None for a text without one.
+#[must_use]
+pub fn canonical_digest(text: &str) -> Option<[u8; 32]> {
+    let mut digest = Sha256::new();
+    feed(text, &mut digest)?;
+    Some(digest.finalize().into())
+}
+
 /// Feeds a string with its length, which marks its end.
 pub(crate) fn feed_text(text: &str, out: &mut Sha256) {
     out.update([b's']);

@@ -50,6 +50,7 @@ mod stamp;
 pub use self::redis::settings::RedisSettings;
 pub use accumulator::Accumulator;
 pub use cache::{Cache, Found, Peeked};
+pub use canonical::canonical_digest;
 pub use context::Context;
 pub use directives::{CacheDirectives, Mode};
 pub use eligibility::is_cacheable;

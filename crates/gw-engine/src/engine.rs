@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
+use gw_providers::seal::Sealer;
 use gw_routing::health::BreakerSettings;
 use gw_store::Team;
 use gw_store::journal::Journal;
@@ -34,9 +35,10 @@ use crate::response::disconnect::DisconnectDrain;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
+use crate::session_guard::SessionGuards;
 use crate::settings::{EngineSettings, KeySettings};
 use crate::stored_responses::StoredResponses;
-use crate::{count_tokens, limit_error, messages, pipeline};
+use crate::{compaction, count_tokens, limit_error, messages, pipeline};
 
 /// A configured provider and its terms.
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ pub struct Stored {
     pub caching: Option<Arc<ResponseCache>>,
     /// The responses that clients can retrieve.
     pub responses: StoredResponses,
+    /// Seals the summaries of compacted conversations.
+    pub sealer: Sealer,
     /// Runs the steps of requests that compute for long.
     pub cpu: CpuPool,
 }
@@ -82,6 +86,7 @@ impl Default for Stored {
             limiter,
             caching: None,
             responses: StoredResponses::default(),
+            sealer: Sealer::random(),
             cpu: CpuPool::default(),
         }
     }
@@ -136,8 +141,10 @@ impl Engine {
                 metrics: Arc::new(Metrics::new(registry)),
                 journal: stored.journal,
                 limiter: stored.limiter,
+                session_guards: SessionGuards::new(&settings.guards),
                 response_cache: stored.caching,
                 stored_responses: Arc::new(stored.responses),
+                sealer: stored.sealer,
                 cpu_pool: stored.cpu,
                 disconnect_drain: settings.routing.drain_on_disconnect.then(DisconnectDrain::default),
                 stream_cutoff: Arc::default(),
@@ -290,6 +297,14 @@ impl Engine {
     /// The refusals that the request itself would get before any upstream is called.
     pub async fn count_tokens(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
         count_tokens::count_tokens(&self.services, context, body).await
+    }
+
+    /// `POST /v1/responses/compact`.
+    ///
+    /// # Errors
+    /// As [`Engine::responses`].
+    pub async fn compact(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        compaction::compact(&self.services, context, body).await
     }
 
     /// `POST /v1/embeddings`.

@@ -27,6 +27,7 @@ pub enum Kind {
     HeadersTooLarge,
     RateLimitExceeded,
     InsufficientQuota,
+    SessionLimitReached,
     UpstreamRateLimited,
     ClientClosedRequest,
     InternalError,
@@ -47,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -68,6 +69,7 @@ impl Kind {
         Self::HeadersTooLarge,
         Self::RateLimitExceeded,
         Self::InsufficientQuota,
+        Self::SessionLimitReached,
         Self::UpstreamRateLimited,
         Self::ClientClosedRequest,
         Self::InternalError,
@@ -112,6 +114,7 @@ impl Kind {
             Self::HeadersTooLarge => (431, REQUEST, "request_headers_too_large"),
             Self::RateLimitExceeded => (429, "rate_limit_error", "rate_limit_exceeded"),
             Self::InsufficientQuota => (429, "insufficient_quota", "insufficient_quota"),
+            Self::SessionLimitReached => (429, "rate_limit_error", "session_limit_reached"),
             Self::UpstreamRateLimited => (429, "rate_limit_error", "upstream_rate_limited"),
             Self::ClientClosedRequest => (499, UPSTREAM, "client_closed_request"),
             Self::InternalError => (500, "server_error", "internal_error"),
@@ -143,6 +146,7 @@ impl Kind {
         matches!(
             self,
             Self::InsufficientQuota
+                | Self::SessionLimitReached
                 | Self::UpstreamAuthError
                 | Self::UpstreamBillingError
                 | Self::UpstreamModelMissing
@@ -244,8 +248,8 @@ Every error body is exactly `{\"error\":{\"message\":string,\"type\":string,\"co
 response carries `x-request-id`. A request that breaks a rule of its shape is a 400 `invalid_request_error` whose code names
 the rule (`invalid_json`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `integer_below_min_value`,
 `integer_above_max_value`, `decimal_below_min_value`, `decimal_above_max_value`, `empty_array`, `array_above_max_length`,
-`empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. What an upstream calls a bad request
-keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
+`empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. A request that an
+upstream calls bad keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
 stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
 
 An upstream's own words reach the client for a fault of the request (`invalid_request_error`) and for its status 501. Operators see

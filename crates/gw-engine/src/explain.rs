@@ -13,7 +13,8 @@ use crate::auth::Caller;
 use crate::catalog::Model;
 use crate::error::Result;
 use crate::plan::candidate::Candidate;
-use crate::plan::cost_estimate::{likely_cost, worst_case};
+pub use crate::plan::cost_estimate::WorstCase;
+use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
 use crate::plan::{PlanRequest, PlanTrace, plan};
 use crate::request::ValidatedRequest;
 use crate::request::operation::{Operation, parse};
@@ -30,10 +31,8 @@ pub struct Explanation {
     pub candidates: Vec<RankedCandidate>,
     /// The models that the request names and that cannot serve it.
     pub excluded: Vec<ExcludedModel>,
-    /// Tokens that the gateway would set aside for the request.
-    pub worst_case_tokens: u64,
-    /// Money that the gateway would set aside for the request.
-    pub worst_case_cost: Money,
+    /// The worst case of the request.
+    pub worst_case: WorstCase,
     /// Upstream calls that the gateway would make at most.
     pub max_attempts: u32,
     /// Whether a candidate holds the prompt cache of the request's conversation.
@@ -88,7 +87,7 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
     let plan_request =
         PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
     let plan = plan(plan_request, Some(&mut trace))?;
-    let (worst_case_tokens, worst_case_cost) = worst_case(&request, &plan, &snapshot.routing);
+    let worst_case = explained_worst_case(&request, &plan, &snapshot.routing);
     let PlanTrace { excluded, scored, facts } = trace;
     let candidates = plan.candidates.iter().zip(scored);
     let ranked = candidates.filter_map(|(candidate, scored)| {
@@ -99,8 +98,7 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         strategy: plan.strategy,
         candidates: ranked.collect(),
         excluded: excluded.into_iter().map(|(id, reason)| ExcludedModel { id, reason }).collect(),
-        worst_case_tokens,
-        worst_case_cost,
+        worst_case,
         max_attempts: snapshot.routing.max_attempts,
         is_conversation_known: plan.conversation.is_some()
             && facts.iter().any(|facts| facts.prompt_cache.is_some()),

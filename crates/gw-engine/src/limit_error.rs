@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use gw_limits::Refusal;
+use gw_limits::{Refusal, SubjectKind};
+use gw_wire::money::Money;
 
 use crate::error::{Error, Kind};
 
+/// Femto-USD of a nano-USD.
+const NANO_USD: i128 = 1_000_000;
 /// The `Retry-After` for a concurrency limit, which may have room at any moment.
 const CONCURRENCY_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The `Retry-After` while the store of budgets is unavailable.
@@ -31,22 +34,39 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         Refusal::InFlight { subject, limit } => {
             too_fast(&format!("This {subject} has {limit} requests in flight, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
-        Refusal::Budget { subject, resets_in } => {
-            let message = format!(
-                "The budget of this {subject} cannot cover the highest possible cost of this request beside the amounts already spent and reserved."
-            );
-            let message = match resets_in {
-                Some(wait) => format!("{message} A new budget period begins in {}.", in_words(wait)),
-                None => message,
-            };
-            Error::new(Kind::InsufficientQuota, message)
-        }
+        Refusal::Budget { subject, resets_in, .. } => over_budget(subject, "", resets_in),
         Refusal::StoreUnavailable => Error::new(
             Kind::BudgetStoreUnavailable,
             "The budget of this key cannot be looked up now, so the request is refused.",
         )
         .retry_after(STORE_RETRY_AFTER),
     }
+}
+
+/// The error of a refused reservation. `shortest` is the cost of the request with short answers, or None if the client
+/// cannot shorten them. The error advises a smaller `max_tokens` if the budget has so much left.
+pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> Error {
+    match *refusal {
+        Refusal::Budget { subject, resets_in, left_nano }
+            if shortest.is_some_and(|cost| cost <= Money::from_femtos(i128::from(left_nano) * NANO_USD)) =>
+        {
+            over_budget(subject, " A smaller 'max_tokens' lowers this cost.", resets_in)
+        }
+        _ => error(refusal),
+    }
+}
+
+fn over_budget(subject: SubjectKind, advice: &str, resets_in: Option<Duration>) -> Error {
+    let period = match resets_in {
+        Some(wait) => format!(" A new budget period begins in {}.", in_words(wait)),
+        None => String::new(),
+    };
+    Error::new(
+        Kind::InsufficientQuota,
+        format!(
+            "The budget of this {subject} cannot cover the highest possible cost of this request beside the amounts already spent and reserved.{advice}{period}"
+        ),
+    )
 }
 
 fn too_fast(message: &str, wait: Duration) -> Error {
@@ -65,7 +85,6 @@ fn in_words(wait: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gw_limits::SubjectKind;
 
     #[test]
     fn a_limit_says_when_to_come_back_and_a_budget_does_not() {
@@ -78,10 +97,28 @@ mod tests {
         let poor = error(&Refusal::Budget {
             subject: SubjectKind::Team,
             resets_in: Some(Duration::from_secs(7_000)),
+            left_nano: 0,
         });
         assert_eq!((poor.status(), poor.code(), poor.retry_after), (429, "insufficient_quota", None));
         assert!(poor.message.contains("this team") && poor.message.ends_with("in 2 hours."));
         let away = error(&Refusal::StoreUnavailable);
         assert_eq!((away.status(), away.code()), (503, "budget_store_unavailable"));
+    }
+
+    #[test]
+    fn a_budget_names_max_tokens_only_where_a_short_answer_fits() {
+        let refusal = Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 500 };
+        let nano = |count: i128| Some(Money::from_femtos(count * NANO_USD));
+        for (shortest, is_named) in [(nano(500), true), (nano(501), false), (None, false)] {
+            let error = reservation_error(&refusal, shortest);
+            assert_eq!((error.status(), error.code()), (429, "insufficient_quota"));
+            assert_eq!(
+                error.message.ends_with("A smaller 'max_tokens' lowers this cost."),
+                is_named,
+                "{shortest:?}"
+            );
+        }
+        let rate = Refusal::InFlight { subject: SubjectKind::Key, limit: 1 };
+        assert_eq!(reservation_error(&rate, nano(0)).message, error(&rate).message);
     }
 }

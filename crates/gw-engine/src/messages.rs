@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::execute::opening;
 use crate::pipeline;
 use crate::request::ValidatedRequest;
-use crate::request::context::{RequestContext, Surface};
+use crate::request::context::{RequestContext, ClientSurface};
 use crate::request::operation::Operation;
 use crate::response::headers::reply_headers;
 use crate::response::reply::{Reply, ReplyBody};
@@ -49,7 +49,7 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
 pub(crate) fn validated(
     chat: Vec<u8>,
     mut client: ClientRequest,
-    surface: Surface,
+    surface: ClientSurface,
     limits: &RequestLimits,
 ) -> Result<ValidatedRequest> {
     client.headers = surface
@@ -138,5 +138,5 @@ impl Overflow {
 /// As [`create`], without those of upstreams.
 pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
     let (chat, client) = messages::translate_count(body, limits)?.into_parts();
-    validated(chat, client, Surface::default(), limits)
+    validated(chat, client, ClientSurface::default(), limits)
 }

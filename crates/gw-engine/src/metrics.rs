@@ -39,8 +39,14 @@ struct OutcomeLabels {
     code: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SessionLimitLabels {
+    limit: &'static str,
+    action: &'static str,
+}
+
 /// Operations that are counted.
-const OPERATIONS: usize = 3;
+const OPERATIONS: usize = 5;
 
 type Cost = Counter<f64, AtomicU64>;
 
@@ -56,6 +62,7 @@ pub struct Metrics {
     /// The handles of successful calls, by operation.
     ok: [OnceLock<(&'static str, Counter)>; OPERATIONS],
     breaker_opened: Family<ModelLabels, Counter>,
+    session_limits: Family<SessionLimitLabels, Counter>,
     models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
 }
 
@@ -89,6 +96,7 @@ impl Metrics {
             outcomes: Family::default(),
             ok: std::array::from_fn(|_| OnceLock::new()),
             breaker_opened: Family::default(),
+            session_limits: Family::default(),
             models: RwLock::default(),
         };
         registry.register(
@@ -117,6 +125,11 @@ impl Metrics {
             "gateway_breaker_opened",
             "How often a model's circuit was opened",
             metrics.breaker_opened.clone(),
+        );
+        registry.register(
+            "gateway_session_limits",
+            "Requests beyond a limit of their session, by limit and action",
+            metrics.session_limits.clone(),
         );
         registry.register(
             "gateway_calls",
@@ -174,6 +187,11 @@ impl Metrics {
                 self.price_unknown.get_or_create(&labels).inc();
             }
         }
+    }
+
+    /// Counts a request beyond a limit of its session.
+    pub(crate) fn session_limit(&self, limit: &'static str, action: &'static str) {
+        self.session_limits.get_or_create(&SessionLimitLabels { limit, action }).inc();
     }
 
     /// Counts a call that ended.

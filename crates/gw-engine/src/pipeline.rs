@@ -3,10 +3,11 @@
 //! The edge has identified the caller and read the body. Then each request is
 //! 1. parsed and validated (`request/`),
 //! 2. planned: resolved, permitted, checked against each model's capabilities, ordered by the strategy (`plan/`),
-//! 3. answered from the response cache, or by a call that identical requests share (`response_cache/`), or
-//! 4. executed alone (`execute.rs`): tokens and money are reserved (`call/reserve.rs`), upstreams are called
+//! 3. counted in its session, which may stop it (`session_guard.rs`),
+//! 4. answered from the response cache, or by a call that identical requests share (`response_cache/`), or
+//! 5. executed alone (`execute.rs`): tokens and money are reserved (`call/reserve.rs`), upstreams are called
 //!    (`upstream/attempts.rs`), the answer is written (`upstream/dispatch.rs`, `response/event_stream.rs`), and
-//! 5. settled exactly once, however it ends (`call/settlement.rs`).
+//! 6. settled exactly once, however it ends (`call/settlement.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use crate::response::reply::Reply;
 use crate::response_cache::cache_request::CacheUse;
 use crate::response_cache::{embeddings, serve};
 use crate::services::Services;
+use crate::session_guard::GuardedRequest;
 
 /// Runs a request to its answer.
 ///
@@ -68,7 +70,7 @@ pub(crate) async fn begin(
     );
     let is_heavy = is_heavy(&body);
     let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, &mut settlement)).await;
-    let Prepared { request, snapshot, plan } = match prepared {
+    let Prepared { request, snapshot, plan, guarded } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             settlement.finish(&Outcome::Failed(&error));
@@ -96,7 +98,10 @@ pub(crate) async fn begin(
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         continuation: None,
     };
-    let call = Box::new(Call::new(context, plan, settlement));
+    let mut call = Box::new(Call::new(context, plan, settlement));
+    if let Some(guarded) = guarded {
+        enter_session(services, &guarded, &mut call).await?;
+    }
     Ok(call)
 }
 
@@ -128,6 +133,25 @@ struct Prepared {
     request: ValidatedRequest,
     snapshot: Arc<Snapshot>,
     plan: Plan,
+    guarded: Option<GuardedRequest>,
+}
+
+/// Counts a request in its session.
+///
+/// # Errors
+/// `session_limit_reached`.
+async fn enter_session(services: &Services, guarded: &GuardedRequest, call: &mut Call) -> Result<()> {
+    match guarded.admit(&services.limiter, &services.metrics).await {
+        Ok(warnings) => {
+            call.progress.warnings.extend(warnings);
+            call.progress.settlement.charge_session(guarded.charge(&services.limiter));
+            Ok(())
+        }
+        Err(error) => {
+            call.fail(&error);
+            Err(error)
+        }
+    }
 }
 
 /// The steps without input and output: parse, validate, resolve, permit, check capabilities.
@@ -153,7 +177,8 @@ fn prepare(
     };
     let plan = plan::plan(plan_request, None)?;
     settlement.note_plan(&plan);
-    Ok(Prepared { request, snapshot, plan })
+    let guarded = services.session_guards.of(client, &request);
+    Ok(Prepared { request, snapshot, plan, guarded })
 }
 
 fn answer_id(operation: Operation) -> String {

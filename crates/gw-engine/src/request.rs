@@ -8,6 +8,7 @@ pub(crate) mod required_capabilities;
 use std::borrow::Cow;
 
 use gw_wire::dialects::ClientRequest;
+use gw_wire::json::View;
 use gw_wire::request::{
     Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Prompt, PromptExtras,
     References, Routing,
@@ -100,6 +101,14 @@ impl ValidatedRequest {
             Self::Chat(request) => &request.model,
             Self::Completion(request) => &request.model,
             Self::Embeddings(request) => &request.model,
+        }
+    }
+
+    /// The `messages` of a chat.
+    pub(crate) fn messages(&self) -> Option<View<'_>> {
+        match self {
+            Self::Chat(request) => request.body.view("messages"),
+            Self::Completion(_) | Self::Embeddings(_) => None,
         }
     }
 

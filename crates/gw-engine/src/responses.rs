@@ -15,13 +15,14 @@ use gw_wire::request::RequestLimits;
 
 use crate::auth::Caller;
 use crate::call::Call;
+use crate::compaction;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
 use crate::request::ValidatedRequest;
-use crate::request::context::{RequestContext, Surface};
+use crate::request::context::{RequestContext, ClientSurface};
 use crate::request::operation::Operation;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
@@ -56,7 +57,8 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let parse = |body: Bytes, limits: &RequestLimits| {
         let earlier = earlier?;
         let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
-        let known = EarlierItems { items: &texts, ..EarlierItems::default() };
+        let opener = |sealed: &str| compaction::open(&services.sealer, sealed);
+        let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
         let request = responses::translate_with(body, limits, &known)?;
         if request.background && !(can_store && request.store) {
             return Err(no_background(can_store));
@@ -360,5 +362,5 @@ pub(crate) fn parse_count(
     let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
     let request = responses::translate(body, limits, &texts)?;
     let client = request.client(request.context.clone());
-    validated(request.chat, client, Surface::default(), limits)
+    validated(request.chat, client, ClientSurface::default(), limits)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use gw_limits::Limiter;
+use gw_providers::seal::Sealer;
 use gw_store::journal::Journal;
 
 use crate::auth::Caller;
@@ -13,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::plan::snapshot::Snapshot;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response_cache::caching::ResponseCache;
+use crate::session_guard::SessionGuards;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
 use crate::stored_responses::StoredResponses;
 
@@ -25,9 +27,12 @@ pub(crate) struct Services {
     /// The ledger's journal; None = requests are not recorded.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) limiter: Limiter,
+    pub(crate) session_guards: SessionGuards,
     /// None = requests may not use a response cache.
     pub(crate) response_cache: Option<Arc<ResponseCache>>,
     pub(crate) stored_responses: Arc<StoredResponses>,
+    /// Seals the summaries of compacted conversations.
+    pub(crate) sealer: Sealer,
     pub(crate) cpu_pool: CpuPool,
     /// Takes over calls whose client disconnects; None = such a call is cancelled.
     pub(crate) disconnect_drain: Option<DisconnectDrain>,

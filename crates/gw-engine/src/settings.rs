@@ -107,6 +107,7 @@ pub struct ModelSettings {
     pub weight: Option<u32>,
 }
 
+pub use gw_limits::SessionLimits;
 pub use gw_store::keys::Role;
 pub use gw_store::limits::{Budget, Limits, OnBudget, Period};
 
@@ -129,6 +130,31 @@ pub struct KeySettings {
     pub expires_at: Option<i64>,
 }
 
+/// The action of a guard when a session goes beyond a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GuardAction {
+    /// The answer carries a warning.
+    Warn,
+    /// The request is refused.
+    #[default]
+    Stop,
+}
+
+/// One `[[guards]]` entry. An empty list matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuardSettings {
+    /// Names or ids of keys.
+    pub keys: Vec<String>,
+    /// Names of models, as clients write them.
+    pub aliases: Vec<String>,
+    /// Teams of keys.
+    pub teams: Vec<String>,
+    /// The limits of a session.
+    pub limits: SessionLimits,
+    /// What happens beyond a limit.
+    pub action: GuardAction,
+}
+
 /// The aliases, with the ids, bare names or other aliases that each stands for.
 pub type Aliases = BTreeMap<String, Vec<String>>;
 
@@ -145,6 +171,8 @@ pub struct EngineSettings {
     pub aliases: Aliases,
     /// `[[keys]]`.
     pub keys: Vec<KeySettings>,
+    /// `[[guards]]`.
+    pub guards: Vec<GuardSettings>,
     /// The configuration as operators may see it: a JSON object without secrets. Empty = there is none.
     pub shown: String,
 }

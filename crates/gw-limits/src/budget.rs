@@ -45,9 +45,14 @@ pub(crate) type Decision<T> = Result<T, BudgetDenial>;
 /// The reason for which a budget grants nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BudgetDenial {
-    /// The budget has too little left. Carries the time until the next period, or None for a budget of all time.
+    /// The budget has too little left.
     #[error("the budget is used up")]
-    Exhausted(Option<Duration>),
+    Exhausted {
+        /// The time until the next period. None for a budget of all time.
+        resets_in: Option<Duration>,
+        /// The money that is left, in nano-USD, rounded down.
+        left_nano: u64,
+    },
     /// The ledger has to be asked first. The period began a moment ago.
     #[error("the spending is not known")]
     Unknown,
@@ -64,7 +69,8 @@ impl BudgetState {
     /// Checks that anything is left.
     pub(crate) fn check(&self, budget: Budget, unix: i64) -> Decision<()> {
         let amounts = &mut *self.amounts.lock();
-        if amounts.remaining(budget, unix)? > 0 { Ok(()) } else { Err(amounts.exhausted(unix)) }
+        let remaining = amounts.remaining(budget, unix)?;
+        if remaining > 0 { Ok(()) } else { Err(amounts.exhausted(unix, remaining)) }
     }
 
     /// Reserves `max_femtos`, or what is left, but at least `min_femtos`. An amount below `max_femtos` is a whole
@@ -84,7 +90,7 @@ impl BudgetState {
             max_femtos
         };
         if granted < min_femtos {
-            return Err(amounts.exhausted(unix));
+            return Err(amounts.exhausted(unix, remaining));
         }
         amounts.reserved = amounts.reserved.saturating_add(granted);
         Ok(granted)
@@ -199,8 +205,10 @@ impl Amounts {
         Ok(budget.femtos().saturating_sub(self.spent.saturating_add(self.reserved)))
     }
 
-    fn exhausted(&self, unix: i64) -> BudgetDenial {
-        BudgetDenial::Exhausted(time_until(self.end, unix))
+    /// The denial with this amount left, in femto-USD.
+    fn exhausted(&self, unix: i64, remaining: i128) -> BudgetDenial {
+        let left_nano = u64::try_from(remaining.div_euclid(NANO_USD)).unwrap_or(0);
+        BudgetDenial::Exhausted { resets_in: time_until(self.end, unix), left_nano }
     }
 }
 

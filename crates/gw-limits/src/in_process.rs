@@ -189,7 +189,9 @@ fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (Rat
 
 fn budget_refusal(denial: BudgetDenial, subject: &Subject) -> Refusal {
     match denial {
-        BudgetDenial::Exhausted(resets_in) => Refusal::Budget { subject: subject.kind(), resets_in },
+        BudgetDenial::Exhausted { resets_in, left_nano } => {
+            Refusal::Budget { subject: subject.kind(), resets_in, left_nano }
+        }
         BudgetDenial::Unknown => Refusal::StoreUnavailable,
     }
 }

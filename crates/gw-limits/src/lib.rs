@@ -29,6 +29,9 @@
 //! (single-flight). This happens at the first use, after a change of the period's kind, and after the clock went back.
 //! Until the ledger answers, the budget refuses ([`Refusal::StoreUnavailable`]).
 //!
+//! **Sessions** are runs of agents. [`Limiter::enter_session`] counts a request of a session, or refuses it, in one atomic step
+//! (`session.rs`).
+//!
 //! # Limits and state
 //!
 //! A [`Subject`] carries its limits together with a reference to its state. A changed limit is a new subject over the
@@ -49,6 +52,7 @@ mod redis;
 mod refusal;
 mod registry;
 mod reservation;
+mod session;
 mod single_flight;
 mod sliding_window;
 mod spending_ledger;
@@ -62,6 +66,9 @@ pub use limit_state::{LimitStates, RateState, TokenState};
 pub use limiter::{DeliveryFigures, HoldingFigures, Limiter};
 pub use refusal::{Refusal, Refused};
 pub use reservation::Reservation;
+pub use session::{
+    MAX_SESSIONS, SESSION_TTL, SessionId, SessionLimit, SessionLimits, SessionRequest, SessionUse, ToolCall,
+};
 pub use spending_ledger::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger};
 pub use subject::Subject;
 pub use subject_kind::SubjectKind;

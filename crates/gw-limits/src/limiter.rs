@@ -14,6 +14,7 @@ use crate::redis::settings::RedisSettings;
 use crate::refusal::{Refusal, Refused};
 use crate::registry::Registry;
 use crate::reservation::{Reservation, ReservationRequest};
+use crate::session::{SessionId, SessionLimit, SessionRequest, SessionTable, SessionUse};
 use crate::spending_ledger::SpendingLedger;
 use crate::subject::Subject;
 use crate::subject_kind::SubjectKind;
@@ -26,6 +27,7 @@ pub struct Limiter(Arc<Backends>);
 struct Backends {
     registry: Registry,
     in_process: InProcess,
+    sessions: Arc<SessionTable>,
     /// None if this process counts for itself.
     redis: Option<RedisLimiter>,
 }
@@ -69,7 +71,8 @@ impl Limiter {
     }
 
     pub(crate) fn new(in_process: InProcess, redis: Option<RedisLimiter>) -> Self {
-        Self(Arc::new(Backends { registry: Registry::default(), in_process, redis }))
+        let sessions = redis.as_ref().map(RedisLimiter::local_sessions).unwrap_or_default();
+        Self(Arc::new(Backends { registry: Registry::default(), in_process, sessions, redis }))
     }
 
     /// Whether limits are shared over Redis, and Redis does not answer.
@@ -189,6 +192,30 @@ impl Limiter {
         match &self.0.redis {
             None => self.0.in_process.reserve(subjects, &request, 1).await,
             Some(redis) => redis.reserve(&self.0.in_process, request_id, subjects, &request).await,
+        }
+    }
+
+    /// Counts a request of a session, unless it goes beyond a limit. Parallel requests do not overshoot. While Redis does not
+    /// answer, this process counts for itself.
+    ///
+    /// # Errors
+    /// The limit that the request goes beyond.
+    pub async fn enter_session(&self, request: &SessionRequest<'_>) -> Result<SessionUse, SessionLimit> {
+        if let Some(redis) = &self.0.redis
+            && let Some(decision) = redis.enter_session(request).await
+        {
+            return decision;
+        }
+        self.0.sessions.admit(request, self.0.in_process.clock.monotonic_micros())
+    }
+
+    /// Adds the cost of a request that is over to its session. It never waits: a background task tells Redis.
+    pub fn charge_session(&self, id: &SessionId, cost_femtos: i128) {
+        if cost_femtos <= 0 {
+            return;
+        }
+        if !self.0.redis.as_ref().is_some_and(|redis| redis.charge_session(id, cost_femtos)) {
+            self.0.sessions.charge(id, cost_femtos);
         }
     }
 

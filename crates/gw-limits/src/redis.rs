@@ -48,6 +48,7 @@ pub(crate) mod replica;
 mod retries;
 pub(crate) mod script;
 pub(crate) mod script_call;
+pub(crate) mod sessions;
 pub(crate) mod settings;
 mod upkeep;
 
@@ -66,6 +67,7 @@ use self::message::{Message, MessageKind, Settlement};
 use self::outbox::SendOnDrop;
 use self::replica::{AskError, Replica};
 use self::retries::Retries;
+use self::sessions::UndeliveredCosts;
 use self::settings::{RedisSettings, WhenAway};
 use crate::admission::AdmissionPermit;
 use crate::clock::Clock;
@@ -75,12 +77,16 @@ use crate::in_process::InProcess;
 use crate::limit_state::{LimitStates, RateState, TokenState, time_until_expiry};
 use crate::refusal::{Refusal, Refused};
 use crate::reservation::{Reservation, ReservationRequest};
+use crate::session::{SessionId, SessionLimit, SessionRequest, SessionTable, SessionUse};
 use crate::subject::Subject;
 
 /// The limiter over Redis.
 #[derive(Debug)]
 pub(crate) struct RedisLimiter {
     replica: Arc<Replica>,
+    session_costs: Arc<UndeliveredCosts>,
+    /// The sessions that this process counts while Redis does not answer.
+    local_sessions: Arc<SessionTable>,
     /// The upkeep of the connection and the delivery of messages. Aborted when the limiter is dropped.
     _tasks: JoinSet<()>,
 }
@@ -95,14 +101,41 @@ impl RedisLimiter {
         let upkeep = Arc::clone(&replica);
         tasks.spawn(async move { upkeep.supervisor.run(&*upkeep).await });
         tasks.spawn(outbox::deliver(Arc::clone(&replica), messages));
+        let (session_costs, local_sessions) = (Arc::default(), Arc::default());
+        tasks.spawn(sessions::deliver(
+            Arc::clone(&replica),
+            Arc::clone(&session_costs),
+            Arc::clone(&local_sessions),
+        ));
         // Budgets would wait for unknown replicas. The start waits instead, so that the first request does not.
         tokio::time::sleep(wait).await;
-        Self { replica, _tasks: tasks }
+        Self { replica, session_costs, local_sessions, _tasks: tasks }
     }
 
     /// Waits until all messages so far are delivered, for at most `timeout`.
     pub(crate) async fn drain(&self, timeout: Duration) {
-        let _late = tokio::time::timeout(timeout, self.replica.pending.wait_until_zero()).await;
+        let draining = async {
+            self.replica.deliver_session_costs(&self.session_costs, &self.local_sessions).await;
+            self.replica.pending.wait_until_zero().await;
+        };
+        let _late = tokio::time::timeout(timeout, draining).await;
+    }
+
+    pub(crate) fn local_sessions(&self) -> Arc<SessionTable> {
+        Arc::clone(&self.local_sessions)
+    }
+
+    /// Counts a request of a session. None if Redis does not answer.
+    pub(crate) async fn enter_session(
+        &self,
+        request: &SessionRequest<'_>,
+    ) -> Option<Result<SessionUse, SessionLimit>> {
+        self.replica.enter_session(request, &self.session_costs, &self.local_sessions).await
+    }
+
+    /// Adds the cost of a request to its session. False if too many sessions wait for Redis.
+    pub(crate) fn charge_session(&self, id: &SessionId, cost_femtos: i128) -> bool {
+        self.session_costs.add(id, cost_femtos)
     }
 
     /// The number of messages that wait, and of those that were lost.
@@ -347,8 +380,8 @@ fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Re
         ScriptRefusal::InFlight => {
             Refusal::InFlight { subject, limit: limits.max_in_flight.unwrap_or_default() }
         }
-        ScriptRefusal::Budget(seconds) => {
-            Refusal::Budget { subject, resets_in: seconds.map(Duration::from_secs) }
+        ScriptRefusal::Budget { resets_in, left_nano } => {
+            Refusal::Budget { subject, resets_in: resets_in.map(Duration::from_secs), left_nano }
         }
         ScriptRefusal::Tokens(tat) => {
             let limit = limits.tpm.unwrap_or_default();

@@ -56,6 +56,8 @@ pub enum Refusal {
         subject: SubjectKind,
         /// The time until the next period. None for a budget of all time.
         resets_in: Option<Duration>,
+        /// The money that is neither spent nor reserved, in nano-USD, rounded down.
+        left_nano: u64,
     },
     /// There is a budget, and its spending cannot be looked up now.
     StoreUnavailable,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_engine::cpu_pool::is_heavy;
+use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
-use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext, Surface};
+use gw_engine::{CallLog, Caller, LimitStates, ReplyBody, RequestContext, ClientSurface};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -19,6 +19,7 @@ use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
 use crate::router::Operation;
+use crate::session::session_of;
 use crate::upload::{self, BoxError};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
@@ -33,6 +34,9 @@ const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
 
 /// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
+
+/// The largest body in which a worker itself looks for the session.
+const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// Checks limits, media type and body, then calls the engine.
 pub(crate) async fn generate<B>(
@@ -72,6 +76,12 @@ where
     }
     record.body_permit = Some(permit);
     record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
+    let session = if bytes.len() <= MAX_INLINE_BYTES {
+        session_of(&parts.headers, &bytes)
+    } else {
+        let (headers, body) = (parts.headers.clone(), bytes.clone());
+        cpu.host(offload(move || session_of(&headers, &body))).await
+    };
     let log = Arc::new(CallLog::default());
     record.call = Some(Arc::clone(&log));
     let context = RequestContext {
@@ -80,9 +90,10 @@ where
         accepted: record.accepted,
         log: Arc::clone(&log),
         client: Some(record.client.ip()),
+        session,
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
-        surface: Surface {
+        surface: ClientSurface {
             dialect: client_dialect::of(parts),
             is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
             forwarded: forwarded_headers(&parts.headers),

@@ -33,6 +33,7 @@ mod response;
 mod rewind;
 mod router;
 pub mod serve;
+mod session;
 pub mod settings;
 mod stall;
 pub mod state;

@@ -47,6 +47,14 @@ impl Tokens {
         self.cache_write = self.cache_write.saturating_add(more.cache_write);
         self.reasoning = self.reasoning.saturating_add(more.reasoning);
     }
+
+    fn subtract(&mut self, part: &Self) {
+        self.prompt = self.prompt.saturating_sub(part.prompt);
+        self.completion = self.completion.saturating_sub(part.completion);
+        self.cached = self.cached.saturating_sub(part.cached);
+        self.cache_write = self.cache_write.saturating_sub(part.cache_write);
+        self.reasoning = self.reasoning.saturating_sub(part.reasoning);
+    }
 }
 
 /// An attempt: a call to an upstream.
@@ -82,7 +90,7 @@ pub struct Entry {
     pub key_name: String,
     /// The key's team.
     pub team: Option<String>,
-    /// `chat`, `completion` or `embeddings`.
+    /// `chat`, `completion`, `embeddings`, `messages` or `responses`.
     pub operation: String,
     /// The model name as the client wrote it.
     pub requested_model: String,
@@ -119,6 +127,24 @@ pub struct Entry {
     pub end_user: Option<String>,
     /// IP address of the client.
     pub client: Option<String>,
+    /// The session that the request belongs to: a run of an agent.
+    pub session: Option<String>,
+}
+
+impl Entry {
+    /// The API through which the request came: `chat`, `responses`, `messages`, `completions` or `embeddings`.
+    #[must_use]
+    pub fn surface(&self) -> &str {
+        surface_of(&self.operation)
+    }
+}
+
+/// The surface of an operation.
+fn surface_of(operation: &str) -> &str {
+    match operation {
+        "completion" => "completions",
+        other => other,
+    }
 }
 
 /// Reads attempts in the old format: JSON text inside a JSON string.
@@ -154,6 +180,17 @@ impl Sums {
         self.saved += entry.saved;
     }
 
+    /// These sums without a part of them.
+    fn without(mut self, part: &Self) -> Self {
+        self.requests = self.requests.saturating_sub(part.requests);
+        self.failed = self.failed.saturating_sub(part.failed);
+        self.cache_hits = self.cache_hits.saturating_sub(part.cache_hits);
+        self.tokens.subtract(&part.tokens);
+        self.cost -= part.cost;
+        self.saved -= part.saved;
+        self
+    }
+
     fn join(&mut self, more: &Self) {
         self.requests += more.requests;
         self.failed += more.failed;
@@ -172,17 +209,26 @@ pub enum GroupBy {
     Team,
     Model,
     Provider,
+    Session,
+    Surface,
     Day,
     Hour,
 }
 
 impl GroupBy {
+    /// Whether only the sums by session have the column.
+    fn is_of_sessions(self) -> bool {
+        matches!(self, Self::Session | Self::Surface)
+    }
+
     /// All groupings with their names.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 8] = [
         ("key", Self::Key),
         ("team", Self::Team),
         ("model", Self::Model),
         ("provider", Self::Provider),
+        ("session", Self::Session),
+        ("surface", Self::Surface),
         ("day", Self::Day),
         ("hour", Self::Hour),
     ];
@@ -194,6 +240,8 @@ impl GroupBy {
             Self::Team => "team",
             Self::Model => "model",
             Self::Provider => "provider",
+            Self::Session => "session",
+            Self::Surface => "surface",
             Self::Day => "CAST(hour / 86400 * 86400 AS TEXT)",
             Self::Hour => "CAST(hour AS TEXT)",
         }
@@ -215,6 +263,10 @@ pub struct Filter {
     pub model: Option<String>,
     /// Provider name.
     pub provider: Option<String>,
+    /// The session of the requests.
+    pub session: Option<String>,
+    /// The API of the requests, as [`Entry::surface`] names it.
+    pub surface: Option<String>,
     /// `ok` or an error code (only in the request log).
     pub status: Option<String>,
 }
@@ -236,6 +288,25 @@ impl Filter {
                 sql.push(piece).push_name(value);
             }
         }
+        if let Some(surface) = &self.surface {
+            sql.push(" AND surface = ").push_name(surface);
+        }
+    }
+
+    fn push_session<'q>(&'q self, sql: &mut Sql<'q>) {
+        if let Some(session) = &self.session {
+            sql.push(" AND session = ").push_name(session);
+        }
+    }
+
+    /// Whether a name other than the session's is searched for.
+    fn has_names(&self) -> bool {
+        self.surface.is_some() || self.names().iter().any(|(_, name)| name.is_some())
+    }
+
+    /// The table of hourly sums that has every column of the filter.
+    fn sums_table(&self) -> &'static str {
+        if self.session.is_some() || self.surface.is_some() { "usage_sessions" } else { "usage_hours" }
     }
 }
 

@@ -185,6 +185,7 @@ fn migrator() -> Migrator {
         change(7, "rows in order", include_str!("../migrations/0007_rows_in_order.sql")),
         change(8, "burst and on_budget", include_str!("../migrations/0008_burst_and_on_budget.sql")),
         change(9, "clock", include_str!("../migrations/0009_clock.sql")),
+        change(10, "sessions", include_str!("../migrations/0010_sessions.sql")),
         change(11, "secrets", include_str!("../migrations/0011_secrets.sql")),
         change(12, "responses", include_str!("../migrations/0012_responses.sql")),
     ])

@@ -11,6 +11,7 @@
 
 pub mod certificate;
 pub mod client;
+pub mod cpu_time;
 pub mod faketime;
 mod files;
 pub mod gateway;

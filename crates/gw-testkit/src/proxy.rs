@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,6 +20,8 @@ pub struct Proxy {
 #[derive(Debug, Default)]
 struct State {
     delay_ms: AtomicU64,
+    /// Pieces of bytes that wait for their delay to end.
+    delayed: AtomicUsize,
     cut: AtomicBool,
     cutting: Notify,
 }
@@ -43,6 +45,12 @@ impl Proxy {
     /// Delays the bytes of the server.
     pub fn delay(&self, delay: Duration) {
         self.state.delay_ms.store(u64::try_from(delay.as_millis()).expect("a short delay"), Ordering::SeqCst);
+    }
+
+    /// The number of pieces of the server's bytes that wait for their delay to end.
+    #[must_use]
+    pub fn delayed(&self) -> usize {
+        self.state.delayed.load(Ordering::SeqCst)
     }
 
     /// Closes every connection, and every new one at once.
@@ -77,8 +85,8 @@ async fn accept(listener: TcpListener, port: u16, state: Arc<State>) {
                 (client.into_split(), server.into_split());
             tokio::select! {
                 () = cut => {}
-                () = copy(from_client, to_server, &state.cut, None) => {}
-                () = copy(from_server, to_client, &state.cut, Some(&state.delay_ms)) => {}
+                () = copy(from_client, to_server, &state, false) => {}
+                () = copy(from_server, to_client, &state, true) => {}
             }
         });
     }
@@ -87,17 +95,20 @@ async fn accept(listener: TcpListener, port: u16, state: Arc<State>) {
 async fn copy(
     mut from: impl AsyncReadExt + Unpin,
     mut to: impl AsyncWriteExt + Unpin,
-    cut: &AtomicBool,
-    delay_ms: Option<&AtomicU64>,
+    state: &State,
+    is_delayed: bool,
 ) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
-        let delay = delay_ms.map_or(0, |delay| delay.load(Ordering::SeqCst));
+        let delay = if is_delayed { state.delay_ms.load(Ordering::SeqCst) } else { 0 };
         if delay > 0 {
-            tokio::time::sleep(Duration::from_millis(delay)).await;
+            let sleep = tokio::time::sleep(Duration::from_millis(delay));
+            state.delayed.fetch_add(1, Ordering::SeqCst);
+            sleep.await;
+            state.delayed.fetch_sub(1, Ordering::SeqCst);
         }
         // Bytes that arrive after the cut are dropped, even before the connection closes.
-        if cut.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
+        if state.cut.load(Ordering::SeqCst) || to.write_all(&buffer[..read]).await.is_err() {
             return;
         }
     }

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{check, clock, drill, explain, keys, models, serve, simulate, usage};
+use crate::{check, clock, drill, explain, keys, models, requests, serve, simulate, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -33,6 +33,8 @@ enum Command {
     Keys(keys::KeysArgs),
     /// Report requests, tokens and costs by key, team, model, provider or time
     Usage(usage::UsageArgs),
+    /// Show the request log, the newest request first
+    Requests(requests::RequestsArgs),
     /// Show whether the gateway trusts this machine's clock, and confirm the clock
     Clock(clock::ClockArgs),
     /// Explain the routing and the worst-case cost of a request without calling a provider
@@ -91,6 +93,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Models(args)) => models::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
+        Some(Command::Requests(args)) => requests::run(&common, &args),
         Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),

@@ -64,7 +64,7 @@ fn routing(text: &str) -> Result<Value, RoutingError> {
 /// Runs the drill and prints its report.
 ///
 /// # Errors
-/// Exit code 1 when a route does not survive, 2 when there is nothing to drill.
+/// Exit code 1 when a route does not survive, 2 when the configuration has no route to drill.
 pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();

@@ -147,7 +147,10 @@ fn table(answer: &Value) -> String {
     }
     let worst = answer.get("worst_case").unwrap_or(&Value::Null);
     text += &format!(
-        "\nthe request reserves {} tokens and {} USD, its worst case; it makes at most {} upstream calls\n",
+        "\nworst case: answers of {} tokens, {} tokens in all, {} USD, which a budget sets aside; at most {} upstream \
+         calls\nEXPECTED USD assumes answers of max_tokens, or of 4096 tokens without it, or of the model's longest if that \
+         is shorter\n",
+        cell(worst, "answer_tokens"),
         cell(worst, "tokens"),
         cell(worst, "cost_usd"),
         cell(answer, "max_attempts")
@@ -226,7 +229,7 @@ mod tests {
                             "holds_prompt_cache": true},
                            {"model": "b/m", "named_as": "fallback", "standing": "open", "score": null}],
             "excluded": [{"model": "c/m", "reason": "No tools."}],
-            "worst_case": {"tokens": 10, "cost_usd": 0.5},
+            "worst_case": {"answer_tokens": 8, "tokens": 10, "cost_usd": 0.5},
         });
         let table = table(&answer);
         for part in [
@@ -237,7 +240,7 @@ mod tests {
             "2  b/m",
             "c/m",
             "No tools.",
-            "10 tokens and 0.5 USD",
+            "answers of 8 tokens, 10 tokens in all, 0.5 USD",
         ] {
             assert!(table.contains(part), "{part}: {table}");
         }

@@ -191,6 +191,7 @@ async fn purge_rows(store: &Store, before: i64) -> gw_store::Result<u64> {
             break;
         }
     }
+    store.purge_session_sums().await?;
     Ok(purged)
 }
 

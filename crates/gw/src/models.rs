@@ -117,8 +117,8 @@ fn add_rules(catalog: &Catalog, entry: &mut Value) {
 
 /// The message of an error in a terminal. The API hides from clients whether a model exists; an operator may know.
 pub(crate) fn unknown_model(code: &str, message: &str) -> String {
-    let name = message.strip_prefix("The model '").and_then(|rest| rest.split('\'').next());
-    match name {
+    let named = ["The model '", "The fallback '"].iter().find_map(|start| message.strip_prefix(start));
+    match named.and_then(|rest| rest.split('\'').next()) {
         Some(name) if code == "model_not_found" => format!(
             "no configured provider has a model '{}'; 'model-gateway models' lists the configured models, and --all adds those \
              of other providers",

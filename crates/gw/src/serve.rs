@@ -10,7 +10,7 @@ use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
-use gw_engine::stored_responses::StoredResponses;
+use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
@@ -28,6 +28,7 @@ use crate::payloads::{self, PayloadTasks};
 use crate::setup::{self, Setup};
 use crate::signals::StopSignals;
 use crate::start_report::{self, ServerSearch};
+use crate::stored_responses::DatabaseResponses;
 use crate::{
     encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
     telemetry, watch,
@@ -100,7 +101,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         .map_err(CommandError::runtime)?;
     let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };
     let mut registry = Registry::default();
-    let parts = build_engine_parts(&setup, &store, stored, deployed.clone(), &mut registry).await?;
+    let parts = build_engine_parts(&setup, &store, stored, deployed.clone(), sealer, &mut registry).await?;
     let listed = if search.has_found() { first_lists(&parts.engine, &deployed).await } else { None };
     start_report::log(&setup, &search, &data)?;
     if let Some(keys) = created {
@@ -125,6 +126,7 @@ async fn build_engine_parts(
     store: &Store,
     keys: Vec<StoredKey>,
     deployed: Vec<Deployed>,
+    sealer: Sealer,
     registry: &mut Registry,
 ) -> Result<EngineParts, CommandError> {
     let (clock, last_use) = TrustedClock::open(store, registry).await?;
@@ -138,6 +140,10 @@ async fn build_engine_parts(
     let teams = store.teams().await.map_err(CommandError::runtime)?;
     let caching = response_cache::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
+    let is_in_database = setup.config.responses.place == ResponsePlace::Database;
+    let open =
+        || -> Arc<dyn ResponseTable> { DatabaseResponses::start(store.clone(), sealer.clone(), &clock) };
+    let table = is_in_database.then(open);
     let stored = Stored {
         keys,
         teams,
@@ -145,7 +151,8 @@ async fn build_engine_parts(
         payloads: Some(Arc::clone(&payloads)),
         limiter: limiter.clone(),
         caching,
-        responses: StoredResponses::new(setup.config.responses, None),
+        responses: StoredResponses::new(setup.config.responses, table),
+        sealer,
         cpu: CpuPool::new(workers())
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };

@@ -230,11 +230,13 @@ pub fn shipped() -> Vec<&'static str> {
     vec![SHIPPED, gw_providers::demo::demo_catalogue()]
 }
 
-/// The model of the first command to try: the cheapest chat model, or the first one when no price is known.
+/// The model of the first command to try: the cheapest chat model, or the first one when no price is known. Models that
+/// fail on purpose are left out.
 #[must_use]
 pub fn model_to_try(catalog: &Catalog) -> Option<String> {
     let chats = |model: &&Arc<Model>| {
-        model.category.as_ref().is_none_or(|kinds| kinds.iter().any(|kind| &**kind == "chat"))
+        let is_chat = |kinds: &Vec<Box<str>>| kinds.iter().any(|kind| &**kind == "chat");
+        !model.is_fault && model.category.as_ref().is_none_or(is_chat)
     };
     let price = |model: &&Arc<Model>| model.price_sum().unwrap_or(u128::MAX);
     catalog.models().iter().filter(chats).min_by_key(price).map(|model| model.id.to_string())

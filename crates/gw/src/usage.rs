@@ -18,7 +18,7 @@ use crate::url_query::query;
 pub struct UsageArgs {
     #[command(flatten)]
     target: AdminTarget,
-    /// Group by key, team, model, provider, day or hour
+    /// Group by key, team, model, provider, session, surface, day or hour
     #[arg(long, default_value = "day")]
     by: String,
     /// First time of the report: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
@@ -39,6 +39,12 @@ pub struct UsageArgs {
     /// Only requests of this provider
     #[arg(long)]
     provider: Option<String>,
+    /// Only requests of this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only requests through this API: chat, responses, messages, completions or embeddings
+    #[arg(long)]
+    surface: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
@@ -67,6 +73,8 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
         ("team", args.team.as_deref()),
         ("model", args.model.as_deref()),
         ("provider", args.provider.as_deref()),
+        ("session", args.session.as_deref()),
+        ("surface", args.surface.as_deref()),
         ("format", Some(if is_csv { "csv" } else { "json" })),
     ]);
     let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;

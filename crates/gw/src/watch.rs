@@ -16,13 +16,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 pub async fn keep_keys_up_to_date(management: Arc<LiveAdminService>) {
     let mut is_away = false;
     loop {
-        let _ = timeout(REFRESH_INTERVAL, management.store_changed()).await;
-        let problem = match timeout(REFRESH_TIMEOUT, management.refresh()).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some("it does not answer".to_owned()),
-        };
-        match problem {
+        match read_next_change(&management).await {
             Some(reason) if !is_away => {
                 tracing::warn!(
                     reason,
@@ -39,6 +33,16 @@ pub async fn keep_keys_up_to_date(management: Arc<LiveAdminService>) {
     }
 }
 
+/// Waits until the keys may have changed, and reads them. Returns the reason if the store does not give them.
+async fn read_next_change(management: &LiveAdminService) -> Option<String> {
+    let _ = timeout(REFRESH_INTERVAL, management.store_changed()).await;
+    match timeout(REFRESH_TIMEOUT, management.refresh()).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => Some("it does not answer".to_owned()),
+    }
+}
+
 /// The time between two exchanges of open circuits.
 const CIRCUIT_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -50,5 +54,47 @@ pub async fn share_circuits(engine: Arc<Engine>) {
     loop {
         ticks.tick().await;
         engine.share_circuits().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_engine::engine::Stored;
+    use gw_engine::settings::EngineSettings;
+    use gw_store::{NewKey, Role, Store};
+    use prometheus_client::registry::Registry;
+    use tokio::runtime::Handle;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn r04_a_change_by_another_process_is_read_within_a_second() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gateway.db");
+        let (store, other) = (Store::open(&path).await.unwrap(), Store::open(&path).await.unwrap());
+        let none = Vec::new;
+        let engine = Engine::new(
+            EngineSettings::default(),
+            Vec::new(),
+            none(),
+            Stored::default(),
+            &mut Registry::default(),
+        );
+        let engine = engine.unwrap();
+        let management = LiveAdminService::new(store, Arc::clone(&engine), Handle::current());
+        management.refresh().await.unwrap();
+        other.insert_key(&NewKey::generate().unwrap().stored("k", Role::Inference, 1)).await.unwrap();
+        assert!(engine.has_no_keys());
+
+        // The clock stands still other than for one step of a second. A running blocking task keeps it from moving by
+        // itself.
+        let (test_runs, is_over) = std::sync::mpsc::channel::<()>();
+        let _blocking = tokio::task::spawn_blocking(move || is_over.recv());
+        tokio::time::pause();
+        let second = tokio::time::advance(Duration::from_secs(1));
+        let (problem, ()) = tokio::join!(read_next_change(&management), second);
+        assert_eq!(problem, None);
+        assert!(!engine.has_no_keys());
+        drop(test_runs);
     }
 }

@@ -1,7 +1,6 @@
 //! Pairs of texts with the same and with different canonical forms. Random pairs are in `key/tests/random.rs`.
 
-use std::time::Instant;
-
+use gw_testkit::cpu_time::assert_cpu_time;
 use sha2::{Digest, Sha256};
 
 fn form(text: &str) -> Option<[u8; 32]> {
@@ -141,17 +140,9 @@ fn a_deep_text_is_read_once_and_a_too_deep_one_is_refused() {
     assert!(form(&nested(128, "1")).is_some());
     assert!(form(&nested(130, "1")).is_none());
     let numbers = vec!["1"; 300_000].join(",");
-    // The best of three runs, because the machine may be busy.
-    let time = |text: &str| {
-        let once = || {
-            let start = Instant::now();
-            assert!(form(text).is_some());
-            start.elapsed()
-        };
-        once().min(once()).min(once())
-    };
-    let flat = time(&format!("[{numbers}]"));
-    let deep = time(&nested(120, &format!("[{numbers}]")));
+    let flat = format!("[{numbers}]");
+    let deep = nested(120, &flat);
+    let read = |text: &str| assert!(form(text).is_some());
     // A text that is read again at each level would take more than a hundred times as long.
-    assert!(deep < flat * 12, "flat {flat:?}, deep {deep:?}");
+    assert_cpu_time("a deep text", || read(&flat), || read(&deep), |flat| flat * 12);
 }

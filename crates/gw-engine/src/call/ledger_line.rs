@@ -47,6 +47,7 @@ impl LedgerLine {
             operation: operation.to_owned(),
             strategy: "default".to_owned(),
             client: client.client.map(|client| client.to_string()),
+            session: client.session.as_ref().map(|session| session.to_string()),
             ..Entry::default()
         };
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }

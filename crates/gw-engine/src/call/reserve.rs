@@ -43,7 +43,8 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
     let AttemptContext { client, request, snapshot, .. } = &call.context;
     let subjects = client.caller.subjects();
     // The tokens of embeddings are those of their inputs, so they need no cut.
-    let is_cut = client.caller.is_cut_by_budget() && !matches!(request, ValidatedRequest::Embeddings(_));
+    let has_answer_text = !matches!(request, ValidatedRequest::Embeddings(_));
+    let is_cut = has_answer_text && client.caller.is_cut_by_budget();
     if subjects.is_empty() {
         return Ok((Reservation::default(), None));
     }
@@ -52,7 +53,10 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
         let most = cost.femtos();
         let least = if is_cut { least_case(request, plan).femtos().min(most) } else { most };
         let reserving = limiter.reserve_up_to(id, subjects, tokens, most, least);
-        let (reserved, granted) = reserving.await.map_err(|refused| limit_error::error(&refused))?;
+        let (reserved, granted) = reserving.await.map_err(|refused| {
+            let shortest = (has_answer_text && !is_cut).then(|| least_case(request, plan));
+            limit_error::reservation_error(&refused, shortest.filter(|shortest| *shortest < cost))
+        })?;
         Ok((reserved, is_cut.then(|| Money::from_femtos(granted))))
     };
     match set_aside(&call.plan).await {

@@ -20,6 +20,7 @@ use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, RequestContext};
+use crate::session_guard::SessionCharge;
 
 /// How a request ends.
 pub(crate) enum Outcome<'a> {
@@ -49,6 +50,8 @@ pub(crate) struct Settlement {
     reservation: Reservation,
     /// Later reservations: for a request that asks for everything anew, and for a stream that grows.
     additional_reservations: Vec<Reservation>,
+    /// The session that pays for the request, until the request is over.
+    session: Option<SessionCharge>,
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
@@ -71,6 +74,7 @@ impl Settlement {
             found: Default::default(),
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
+            session: None,
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
         }
@@ -93,6 +97,11 @@ impl Settlement {
         if let Some(line) = &mut self.line {
             line.note_plan(plan);
         }
+    }
+
+    /// Charges a session when the request ends.
+    pub(crate) fn charge_session(&mut self, session: SessionCharge) {
+        self.session = Some(session);
     }
 
     /// Holds the request's reservation until the request ends.
@@ -338,6 +347,9 @@ impl Settlement {
             line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
         }
         let billed = self.upstream_calls.all();
+        if let Some(session) = self.session.take() {
+            session.settle(billed.cost);
+        }
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
         self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));

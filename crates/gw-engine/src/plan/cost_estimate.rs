@@ -23,9 +23,45 @@ const SHORT_ANSWER_TOKENS: u64 = 64;
 /// Tokens that no answer exceeds.
 const MAX_ANSWER_TOKENS: u64 = 1 << 24;
 
-/// The tokens and the cost of the worst case.
+/// The tokens and the cost that are reserved for the worst case.
 pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &RoutingSettings) -> (u64, Money) {
-    let one = |candidate: &Candidate| at(request, candidate);
+    let bound = |longest: u64| match request.max_tokens() {
+        Some(_) => longest,
+        None => longest.min(UNBOUNDED_ANSWER_TOKENS),
+    };
+    sum_of_calls(request, plan, routing, |candidate| at(request, candidate, bound))
+}
+
+/// The worst case in which tokens and cost both assume the longest answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorstCase {
+    /// Tokens of each answer, at the candidate that writes most.
+    pub answer_tokens: u64,
+    /// Tokens of all prompts and answers.
+    pub tokens: u64,
+    /// The cost, which is the amount that budgets reserve.
+    pub cost: Money,
+}
+
+/// The worst case for an explanation.
+pub(crate) fn explained_worst_case(
+    request: &ValidatedRequest,
+    plan: &Plan,
+    routing: &RoutingSettings,
+) -> WorstCase {
+    let longest = plan.candidates.iter().map(|candidate| longest_answer(request, candidate)).max();
+    let (tokens, cost) =
+        sum_of_calls(request, plan, routing, |candidate| at(request, candidate, |longest| longest));
+    WorstCase { answer_tokens: longest.unwrap_or_default(), tokens, cost }
+}
+
+/// The tokens and the cost of all calls that the request makes at most, where `one` gives those of one call.
+fn sum_of_calls(
+    request: &ValidatedRequest,
+    plan: &Plan,
+    routing: &RoutingSettings,
+    one: impl Fn(&Candidate) -> (u64, Money),
+) -> (u64, Money) {
     let most =
         |(tokens, cost): (u64, Money), (more, dearer): (u64, Money)| (tokens.max(more), cost.max(dearer));
     let (tokens, cost) = plan.candidates.iter().map(one).fold((0, Money::ZERO), most);
@@ -78,12 +114,14 @@ pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) 
     model.context_length.map_or(longest, |most| longest.min(most))
 }
 
-fn at(request: &ValidatedRequest, candidate: &Candidate) -> (u64, Money) {
-    let bound = longest_answer(request, candidate);
-    let likely = if request.max_tokens().is_some() { bound } else { bound.min(UNBOUNDED_ANSWER_TOKENS) };
-    let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(likely));
+/// The tokens and the cost at a candidate. The cost is that of the longest answer, and `counted` gives the tokens that
+/// count for an answer of this length.
+fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -> u64) -> (u64, Money) {
+    let longest = longest_answer(request, candidate);
+    let answer = counted(longest);
+    let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
     let tokens = request.sizes(candidate).iter().map(tokens).fold(0, u64::saturating_add);
-    (tokens, costs(request, candidate, bound))
+    (tokens, costs(request, candidate, longest))
 }
 
 /// The cost of all upstream calls if each answer has this many tokens.

@@ -24,17 +24,19 @@ pub struct RequestContext {
     pub log: Arc<CallLog>,
     /// The client's address, for the ledger.
     pub client: Option<IpAddr>,
+    /// The name of the session that the request belongs to: at most 128 printable characters.
+    pub session: Option<Arc<str>>,
     /// The values of its `Cache-Control` headers, joined; None if it has none.
     pub cache_control: Option<Box<[u8]>>,
     /// The silence after which a keep-alive comment is sent; None = never.
     pub keepalive: Option<Duration>,
     /// The form of the answer, and headers for upstreams.
-    pub surface: Surface,
+    pub surface: ClientSurface,
 }
 
 /// The facts that differ between the APIs that clients speak.
 #[derive(Clone, Debug)]
-pub struct Surface {
+pub struct ClientSurface {
     /// The dialect in which the client is answered.
     pub dialect: ClientDialect,
     /// The answer has none of the gateway's own members.
@@ -43,7 +45,7 @@ pub struct Surface {
     pub forwarded: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Default for Surface {
+impl Default for ClientSurface {
     /// OpenAI's dialect with the gateway's members.
     fn default() -> Self {
         Self { dialect: ClientDialect::OpenAi, is_plain: false, forwarded: Vec::new() }

@@ -11,6 +11,7 @@ use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
+use crate::call::progress::Warnings;
 use crate::clock::{self, millis};
 use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, named};
@@ -27,6 +28,8 @@ pub(crate) struct ReplyContext {
     /// The opening of the request's own stream, without a model.
     opening: Opening,
     pub(crate) fallback_used: bool,
+    /// The warnings about the request itself.
+    warnings: Warnings,
     /// The similarity of the question whose answer the request gets, if it is not its own.
     pub(crate) similarity: Option<f32>,
     pub(crate) streams: bool,
@@ -47,6 +50,7 @@ impl ReplyContext {
             strategy: call.plan.strategy.as_str(),
             opening,
             fallback_used: false,
+            warnings: call.progress.warnings.clone(),
             similarity: None,
             streams: call.context.request.wants_stream(),
             keepalive: context.keepalive,
@@ -100,7 +104,12 @@ impl ReplyContext {
             fallback_used: self.fallback_used,
             latency_ms: millis(clock::since(self.accepted)),
             attempts: Vec::new(),
-            warnings: warnings.iter().map(|warning| Cow::Borrowed(*warning)).collect(),
+            warnings: self
+                .warnings
+                .iter()
+                .cloned()
+                .chain(warnings.iter().copied().map(Cow::Borrowed))
+                .collect(),
             saved: Some(stored.cost),
             similar: self.similar(stored),
         }

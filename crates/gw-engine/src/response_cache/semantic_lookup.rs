@@ -29,7 +29,7 @@ use crate::error::Kind;
 use crate::metrics::Metrics;
 use crate::plan::PlanRequest;
 use crate::request::ValidatedRequest;
-use crate::request::context::{CallLog, RequestContext, Surface};
+use crate::request::context::{CallLog, RequestContext, ClientSurface};
 use crate::request::operation::{Operation, parse};
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
@@ -226,7 +226,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         log: Arc::new(CallLog::default()),
         cache_control: None,
         keepalive: None,
-        surface: Surface::default(),
+        surface: ClientSurface::default(),
         ..call.context.client.clone()
     };
     let operation = Operation::Embeddings.as_str();

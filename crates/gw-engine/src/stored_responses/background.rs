@@ -76,11 +76,6 @@ impl BackgroundResponses {
         Ok(())
     }
 
-    /// Whether the response runs in this process.
-    pub(crate) fn is_running(&self, owner: &str, id: &str) -> bool {
-        self.running.lock().contains_key(&name(owner, id))
-    }
-
     /// Stops a response; gives whether it ran. Its call is settled with the usage so far.
     pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
         let stopped = self.running.lock().remove(&name(owner, id));

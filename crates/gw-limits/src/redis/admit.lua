@@ -4,7 +4,8 @@
 --   1  the time
 --   2  the number of the subject that refuses, 0 if none does
 --   3  the reason: 'requests', 'flight', 'budget', 'unknown' or 'rebuilding'
---   4  the detail: of 'budget' the seconds until the next period, of 'unknown' the begin of the period
+--   4  the detail: of 'budget' the seconds until the next period (nothing if there is none), a space, and the nano-USD that
+--      are left; of 'unknown' the begin of the period
 --   then two fields for each subject, '' if there is no such limit or the script did not come to it:
 --      requests: with a burst the TAT, without a burst 'requests newest blocked_by' (WindowState in sliding_window.rs)
 --      tokens: the TAT
@@ -125,7 +126,7 @@ for i, subject in ipairs(all) do
     subject.has_permit = true
   end
   if subject.budget and subject.money.spent + subject.money.reserved >= subject.budget then
-    refuse(i, 'budget', subject.money.stop and whole(subject.money.stop - unix) or '')
+    refuse(i, 'budget', budget_detail(subject.money, 0))
     break
   end
 end

@@ -24,8 +24,13 @@ pub(crate) enum ScriptRefusal {
     Requests,
     /// Too many requests in flight.
     InFlight,
-    /// The budget is used up. Carries the seconds until the next period.
-    Budget(Option<u64>),
+    /// The budget has too little left.
+    Budget {
+        /// The seconds until the next period.
+        resets_in: Option<u64>,
+        /// The nano-USD that are left.
+        left_nano: u64,
+    },
     /// The spending is not known. Carries the begin of the period that the ledger has to be asked about.
     Unknown(i64),
     /// The spending is not known, and the ledger must not be asked yet: replicas have to report what they hold first.
@@ -46,8 +51,7 @@ impl Answer {
             "" => None,
             "requests" => Some(ScriptRefusal::Requests),
             "flight" => Some(ScriptRefusal::InFlight),
-            "budget" if detail.is_empty() => Some(ScriptRefusal::Budget(None)),
-            "budget" => Some(ScriptRefusal::Budget(Some(detail.parse().ok()?))),
+            "budget" => Some(parse_budget(detail)?),
             "unknown" => Some(ScriptRefusal::Unknown(detail.parse().ok()?)),
             "rebuilding" => Some(ScriptRefusal::Rebuilding),
             "generation" => Some(ScriptRefusal::Generation),
@@ -91,6 +95,13 @@ impl Answer {
     pub(crate) fn tat(&self, index: usize) -> Option<f64> {
         self.field(index).parse().ok().filter(|tat: &f64| tat.is_finite())
     }
+}
+
+/// The seconds until the next period, or nothing, and after a space the nano-USD that are left. None if it is neither.
+fn parse_budget(detail: &str) -> Option<ScriptRefusal> {
+    let (seconds, left) = detail.split_once(' ')?;
+    let resets_in = if seconds.is_empty() { None } else { Some(seconds.parse().ok()?) };
+    Some(ScriptRefusal::Budget { resets_in, left_nano: left.parse().ok()? })
 }
 
 /// Whether a script refuses because of the generation. An answer that cannot be read counts as such a refusal.

@@ -242,6 +242,12 @@ local function budget_state(subject, period)
   return money
 end
 
+-- The detail of the refusal 'budget': the seconds until the next period, nothing if there is none, a space, and the
+-- nano-USD that are left.
+local function budget_detail(money, left)
+  return (money.stop and whole(money.stop - unix) or '') .. ' ' .. whole(left)
+end
+
 -- Adds a lease for a request. Changes nothing if the lease exists.
 local function add_lease(subject, money, nano, id)
   local member = whole(nano) .. ':' .. id

@@ -33,9 +33,10 @@ for i, subject in ipairs(all) do
   end
   local money = subject.money
   if subject.budget then
-    nano = math.min(nano, subject.budget - (money.spent + money.reserved))
+    local left = subject.budget - (money.spent + money.reserved)
+    nano = math.min(nano, left)
     if nano < least then
-      return { exact(now), tostring(i), 'budget', money.stop and whole(money.stop - unix) or '' }
+      return { exact(now), tostring(i), 'budget', budget_detail(money, left) }
     end
   end
 end

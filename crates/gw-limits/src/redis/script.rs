@@ -27,6 +27,8 @@ pub(crate) struct Scripts {
     pub(crate) list_requests: Script,
     pub(crate) report_holding: Script,
     pub(crate) begin_generation: Script,
+    pub(crate) enter_session: Script,
+    pub(crate) charge_session: Script,
     #[cfg(test)]
     pub(crate) period: Script,
 }
@@ -51,6 +53,8 @@ impl Default for Scripts {
             list_requests: script!("list_requests.lua"),
             report_holding: script!("report_holding.lua"),
             begin_generation: script!("begin_generation.lua"),
+            enter_session: script!("enter_session.lua"),
+            charge_session: script!("charge_session.lua"),
             #[cfg(test)]
             period: script!("period.lua"),
         }
@@ -58,9 +62,10 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 11] {
+    pub(crate) fn all(&self) -> [&Script; 13] {
         let Self { admit, reserve, settle, release, learn_spending, forget_spending, .. } = self;
         let Self { heartbeat, circuits, list_requests, report_holding, begin_generation, .. } = self;
+        let Self { enter_session, charge_session, .. } = self;
         [
             admit,
             reserve,
@@ -73,6 +78,8 @@ impl Scripts {
             list_requests,
             report_holding,
             begin_generation,
+            enter_session,
+            charge_session,
         ]
     }
 }

@@ -8,6 +8,7 @@ mod partial_reservations;
 mod periods;
 mod recovery;
 mod replicas;
+mod sessions;
 mod unavailable;
 
 use std::sync::Arc;

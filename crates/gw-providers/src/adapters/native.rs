@@ -155,10 +155,8 @@ impl<D: Dialect> Adapter for Native<D> {
             return Ok(encoded);
         }
         let replay_target = Arc::new(target.replay_target());
-        // The opened entries outlive the conversation, which refers to them.
-        let opened;
         let mut conversation = Conversation::of_chat(request, range.n);
-        opened = replay::opened_entries(&conversation, &replay_target, self.0.reasoning_format());
+        let opened = replay::opened_entries(&conversation, &replay_target, self.0.reasoning_format());
         let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
         let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
         let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);

@@ -3,12 +3,12 @@
 //! `cargo test --release -p gw-providers --test it -- --ignored --nocapture costs_of_large_bodies` prints the figures.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::time::Duration;
 
 use bytes::Bytes;
 use gw_providers::adapter::{Adapter, ChoiceRange, Reading, Target};
 use gw_providers::settings::Api;
+use gw_testkit::cpu_time::{assert_cpu_time, cpu_time};
 use gw_wire::event::Event;
 use gw_wire::request::{ChatRequest, RequestLimits, parse_chat, parse_embeddings};
 
@@ -137,24 +137,6 @@ fn with_tool(schema: &str) -> String {
     conversation(USER, &format!(r#","tools":[{tool}]"#))
 }
 
-/// The CPU time of this thread, which does not depend on other programs.
-fn cpu_time() -> Duration {
-    // The kernel updates the figure when the thread yields.
-    std::thread::yield_now();
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
-}
-
-/// The least CPU time of several runs.
-fn least(runs: usize, mut run: impl FnMut()) -> Duration {
-    let mut timed = || {
-        let before = cpu_time();
-        run();
-        cpu_time() - before
-    };
-    (0..runs).map(|_| timed()).min().unwrap()
-}
-
 /// The model of each API whose requests need the most work.
 fn model(api: Api) -> &'static str {
     match api {
@@ -187,29 +169,20 @@ fn parse(body: &Bytes) -> ChatRequest {
     parse_chat(body.clone(), &RequestLimits::NONE).unwrap()
 }
 
-/// Fails if the work grows faster than the input.
-fn assert_linear(what: &str, small: (usize, Duration), large: (usize, Duration)) {
-    if large.1 < LEAST {
-        return;
-    }
-    let per_byte = |(bytes, time): (usize, Duration)| time.max(LEAST / 8).as_secs_f64() / bytes as f64;
-    let growth = per_byte(large) / per_byte(small);
-    assert!(growth < FACTOR, "{what}: {small:?} {large:?}: {growth:.1} times as much a byte");
-}
-
 #[test]
 fn encoding_costs_grow_linearly_with_the_body() {
     const SMALL: usize = 600;
     let adapters = Api::ALL.map(|api| (api, property::adapter(api)));
     for (name, shape) in SHAPES {
-        let bodies = [shape(SMALL), shape(SMALL * GROWTH)].map(Bytes::from);
-        let read = bodies.each_ref().map(|body| (body.len(), least(2, || drop(parse(body)))));
-        assert_linear(&format!("{name}, read"), read[0], read[1]);
-        let requests = bodies.each_ref().map(parse);
+        let [small, large] = [shape(SMALL), shape(SMALL * GROWTH)].map(Bytes::from);
+        let factor = FACTOR * large.len() as f64 / small.len() as f64;
+        let bound = |small: Duration| small.max(LEAST / 8).mul_f64(factor).max(LEAST);
+        assert_cpu_time(&format!("{name}, read"), || drop(parse(&small)), || drop(parse(&large)), bound);
+        let (small, large) = (parse(&small), parse(&large));
         for (api, adapter) in &adapters {
-            let times = requests.each_ref().map(|request| least(2, || encode(*api, &**adapter, request)));
             let what = format!("{name}, {}", api.as_str());
-            assert_linear(&what, (bodies[0].len(), times[0]), (bodies[1].len(), times[1]));
+            let encode = |request| encode(*api, &**adapter, request);
+            assert_cpu_time(&what, || encode(&small), || encode(&large), bound);
         }
     }
 }
@@ -231,9 +204,10 @@ fn multiplying_references_have_a_bounded_cost() {
     let requests = [1, 128].map(|count| parse(&body(count)));
     for api in Api::ALL {
         let adapter = property::adapter(api);
-        let [one, all] = requests.each_ref().map(|request| least(2, || encode(api, &*adapter, request)));
+        let adapter = &*adapter;
+        let [one, all] = requests.each_ref().map(|request| move || encode(api, adapter, request));
         // The tools share one budget, so 128 of them cost little more than one.
-        assert!(all < one * 20 + Duration::from_millis(100), "{}: {one:?} {all:?}", api.as_str());
+        assert_cpu_time(api.as_str(), one, all, |one| one * 20 + Duration::from_millis(100));
     }
 }
 
@@ -267,11 +241,11 @@ fn targets_of_multiplying_references_have_a_bounded_cost() {
             });
             for api in Api::ALL {
                 let adapter = property::adapter(api);
-                let [small, large] =
-                    requests.each_ref().map(|request| least(1, || encode(api, &*adapter, request)));
+                let adapter = &*adapter;
+                let [small, large] = requests.each_ref().map(|request| move || encode(api, adapter, request));
                 // A value that is read again may be larger, but not as often as a small one.
-                let bound = small * 20 + Duration::from_millis(250);
-                assert!(large < bound, "{name} in {place}, {}: {small:?} {large:?}", api.as_str());
+                let what = format!("{name} in {place}, {}", api.as_str());
+                assert_cpu_time(&what, small, large, |small| small * 20 + Duration::from_millis(250));
             }
         }
     }
@@ -317,13 +291,12 @@ fn large_and_small_events_cost_the_same_per_byte() {
     for (open, close) in [("data: ", "\r\n\r\n"), ("[", "]")] {
         let [small, large] = [1, GROWTH].map(|growth| {
             let data = "iVBORw0KGgoAAAAN".repeat(growth << 16);
-            let stream = format!(
+            format!(
                 r#"{open}{{"candidates":[{{"content":{{"parts":[{{"inlineData":{{"mimeType":"image/png","data":"{data}"}}}}]}},"finishReason":"STOP"}}]}}{close}"#
-            );
-            least(3, || relay(stream.as_bytes()))
+            )
         });
-        let bound = small.max(LEAST).mul_f64(GROWTH as f64 * FACTOR);
-        assert!(large < bound, "{open}: {small:?} {large:?}");
+        let bound = |small: Duration| small.max(LEAST).mul_f64(GROWTH as f64 * FACTOR);
+        assert_cpu_time(open, || relay(small.as_bytes()), || relay(large.as_bytes()), bound);
     }
 }
 
@@ -347,11 +320,11 @@ fn every_shape_is_read_and_encoded_at_every_size() {
             let row: Vec<String> = times.iter().zip(&bodies).map(per_mib).collect();
             println!("{name:26} {what:10} {}", row.join(" "));
         };
-        show("read", bodies.each_ref().map(|body| least(1, || drop(parse(body)))));
+        show("read", bodies.each_ref().map(|body| cpu_time(|| drop(parse(body)))));
         for (api, adapter) in &adapters {
             let encoded = |body: &Bytes| {
                 let request = parse(body);
-                least(1, || encode(*api, &**adapter, &request))
+                cpu_time(|| encode(*api, &**adapter, &request))
             };
             show(api.as_str(), bodies.each_ref().map(encoded));
         }
@@ -368,7 +341,7 @@ fn every_shape_is_read_and_encoded_at_every_size() {
         }),
     ] {
         let body = Bytes::from(body);
-        let time = least(3, || {
+        let time = cpu_time(|| {
             let limits = RequestLimits::default();
             let read =
                 parse_chat(body.clone(), &limits).is_ok() || parse_embeddings(body.clone(), &limits).is_ok();

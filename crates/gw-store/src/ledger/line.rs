@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, Entry, Sums, Tokens};
+use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
 
 /// Maximum count per request, whatever an upstream reports: the sum of many requests still fits 64 bits.
@@ -44,6 +44,7 @@ pub struct Line {
     pub(crate) at: i64,
     /// The status of a failed request; `None` for a successful one.
     pub(crate) failure: Option<String>,
+    pub(crate) session: Option<String>,
     /// The entry's share of the sums.
     pub(crate) sums: Sums,
 }
@@ -55,6 +56,8 @@ pub(crate) struct Names {
     pub(crate) team: Option<String>,
     pub(crate) model: String,
     pub(crate) provider: String,
+    /// The surface of the operation.
+    pub(crate) surface: String,
 }
 
 impl Line {
@@ -65,9 +68,9 @@ impl Line {
         let (text, shared_part, rest) = encode(b'E', &entry);
         let mut sums = Sums::default();
         sums.add(&entry);
-        let Entry { request_id, at, status, .. } = entry;
+        let Entry { request_id, at, status, session, .. } = entry;
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, shared_part, rest, request_id, at, failure, sums }
+        Self { text, shared_part, rest, request_id, at, failure, session, sums }
     }
 
     /// The journal line of a request that begins.
@@ -106,8 +109,9 @@ impl Names {
     pub(crate) fn read(shared_part: &str) -> sqlx::Result<Self> {
         type Common = (String, String, Option<String>, String, String, String, String);
         let common: Common = serde_json::from_str(&format!("[{shared_part}]")).map_err(unreadable)?;
-        let (key_id, _, team, _, model, provider, _) = common;
-        Ok(Self { key_id, team, model, provider })
+        let (key_id, _, team, operation, model, provider, _) = common;
+        let surface = indexed(surface_of(&operation)).into_owned();
+        Ok(Self { key_id, team, model, provider, surface })
     }
 }
 
@@ -118,7 +122,7 @@ fn bound(entry: &mut Entry) {
     }
     entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MAX_COUNT));
     let names = [&mut entry.request_id, &mut entry.key_id, &mut entry.model, &mut entry.provider];
-    for name in names.into_iter().chain(&mut entry.team) {
+    for name in names.into_iter().chain(&mut entry.team).chain(&mut entry.session) {
         if let Cow::Owned(other) = indexed(name) {
             *name = other;
         }
@@ -160,8 +164,12 @@ fn encode(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let [cached, cache_write, reasoning] = [cached, cache_write, reasoning].map(i128::from);
     let seldom = [i128::from(flags(entry)), cached, cache_write, reasoning, entry.saved];
-    let said = seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1);
+    let said = match &entry.session {
+        Some(_) => seldom.len(),
+        None => seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1),
+    };
     seldom.iter().take(said).for_each(|value| item(&mut out, value));
+    entry.session.iter().for_each(|session| item(&mut out, session));
     out.push(b']');
     // JSON is text.
     (String::from_utf8(out).unwrap_or_default(), shared_part, rest)
@@ -242,6 +250,8 @@ struct EncodedFields {
     reasoning: u64,
     #[serde(default)]
     saved: i128,
+    #[serde(default)]
+    session: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -340,6 +350,7 @@ fn entry(said: EncodedFields) -> Entry {
         latency_ms: said.latency_ms,
         end_user: said.end_user,
         client: said.client,
+        session: said.session,
     }
 }
 

@@ -10,18 +10,51 @@ use crate::sql::{Row, Sql, indexed};
 
 impl Store {
     /// Sums of the requests that match the filter, by group, the most expensive group first.
+    ///
+    /// By session or surface, at most the 1,000 most expensive groups are listed. A group without a name has the sums of all
+    /// other requests: those without a session, and those that are older than the request log.
     pub async fn usage(&self, by: GroupBy, filter: &Filter) -> Result<Vec<(String, Sums)>> {
+        if by.is_of_sessions() {
+            return self.usage_of_sessions(by, filter).await;
+        }
         let mut sql = Sql::new("SELECT ");
-        sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM usage_hours WHERE 1 = 1");
+        sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM ").push(filter.sums_table());
+        sql.push(" WHERE 1 = 1");
         push_hours(&mut sql, filter);
         sql.push(" GROUP BY 1 ORDER BY sum(cost_nano) DESC, 1");
         self.list(sql, |row| Ok((row.get("name")?, read_sums(row)?))).await
     }
 
+    async fn usage_of_sessions(&self, by: GroupBy, filter: &Filter) -> Result<Vec<(String, Sums)>> {
+        // One statement sees one moment.
+        let mut sql = Sql::new("SELECT * FROM (SELECT ");
+        sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM usage_sessions WHERE ");
+        sql.push(by.column()).push(" <> ''");
+        push_hours(&mut sql, filter);
+        sql.push(" GROUP BY 1 ORDER BY sum(cost_nano) DESC, 1 LIMIT ").push_int(MAX_SESSION_GROUPS);
+        sql.push(") AS listed UNION ALL SELECT CAST(NULL AS TEXT) AS name, ").push(SUMS);
+        sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
+        push_hours(&mut sql, filter);
+        let rows = self.list(sql, |row| Ok((row.get::<Option<String>>("name")?, read_sums(row)?))).await?;
+        let (mut groups, mut others) = (Vec::with_capacity(rows.len()), Sums::default());
+        for (name, sums) in rows {
+            match name {
+                Some(name) => groups.push((name, sums)),
+                None => others = sums,
+            }
+        }
+        others = groups.iter().fold(others, |others, (_, sums)| others.without(sums));
+        if others.requests > 0 {
+            groups.push((String::new(), others));
+        }
+        groups.sort_by(|(one, costs), (other, more)| more.cost.cmp(&costs.cost).then_with(|| one.cmp(other)));
+        Ok(groups)
+    }
+
     /// Sums of all requests that match the filter.
     pub async fn total(&self, filter: &Filter) -> Result<Sums> {
         let mut sql = Sql::new("SELECT ");
-        sql.push(SUMS).push(" FROM usage_hours WHERE 1 = 1");
+        sql.push(SUMS).push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
         push_hours(&mut sql, filter);
         self.only(sql, read_sums).await
     }
@@ -95,6 +128,16 @@ impl Store {
         };
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
+
+    /// Deletes the sums by session of the hours before the oldest row; returns how many. The other sums stay.
+    pub async fn purge_session_sums(&self) -> Result<u64> {
+        let delete = if self.is_postgres() {
+            "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= (SELECT min(at) FROM ledger)"
+        } else {
+            "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= (SELECT min(at) FROM ledger_rows)"
+        };
+        self.run(Sql::new(delete)).await
+    }
 }
 
 /// The spending in the hours between two moments, in its two columns.
@@ -116,7 +159,8 @@ fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
 fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
     // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
-    let named = filter.team.is_some() || filter.model.is_some() || filter.provider.is_some();
+    let named = [&filter.team, &filter.model, &filter.provider, &filter.surface];
+    let named = filter.session.is_none() && named.iter().any(|name| name.is_some());
     let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
     if by_hours {
         push_hours_with(&mut sql, filter, after, limit);
@@ -133,6 +177,7 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
         sql.push(" AND at < ").push_int(until);
     }
     filter.push_names(&mut sql);
+    filter.push_session(&mut sql);
     if let Some(status) = &filter.status {
         if status != "ok" {
             sql.push(" AND status <> 'ok'");
@@ -149,6 +194,9 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
     }
     sql
 }
+
+/// The most groups of a report by session.
+const MAX_SESSION_GROUPS: i64 = 1_000;
 
 const NEWEST_FIRST: &str = " ORDER BY at DESC, request_id DESC LIMIT ";
 
@@ -174,6 +222,7 @@ fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
         sql.push(" AND hour <= ").push_int((until.saturating_sub(1)).div_euclid(1000));
     }
     filter.push_names(sql);
+    filter.push_session(sql);
 }
 
 /// The newest hours that together hold as many matching rows as the page needs. The hour of the cursor counts as empty,
@@ -188,7 +237,8 @@ pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: 
     );
     sql.push_int(unsure);
     let counted = if filter.status.is_some() { "requests - failed" } else { "requests" };
-    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows FROM usage_hours WHERE 1 = 1");
+    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows FROM ");
+    sql.push(filter.sums_table()).push(" WHERE 1 = 1");
     push_hours(sql, filter);
     if let Some(newest) = newest {
         sql.push(" AND hour <= ").push_int(newest);

@@ -31,8 +31,8 @@ impl Numbers {
         known: &Groups,
         wanted: &[(&str, Names)],
     ) -> sqlx::Result<Self> {
-        const MAKE: &str = "INSERT INTO ledger_groups (key_id, team, model, provider, entry) VALUES ($1, $2, $3, $4, $5) \
-            ON CONFLICT (entry) DO UPDATE SET entry = excluded.entry RETURNING id";
+        const MAKE: &str = "INSERT INTO ledger_groups (key_id, team, model, provider, entry, surface) \
+            VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (entry) DO UPDATE SET surface = excluded.surface RETURNING id";
         let found: Vec<Option<i64>> = {
             let known = known.lock();
             wanted.iter().map(|(text, _)| known.get(*text).copied()).collect()
@@ -44,6 +44,7 @@ impl Numbers {
                 None => {
                     let make = sqlx::query(MAKE).bind(&*names.key_id).bind(names.team.as_deref());
                     let make = make.bind(&*names.model).bind(&*names.provider).bind(*text);
+                    let make = make.bind(&*names.surface);
                     let number = make.fetch_one(&mut *connection).await?.try_get(0)?;
                     numbers.new.push(((*text).into(), number));
                     number
@@ -69,7 +70,7 @@ impl Numbers {
 macro_rules! insert {
     ($rows:expr, $end:expr) => {
         concat!(
-            "INSERT INTO ledger_rows (at, request_id, who, status, entry) SELECT * FROM (VALUES ",
+            "INSERT INTO ledger_rows (at, request_id, who, status, entry, session) SELECT * FROM (VALUES ",
             $rows,
             ") WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
             $end
@@ -78,7 +79,7 @@ macro_rules! insert {
 }
 macro_rules! row {
     () => {
-        "(?,?,?,?,?)"
+        "(?,?,?,?,?,?)"
     };
 }
 macro_rules! four {
@@ -149,6 +150,7 @@ fn bound(
             .bind(Arc::<str>::from(&*line.request_id))
             .bind(numbers.of.get(*group).copied());
         query = query.bind(line.failure.as_deref()).bind(Arc::<str>::from(line.rest()));
+        query = query.bind(line.session.as_deref());
     }
     query
 }
@@ -163,8 +165,8 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
     // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
-    let is_named = filter.names().iter().any(|(_, name)| name.is_some());
-    if is_named && filter.status.as_deref().is_none_or(|status| status == "ok") {
+    let is_named = filter.has_names();
+    if is_named && filter.session.is_none() && filter.status.as_deref().is_none_or(|status| status == "ok") {
         push_hours_with(&mut sql, filter, after, limit);
         sql.push("CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000 AND r.at < hours.hour * 1000 + 3600000");
     } else {
@@ -176,6 +178,7 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
     if let Some(until) = filter.until {
         sql.push(" AND r.at < ").push_int(until);
     }
+    filter.push_session(&mut sql);
     if is_named {
         sql.push(" AND r.who IN (SELECT id FROM ledger_groups WHERE 1 = 1");
         filter.push_names(&mut sql);

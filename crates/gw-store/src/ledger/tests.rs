@@ -113,6 +113,80 @@ async fn old_rows_are_deleted_and_their_sums_stay() {
     .await;
 }
 
+/// An entry of a session, or of none, through one of two surfaces.
+fn in_session(n: u64) -> Entry {
+    let session = (n % 3 > 0).then(|| format!("run-{}", n % 3));
+    let operation = if n % 2 == 0 { "completion" } else { "messages" };
+    Entry { session, operation: operation.to_owned(), ..entry(n) }
+}
+
+#[tokio::test]
+async fn requests_are_found_by_session_and_surface_and_summed_up_by_them() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let all: Vec<Entry> = (0..60).map(in_session).collect();
+        store.record(&all).await.unwrap();
+        store.record(&all[..10]).await.unwrap();
+        let filters = [
+            (Some("run-1"), None, 20),
+            (Some("run-1"), Some("completions"), 10),
+            (None, Some("messages"), 30),
+            (Some("run-3"), None, 0),
+            (None, Some("completion"), 0),
+        ];
+        for (session, surface, expected) in filters {
+            let filter = Filter {
+                session: session.map(str::to_owned),
+                surface: surface.map(str::to_owned),
+                ..Filter::default()
+            };
+            let found = store.requests(&filter, None, 100).await.unwrap();
+            let fits = |entry: &&Entry| {
+                session.is_none_or(|session| entry.session.as_deref() == Some(session))
+                    && surface.is_none_or(|surface| entry.surface() == surface)
+            };
+            let expected_rows: Vec<&Entry> = all.iter().rev().filter(fits).collect();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected_rows, "{filter:?}");
+            assert_eq!(found.len(), expected, "{filter:?}");
+            let total = store.total(&filter).await.unwrap();
+            assert_eq!(total.requests as usize, expected);
+            assert_eq!(total.cost, found.iter().map(|entry| entry.cost).sum::<i128>());
+        }
+        let total = store.total(&Filter::default()).await.unwrap();
+        for by in [GroupBy::Session, GroupBy::Surface] {
+            let groups = store.usage(by, &Filter::default()).await.unwrap();
+            assert_eq!(groups.iter().map(|(_, sums)| sums.cost).sum::<i128>(), total.cost);
+            let named: Vec<(&str, u64)> =
+                groups.iter().map(|(name, sums)| (name.as_str(), sums.requests)).collect();
+            let mut sorted = named.clone();
+            sorted.sort_unstable();
+            match by {
+                GroupBy::Session => assert_eq!(sorted, [("", 20), ("run-1", 20), ("run-2", 20)]),
+                _ => assert_eq!(sorted, [("completions", 30), ("messages", 30)]),
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sums_by_session_are_forgotten_with_the_rows_and_the_report_still_adds_up() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let day = |n: u64| 20_000 * DAY + i64::try_from(n).unwrap() * DAY;
+        let entries: Vec<Entry> = (0..10).map(|n| Entry { at: day(n), ..in_session(n) }).collect();
+        store.record(&entries).await.unwrap();
+        assert_eq!(store.purge_session_sums().await.unwrap(), 0, "every hour has its rows");
+        assert_eq!(store.purge(day(5), 100).await.unwrap(), 5);
+        assert_eq!(store.purge_session_sums().await.unwrap(), 5);
+        let groups = store.usage(GroupBy::Session, &Filter::default()).await.unwrap();
+        assert_eq!(groups.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 10);
+        let unnamed = groups.iter().find(|(name, _)| name.is_empty()).map(|(_, sums)| sums.requests);
+        assert_eq!(unnamed, Some(5 + 2), "the rows that are gone, and those without a session");
+    })
+    .await;
+}
+
 proptest! {
     #[test]
     fn amounts_are_restored_exactly(femtos in 0_i128..9_000_000_000_000_000_000_000) {

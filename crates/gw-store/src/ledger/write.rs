@@ -61,11 +61,16 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
     };
     let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
     // Sorted by group, so that two processes do not deadlock.
-    let sums = added_up(&groups, counted).into_iter().collect::<Vec<_>>();
-    let rows: Vec<UsageRow<'_>> = sums.iter().map(UsageRow::new).collect();
+    let (by_hour, by_session) = added_up(&groups, counted);
     match &mut change {
-        WriteTransaction::Sqlite(transaction) => add_up_sqlite(transaction, &rows).await.map_err(failed)?,
-        WriteTransaction::Postgres(held) => add_up_postgres(held, &rows).await.map_err(failed)?,
+        WriteTransaction::Sqlite(transaction) => {
+            add_up_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;
+            add_up_sqlite(transaction, &by_session, sqlite_sessions).await.map_err(failed)?;
+        }
+        WriteTransaction::Postgres(held) => {
+            add_up_postgres(held, &by_hour, POSTGRES_HOURS).await.map_err(failed)?;
+            add_up_postgres(held, &by_session, POSTGRES_SESSIONS).await.map_err(failed)?;
+        }
     }
     change.commit().await.map_err(failed)?;
     if let Some(numbers) = numbers {
@@ -93,27 +98,39 @@ fn grouped(lines: &[Line]) -> sqlx::Result<Grouped<'_>> {
     Ok((groups, placed))
 }
 
-/// The sums of lines, by hour and names.
+/// The sums of lines: by hour and names, and by session and surface, too.
 fn added_up<'g>(
     groups: &'g [(&str, Names)],
     lines: impl Iterator<Item = (&'g Line, usize)>,
-) -> BTreeMap<Group<'g>, Sums> {
-    let mut of_groups: BTreeMap<(i64, usize), Sums> = BTreeMap::new();
+) -> (Vec<UsageRow<'g, 4>>, Vec<UsageRow<'g, 6>>) {
+    let mut of_groups: BTreeMap<(i64, usize, &str), Sums> = BTreeMap::new();
     for (line, place) in lines {
         let hour = line.at.div_euclid(HOUR_MS) * 3600;
-        of_groups.entry((hour, place)).or_default().join(&line.sums);
+        let session = line.session.as_deref().unwrap_or("");
+        of_groups.entry((hour, place, session)).or_default().join(&line.sums);
     }
-    let mut sums: BTreeMap<Group<'g>, Sums> = BTreeMap::new();
-    for ((hour, place), more) in of_groups {
+    let mut by_hour: BTreeMap<(i64, [&str; 4]), Sums> = BTreeMap::new();
+    let mut by_session: BTreeMap<(i64, [&str; 6]), Sums> = BTreeMap::new();
+    for ((hour, place, session), more) in of_groups {
         let Some((_, names)) = groups.get(place) else { continue };
         let team = names.team.as_deref().unwrap_or("");
-        sums.entry((hour, &*names.key_id, team, &*names.model, &*names.provider)).or_default().join(&more);
+        let Names { key_id, model, provider, surface, .. } = names;
+        by_hour.entry((hour, [key_id, team, model, provider])).or_default().join(&more);
+        let group = [session, surface, key_id, team, model, provider];
+        by_session.entry((hour, group)).or_default().join(&more);
     }
-    sums
+    (rows(&by_hour), rows(&by_session))
 }
 
-/// Hour, key, team, model and provider.
-type Group<'e> = (i64, &'e str, &'e str, &'e str, &'e str);
+/// Sorted rows of a table of sums.
+fn rows<'e, const NAMES: usize>(sums: &BTreeMap<(i64, [&'e str; NAMES]), Sums>) -> Vec<UsageRow<'e, NAMES>> {
+    let row = |(&(hour, names), sums): (&(i64, [&'e str; NAMES]), &Sums)| UsageRow {
+        hour,
+        names,
+        counts: counts(sums),
+    };
+    sums.iter().map(row).collect()
+}
 
 /// A count as a column value.
 fn int(count: u64) -> i64 {
@@ -129,9 +146,9 @@ async fn into_postgres(
     groups: &[(&str, Names)],
     lines: &[(&Line, usize)],
 ) -> sqlx::Result<Vec<bool>> {
-    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry) \
+    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry, session, surface) \
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
-        $7::text[], $8::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
+        $7::text[], $8::text[], $9::text[], $10::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
     let mut is_new = Vec::with_capacity(lines.len());
     for chunk in lines.chunks(POSTGRES_ROWS) {
         let names = |pick: fn(&Names) -> Option<&str>| -> Vec<Option<&str>> {
@@ -149,7 +166,9 @@ async fn into_postgres(
             .bind(names(|names| Some(&names.model)))
             .bind(names(|names| Some(&names.provider)))
             .bind(texts(|line| line.failure.as_deref().unwrap_or("ok")))
-            .bind(chunk.iter().map(|(line, _)| line.json()).collect::<Vec<_>>());
+            .bind(chunk.iter().map(|(line, _)| line.json()).collect::<Vec<_>>())
+            .bind(chunk.iter().map(|(line, _)| line.session.as_deref()).collect::<Vec<_>>())
+            .bind(names(|names| Some(&names.surface)));
         let (rows, _) = held.query(query).await?;
         let mut new = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<HashSet<String>>>()?;
         // An id that occurs twice in one batch is one row.
@@ -158,64 +177,93 @@ async fn into_postgres(
     Ok(is_new)
 }
 
+/// A statement that adds rows to the sums of a table. `$names` are the columns of its key besides the hour.
 macro_rules! add_up {
-    ($rows:expr) => {
+    ($table:expr, $names:expr, $rows:expr) => {
         concat!(
-            "INSERT INTO usage_hours (hour, key_id, team, model, provider, requests, failed, cache_hits, prompt_tokens, completion_tokens, cached_tokens, \
-             cache_write_tokens, reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest) ",
+            "INSERT INTO ",
+            $table,
+            " AS sums (hour, ",
+            $names,
+            ", requests, failed, cache_hits, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, \
+             reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest) ",
             $rows,
-            " ON CONFLICT (hour, key_id, team, model, provider) DO UPDATE SET requests = usage_hours.requests + excluded.requests, failed = usage_hours.failed + \
-             excluded.failed, cache_hits = usage_hours.cache_hits + excluded.cache_hits, prompt_tokens = \
-             usage_hours.prompt_tokens + excluded.prompt_tokens, completion_tokens = \
-             usage_hours.completion_tokens + excluded.completion_tokens, cached_tokens = \
-             usage_hours.cached_tokens + excluded.cached_tokens, cache_write_tokens = \
-             usage_hours.cache_write_tokens + excluded.cache_write_tokens, reasoning_tokens = \
-             usage_hours.reasoning_tokens + excluded.reasoning_tokens, cost_nano = usage_hours.cost_nano + \
-             excluded.cost_nano, cost_rest = usage_hours.cost_rest + excluded.cost_rest, saved_nano = \
-             usage_hours.saved_nano + excluded.saved_nano, saved_rest = usage_hours.saved_rest + \
-             excluded.saved_rest"
+            " ON CONFLICT (hour, ",
+            $names,
+            ") DO UPDATE SET requests = sums.requests + excluded.requests, failed = sums.failed + excluded.failed, \
+             cache_hits = sums.cache_hits + excluded.cache_hits, \
+             prompt_tokens = sums.prompt_tokens + excluded.prompt_tokens, \
+             completion_tokens = sums.completion_tokens + excluded.completion_tokens, \
+             cached_tokens = sums.cached_tokens + excluded.cached_tokens, \
+             cache_write_tokens = sums.cache_write_tokens + excluded.cache_write_tokens, \
+             reasoning_tokens = sums.reasoning_tokens + excluded.reasoning_tokens, \
+             cost_nano = sums.cost_nano + excluded.cost_nano, cost_rest = sums.cost_rest + excluded.cost_rest, \
+             saved_nano = sums.saved_nano + excluded.saved_nano, saved_rest = sums.saved_rest + excluded.saved_rest"
         )
     };
 }
-macro_rules! group {
-    () => {
-        "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+macro_rules! hours {
+    ($rows:expr) => {
+        add_up!("usage_hours", "key_id, team, model, provider", $rows)
+    };
+}
+macro_rules! sessions {
+    ($rows:expr) => {
+        add_up!("usage_sessions", "session, surface, key_id, team, model, provider", $rows)
     };
 }
 
-/// A statement that adds this many groups or fewer, and its number of groups.
-fn sqlite_add_up(groups: usize) -> (&'static str, usize) {
-    macro_rules! groups {
-        ($groups:expr) => {
-            add_up!(concat!("SELECT * FROM (VALUES ", $groups, ") WHERE column1 IS NOT NULL"))
-        };
-    }
-    match groups {
-        ..=1 => (groups!(group!()), 1),
-        2..=16 => (groups!(four!(four!(group!()))), 16),
-        17..=64 => (groups!(four!(four!(four!(group!())))), 64),
-        _ => (groups!(four!(four!(four!(four!(group!()))))), 256),
-    }
+/// The statements for 1, 16, 64 and 256 rows, of which `$row` is one.
+macro_rules! sqlite_statement {
+    ($add_up:ident, $row:expr, $count:expr) => {
+        match $count {
+            ..=1 => (sqlite_statement!($add_up, $row), 1),
+            2..=16 => (sqlite_statement!($add_up, four!(four!($row))), 16),
+            17..=64 => (sqlite_statement!($add_up, four!(four!(four!($row)))), 64),
+            _ => (sqlite_statement!($add_up, four!(four!(four!(four!($row))))), 256),
+        }
+    };
+    ($add_up:ident, $rows:expr) => {
+        $add_up!(concat!("SELECT * FROM (VALUES ", $rows, ") WHERE column1 IS NOT NULL"))
+    };
 }
 
-/// A row of `usage_hours`: its key columns and its counters, in the order in which both databases bind them.
-struct UsageRow<'e> {
+/// A statement that adds this many rows or fewer to the sums by hour, and its number of rows.
+fn sqlite_hours(rows: usize) -> (&'static str, usize) {
+    sqlite_statement!(hours, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+}
+
+/// As [`sqlite_hours`], for the sums by session.
+fn sqlite_sessions(rows: usize) -> (&'static str, usize) {
+    sqlite_statement!(sessions, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+}
+
+const POSTGRES_HOURS: &str = hours!(
+    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
+     $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
+     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])"
+);
+const POSTGRES_SESSIONS: &str = sessions!(
+    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
+     $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
+     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[])"
+);
+
+/// A row of a table of sums: its key columns and its counters, in the order in which both databases bind them.
+struct UsageRow<'e, const NAMES: usize> {
     hour: i64,
-    names: [&'e str; 4],
+    names: [&'e str; NAMES],
     counts: [i64; 12],
 }
 
-impl<'e> UsageRow<'e> {
-    fn new((group, sums): &(Group<'e>, Sums)) -> Self {
-        let (hour, key, team, model, provider) = *group;
-        Self { hour, names: [key, team, model, provider], counts: counts(sums) }
-    }
-}
-
-async fn add_up_sqlite(connection: &mut SqliteConnection, rows: &[UsageRow<'_>]) -> sqlx::Result<()> {
+async fn add_up_sqlite<const NAMES: usize>(
+    connection: &mut SqliteConnection,
+    rows: &[UsageRow<'_, NAMES>],
+    statement: fn(usize) -> (&'static str, usize),
+) -> sqlx::Result<()> {
     let mut rest = rows;
     while !rest.is_empty() {
-        let (sql, count) = sqlite_add_up(rest.len());
+        let (sql, count) = statement(rest.len());
         let (rows, after) = rest.split_at(count.min(rest.len()));
         rest = after;
         let mut query = sqlx::query::<Sqlite>(sql);
@@ -229,16 +277,15 @@ async fn add_up_sqlite(connection: &mut SqliteConnection, rows: &[UsageRow<'_>])
     Ok(())
 }
 
-async fn add_up_postgres(held: &mut PooledConnection<'_>, rows: &[UsageRow<'_>]) -> sqlx::Result<()> {
-    const ADD_UP: &str = add_up!(
-        "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
-         $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
-         $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])"
-    );
+async fn add_up_postgres<const NAMES: usize>(
+    held: &mut PooledConnection<'_>,
+    rows: &[UsageRow<'_, NAMES>],
+    statement: &'static str,
+) -> sqlx::Result<()> {
     for rows in rows.chunks(POSTGRES_ROWS) {
         let hours: Vec<i64> = rows.iter().map(|row| row.hour).collect();
-        let mut query = sqlx::query(ADD_UP).persistent(false).bind(hours);
-        for column in 0..4 {
+        let mut query = sqlx::query(statement).persistent(false).bind(hours);
+        for column in 0..NAMES {
             let names = rows.iter().filter_map(|row| row.names.get(column).copied().map(str::to_owned));
             query = query.bind(names.collect::<Vec<_>>());
         }

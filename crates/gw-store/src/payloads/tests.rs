@@ -82,6 +82,8 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
             changes.extend([
                 "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget",
                 "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget",
+                "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface",
+                "DROP TABLE usage_sessions",
                 "DELETE FROM gateway_schema WHERE version >= 2",
             ]);
         } else {

@@ -9,11 +9,12 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 6] = [
+pub(super) const CHANGES: [(i64, &str); 7] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
     (4, include_str!("../../migrations/postgres/0004_clock.sql")),
+    (5, include_str!("../../migrations/postgres/0005_sessions.sql")),
     (6, include_str!("../../migrations/postgres/0006_secrets.sql")),
     (7, include_str!("../../migrations/postgres/0007_responses.sql")),
 ];
@@ -75,7 +76,7 @@ async fn version(held: &mut PooledConnection<'_>) -> sqlx::Result<Option<i64>> {
 /// Refuses tables of other programs with the same names. Other tables may share the database.
 async fn refuse_foreign(pool: &Pool, held: &mut PooledConnection<'_>) -> Result<()> {
     let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
-        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'revision', 'payloads') \
+        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'usage_sessions', 'revision', 'payloads') \
         AND pg_catalog.pg_table_is_visible(oid)";
     let found = held
         .run(Sql::new(look))

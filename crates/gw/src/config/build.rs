@@ -19,6 +19,7 @@ use super::tree::Table;
 
 mod cache;
 mod fields;
+mod guards;
 mod keys;
 mod models;
 mod providers;
@@ -39,6 +40,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             models: models::models(root, &names, report),
             aliases: models::aliases(root, report),
             keys: keys::keys(root, report),
+            guards: guards::guards(root, report),
             shown: String::new(),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),

@@ -5,6 +5,7 @@ use super::schema::{Kind, Section, key};
 
 mod aliases;
 mod cache;
+mod guards;
 mod keys;
 mod kinds;
 mod models;
@@ -38,5 +39,6 @@ pub(super) static ROOT: Section = Section {
         key("models", Kind::Tables(&models::MODEL), "", ""),
         key("aliases", aliases::ALIASES, "", aliases::DOC),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
+        key("guards", Kind::Tables(&guards::GUARD), "", ""),
     ],
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_engine::{CallLog, Caller, Engine, EventStream, Reply, ReplyBody, RequestContext, Surface};
+use gw_engine::{CallLog, Caller, Engine, EventStream, Reply, ReplyBody, RequestContext, ClientSurface};
 use gw_wire::sse::SseDecoder;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -88,9 +88,10 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         accepted,
         log: Arc::clone(&log),
         client: None,
+        session: None,
         cache_control: None,
         keepalive: None,
-        surface: Surface::default(),
+        surface: ClientSurface::default(),
     };
     let ended = tokio::time::timeout(timeout, Box::pin(end(engine, ask, context, body))).await;
     let record = log.record();

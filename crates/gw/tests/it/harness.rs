@@ -245,7 +245,11 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
     assert_request_id(label, answer.header("x-request-id"));
     let no_retry = matches!(
         code,
-        "insufficient_quota" | "upstream_auth_error" | "upstream_billing_error" | "upstream_model_missing"
+        "insufficient_quota"
+            | "session_limit_reached"
+            | "upstream_auth_error"
+            | "upstream_billing_error"
+            | "upstream_model_missing"
     );
     assert_eq!(answer.header("x-should-retry"), no_retry.then_some("false"), "{label}: x-should-retry");
     let waits = matches!(

@@ -4,3 +4,5 @@ mod budget_cuts;
 mod budget_periods;
 pub(crate) mod budgets;
 mod overload;
+mod session_guards;
+mod sessions;

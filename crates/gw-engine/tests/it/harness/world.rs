@@ -9,7 +9,7 @@ use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::NothingSpent;
 use gw_engine::response_cache::{CachingSettings, ResponseCache};
 use gw_engine::settings::{EngineSettings, KeySettings, ModelSettings, PricingSettings, RoutingSettings};
-use gw_engine::{CallLog, Caller, Engine, Error, Limiter, Reply, RequestContext, Surface, request_id};
+use gw_engine::{CallLog, Caller, Engine, Error, Limiter, Reply, RequestContext, ClientSurface, request_id};
 use gw_limits::{Clock, Subject, SubjectKind};
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, Timeouts};
@@ -250,9 +250,10 @@ impl World {
             accepted: tokio::time::Instant::now().into_std(),
             log,
             client: None,
+            session: None,
             cache_control: None,
             keepalive,
-            surface: Surface::default(),
+            surface: ClientSurface::default(),
         }
     }
 

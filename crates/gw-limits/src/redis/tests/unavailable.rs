@@ -144,6 +144,40 @@ async fn s09_a_slow_redis_is_one_that_is_away() {
 }
 
 #[tokio::test]
+async fn r07_an_answer_after_the_timeout_counts_while_redis_is_not_given_up() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::to(redis.port()).await;
+    let settings = settings_of(format!("redis://{}/0", proxy.address()));
+    let late = settings.timeout * 5 / 4;
+    let limiter = replica(settings, &ledger()).await;
+    let (_, fast) = rich_and_fast(&limiter);
+    wait_until_back(&limiter).await;
+
+    // From here on the clock moves only when the answer is on its way. A running blocking task keeps it from moving by
+    // itself.
+    let (test_runs, is_over) = std::sync::mpsc::channel::<()>();
+    let _blocking = tokio::task::spawn_blocking(move || is_over.recv());
+    tokio::time::pause();
+    proxy.delay(late);
+    let clock = async {
+        loop {
+            tokio::task::yield_now().await;
+            if proxy.delayed() > 0 {
+                tokio::time::advance(late).await;
+            }
+        }
+    };
+    let admitted = tokio::select! {
+        admitted = limiter.admit("late", &fast) => admitted.unwrap(),
+        () = clock => unreachable!(),
+    };
+    assert_eq!(admitted.limits.requests.unwrap().remaining, 999_999);
+    assert!(!limiter.is_away());
+    assert_eq!(redis.command(&["ZCARD", "gw:{key:fast}:flying"]).await, ["1"], "Redis counts the request");
+    drop(test_runs);
+}
+
+#[tokio::test]
 async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
     let redis = Redis::start().await;
     let proxy = Proxy::to(redis.port()).await;

@@ -20,6 +20,7 @@ use super::lenient::RawText;
 use super::post;
 use super::usage;
 use crate::adapter::{Encoded, Reading, StreamDecoder, Target};
+use crate::adapters::bounded::Bounded;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
 use crate::seal::{ReplayTarget, is_sealed};
@@ -131,8 +132,8 @@ fn sealed_items(json: &str, target: &ReplayTarget) -> String {
 pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
     let stream = ResponsesStream::new(ResponsesStreamState::sealing(reading.replay.clone()));
     match &reading.replay {
-        Some(target) => Box::new(SealingStream::new(stream, Arc::clone(target), false)),
-        None => Box::new(stream),
+        Some(target) => Box::new(Bounded::new(SealingStream::new(stream, Arc::clone(target), false))),
+        None => Box::new(Bounded::new(stream)),
     }
 }
 

@@ -13,6 +13,9 @@ const SIGNED: [&str; 2] = ["data", "signature"];
 /// The members that a later piece of an entry replaces. Other texts are joined, as clients do it.
 const REPLACED: [&str; 5] = ["type", "id", "format", "index", ORIGIN];
 
+/// The most members of an entry that is sealed. Further ones are left out.
+const MAX_MEMBERS: usize = 64;
+
 /// An entry, or the pieces of one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entry {
@@ -63,6 +66,7 @@ impl Entry {
                 Some(text) => EntryValue::Text(text.into_owned()),
                 None => EntryValue::Raw(value.text().to_owned()),
             };
+            let has_room = self.members.len() < MAX_MEMBERS;
             let known = self.members.iter_mut().find(|(known, _)| *known == name).map(|(_, known)| known);
             match (known, value) {
                 (Some(EntryValue::Text(known)), EntryValue::Text(more)) if !REPLACED.contains(&&*name) => {
@@ -71,7 +75,10 @@ impl Entry {
                 // A null says nothing about the entry.
                 (Some(_), EntryValue::Raw(json)) if json == "null" => {}
                 (Some(known), value) => *known = value,
-                (None, value) => self.members.push((name.into_owned(), value)),
+                (None, value) if has_room => {
+                    self.members.push((name.into_owned(), value));
+                }
+                (None, _) => {}
             }
         }
     }
@@ -164,7 +171,6 @@ pub(super) fn restored(payload: &str, entry: View<'_>) -> String {
         let Some(name) = name.string() else { continue };
         if name != ORIGIN && !SIGNED.contains(&&*name) && !written.contains(&name) {
             object.raw(&name, value.text());
-            written.push(name);
         }
     }
     object.finish();

@@ -20,6 +20,9 @@ use crate::seal::ReplayTarget;
 /// a longer entry is sealed without them, and the client's entry provides the text.
 const MAX_REMEMBERED_BYTES: usize = 4 << 20;
 
+/// The most entries that are held, and the most choices whose plain reasoning is. Clients ask for fewer choices.
+const MAX_CHOICES: usize = 256;
+
 /// A decoder whose answers have sealed signatures.
 pub(in crate::adapters) struct SealingStream<D> {
     inner: D,
@@ -85,9 +88,11 @@ impl PlainReasoning {
             return;
         }
         self.bytes += text.len();
+        let has_room = self.texts.len() < MAX_CHOICES;
         match self.texts.iter_mut().find(|(known, _)| *known == choice) {
             Some((_, known)) => known.push_str(text),
-            None => self.texts.push((choice, text.to_owned())),
+            None if has_room => self.texts.push((choice, text.to_owned())),
+            None => self.bytes -= text.len(),
         }
     }
 
@@ -253,6 +258,9 @@ impl StreamSeals {
         };
         self.kept_bytes += entry.held_bytes();
         self.held.push(HeldEntry { choice, index, entry, earlier, is_first });
+        if self.held.len() > MAX_CHOICES {
+            self.release_into(|held| held.choice == choice, out);
+        }
     }
 
     /// Emits the held entries of these choices.

@@ -29,7 +29,7 @@ prop_compose! {
 prop_compose! {
     fn entries()(
         texts in prop::array::uniform9(text()),
-        maybe in prop::array::uniform3(prop::option::of(text())),
+        maybe in prop::array::uniform4(prop::option::of(text())),
         at in any::<i64>(),
         switches in any::<[bool; 4]>(),
         tokens in tokens(),
@@ -41,7 +41,7 @@ prop_compose! {
         is_usual in any::<bool>(),
     ) -> Entry {
         let [request_id, key_id, key_name, operation, requested_model, model, provider, status, strategy] = texts;
-        let [team, end_user, client] = maybe;
+        let [team, end_user, client, session] = maybe;
         let [stream, cache_hit, fallback, estimated] = switches;
         if let Some(first) = attempts.first_mut().filter(|_| is_usual) {
             (first.provider, first.model) = (provider.as_str().into(), model.as_str().into());
@@ -51,7 +51,7 @@ prop_compose! {
         }
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
-            stream, cache_hit, fallback, tokens, estimated, cost, saved, ttft_ms, latency_ms, attempts, end_user, client,
+            stream, cache_hit, fallback, tokens, estimated, cost, saved, ttft_ms, latency_ms, attempts, end_user, client, session,
         }
     }
 }
@@ -142,4 +142,14 @@ fn a_line_of_the_older_format_is_read() {
     assert_eq!((&*entry.attempts[0].model, entry.attempts[0].latency_ms), ("a/m", 8));
     assert_eq!(read(Line::new(entry.clone()).json()).unwrap(), entry);
     assert!(read("{\"request_id\":").is_err() && read("[1]").is_err() && read("").is_err());
+}
+
+#[test]
+fn a_line_of_an_older_version_has_no_session() {
+    let entry = Entry { request_id: "req_1".to_owned(), operation: "chat".to_owned(), ..Entry::default() };
+    let line = Line::new(entry.clone());
+    let with = Line::new(Entry { session: Some("run 7".to_owned()), ..entry.clone() });
+    assert!(with.json().ends_with(",0,0,0,0,0,\"run 7\"]"), "{}", with.json());
+    assert_eq!(read(line.json()).unwrap(), entry);
+    assert_eq!(read(with.json()).unwrap().session.as_deref(), Some("run 7"));
 }

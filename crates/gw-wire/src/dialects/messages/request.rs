@@ -119,7 +119,7 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
     options::sampling(&body, &mut object, &mut losses)?;
     options::stops(&body, &mut object, &mut context, &mut losses)?;
     tools::write(&body, limits, &mut object, &mut losses)?;
-    options::thinking(&body, max_tokens, &mut object, &mut context, &mut losses)?;
+    options::thinking(&body, &mut object, &mut context, &mut losses)?;
     options::metadata(&body, &mut object, &mut context)?;
     for own in ["routing", "cache"] {
         if let Some(value) = body.get(own) {

@@ -6,6 +6,7 @@ mod history;
 mod native;
 mod properties;
 mod requests;
+mod robustness;
 mod streams;
 
 use bytes::Bytes;
@@ -40,7 +41,9 @@ fn fault(body: &Value) -> String {
 
 /// A body with these messages.
 fn body(messages: Value) -> Value {
-    serde_json::json!({"model": "m", "max_tokens": 100, "messages": messages})
+    let mut body = serde_json::json!({"model": "m", "max_tokens": 100});
+    body["messages"] = messages;
+    body
 }
 
 fn opening() -> EncoderOpening {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use gw_cache::SimilarityMode;
 use gw_limits::WhenAway;
 use gw_routing::hedge::HedgeDelay;
+use gw_testkit::cpu_time::assert_cpu_time;
 use secrecy::ExposeSecret;
 
 use super::{check, good};
@@ -91,17 +92,11 @@ fn aliases_whose_similar_questions_are_compared() {
 
 #[test]
 fn the_cost_of_an_alias_grows_as_its_targets_do() {
-    let cost = |count: usize| {
+    let [small, large] = [4000, 32_000].map(|count| {
         let targets: Vec<String> = (0..count).map(|at| format!("\"demo/m{at:06}\"")).collect();
         let text = format!("[aliases]\nall = [{}, \"demo/m000000\"]\n", targets.join(","));
-        let read = || {
-            let before = std::time::Instant::now();
-            assert_eq!(good(&text).engine.aliases["all"].len(), count, "each once");
-            before.elapsed()
-        };
-        (0..3).map(|_| read()).min().unwrap()
-    };
-    let (small, large) = (cost(4000), cost(32_000));
+        move || assert_eq!(good(&text).engine.aliases["all"].len(), count, "each once")
+    });
     // Eight times as many; quadratic work costs sixty-four times as much.
-    assert!(large < small * 24, "{small:?} {large:?}");
+    assert_cpu_time("targets of an alias", small, large, |small| small * 24);
 }

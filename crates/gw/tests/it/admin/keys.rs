@@ -1,6 +1,6 @@
 //! `/admin/v1/keys` and `/admin/v1/teams`: operators manage keys and teams, and every change is in force at once.
 
-use gw_testkit::{Client, Gateway, Launch, Response, eventually};
+use gw_testkit::{Client, Gateway, Launch, Response, eventually, within};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, serve, world};
@@ -440,7 +440,7 @@ async fn k01_a_dump_of_the_store_holds_no_key() {
 }
 
 #[tokio::test]
-async fn r04_a_change_in_one_process_is_in_force_in_another_within_a_second() {
+async fn r04_a_change_in_one_process_is_in_force_in_another() {
     let shared = tempfile::tempdir().expect("a directory");
     let launch = || {
         let keys = format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
@@ -449,16 +449,17 @@ async fn r04_a_change_in_one_process_is_in_force_in_another_within_a_second() {
     };
     let (one, two) = (launch().await, launch().await);
     let admin = one.client().with_key(ADMIN);
-    let within_a_second = async |secret: &str, expected: u16| {
-        let start = std::time::Instant::now();
-        while status(&two, secret, "demo/chat").await.0 != expected {
-            assert!(start.elapsed().as_millis() < 1000, "not {expected} within a second");
-        }
+    // `watch.rs` has the test of the second in which this happens.
+    let in_force = async |secret: &str, expected: u16| {
+        within("the change is in force", async {
+            while status(&two, secret, "demo/chat").await.0 != expected {}
+        })
+        .await;
     };
     let (secret, key) = create(&admin, json!({ "name": "k" })).await;
-    within_a_second(&secret, 200).await;
+    in_force(&secret, 200).await;
     ask(&admin, "PATCH", &path(&key), &json!({ "models": ["acme/*"] })).await.ok();
-    within_a_second(&secret, 403).await;
+    in_force(&secret, 403).await;
     admin.send("DELETE", &path(&key), None, None).await.ok();
-    within_a_second(&secret, 401).await;
+    in_force(&secret, 401).await;
 }

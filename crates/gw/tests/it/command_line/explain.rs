@@ -56,12 +56,34 @@ fn explain_tells_the_order_and_who_is_left_out_without_calling_anybody() {
             && line("acme/plain").trim_start().starts_with("2 ")
     );
     assert!(line("beta/plain").contains("able"), "{table}");
-    assert!(table.contains("the request reserves") && table.contains("uses no measurements"), "{table}");
+    assert!(table.contains("worst case: answers of ") && table.contains("uses no measurements"), "{table}");
     let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
     let request = chat_with("plain", json!({ "tools": tools })).to_string();
     let table = stdout(&explain(&[&request]));
     let left_out = table.lines().find(|line| line.starts_with("acme/plain")).expect("left out");
     assert!(left_out.contains("tools"), "{table}");
+}
+
+#[test]
+fn the_worst_case_has_the_tokens_and_the_price_of_one_answer_length() {
+    let priced = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\n[[models]]\nid = \"acme/m\"\n\
+        max_output_tokens = 8000\npricing = { official_input_per_m = 1, official_output_per_m = 2 }\n";
+    for (more, answer_tokens) in [(json!({}), 8_000), (json!({ "max_tokens": 500 }), 500)] {
+        let request = chat_with("acme/m", more).to_string();
+        let explain = |more: &[&str]| {
+            let launch = Launch::new(BINARY).file("gateway.toml", priced).arg("explain").arg(&request);
+            more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
+        };
+        let worst = document(&explain(&["--json"]))["worst_case"].clone();
+        let tokens = worst["tokens"].as_u64().unwrap();
+        let prompt = tokens - answer_tokens;
+        assert!(prompt < 100, "{worst}");
+        let cost = (prompt + 2 * answer_tokens) as f64 / 1e6;
+        assert_eq!((&worst["answer_tokens"], &worst["cost_usd"]), (&json!(answer_tokens), &json!(cost)));
+        let line = format!("worst case: answers of {answer_tokens} tokens, {tokens} tokens in all, ");
+        let table = stdout(&explain(&[]));
+        assert!(table.contains(&line), "{table}");
+    }
 }
 
 #[test]

@@ -20,8 +20,18 @@ async fn welcome(gateway: &Gateway) -> String {
 
 #[tokio::test]
 async fn the_pasted_curl_line_gets_an_answer() {
-    let gateway = launch().start().await;
-    let welcome = welcome(&gateway).await;
+    pasted_line_gets_an_answer(&launch().start().await).await;
+}
+
+#[tokio::test]
+async fn the_curl_line_names_no_model_that_fails_on_purpose() {
+    // The entry has no price, and the models that fail are free.
+    let config = "[[providers]]\nname = \"demo\"\n\n[[models]]\nid = \"demo/chat\"\n";
+    pasted_line_gets_an_answer(&launch().file("gateway.toml", config).start().await).await;
+}
+
+async fn pasted_line_gets_an_answer(gateway: &Gateway) {
+    let welcome = welcome(gateway).await;
     let start = welcome.find("curl ").unwrap_or_else(|| panic!("a curl line in: {welcome}"));
     let command: String = welcome[start..].split("\n\n").next().unwrap_or_default().to_owned();
     let output = Command::new("sh").arg("-c").arg(&command).output().expect("a shell");

@@ -55,16 +55,13 @@ async fn c25_the_worst_case_is_set_aside_before_the_call() {
     // The model writes at most 8,000 of the 2,000,000 tokens: 0.016 USD.
     let refused = client.post_json(CHAT, &ask(2_000_000)).await;
     assert_error("max_tokens", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert!(refused.message().contains("A smaller 'max_tokens' lowers this cost."), "{}", refused.message());
     let many = chat_with("acme/plain", json!({ "n": 128, "max_tokens": 100 }));
     assert_error("n", &client.post_json(CHAT, &many).await, 429, "insufficient_quota", "insufficient_quota");
     let long = json!({ "model": "acme/plain", "max_tokens": 1, "messages": [{ "role": "user", "content": "x".repeat(4_000) }] });
-    assert_error(
-        "prompt",
-        &client.post_json(CHAT, &long).await,
-        429,
-        "insufficient_quota",
-        "insufficient_quota",
-    );
+    let refused = client.post_json(CHAT, &long).await;
+    assert_error("prompt", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert!(!refused.message().contains("max_tokens"), "the prompt alone costs more: {}", refused.message());
     // The most expensive model of the route counts: beta/spare costs more than acme/plain.
     let mut fallback = ask(100);
     client.post_json(CHAT, &fallback).await.ok();

@@ -61,12 +61,12 @@ impl StreamDecoder for Script {
 }
 
 /// The stream's events: a list of entries, or the kind of another event.
-fn events(script: Vec<Value>) -> Vec<Value> {
+fn events(script: &[Value]) -> Vec<Value> {
     events_of(script, false)
 }
 
-fn events_of(script: Vec<Value>, seals_plain: bool) -> Vec<Value> {
-    let mut stream = SealingStream::new(Script(script.clone()), Arc::new(target()), seals_plain);
+fn events_of(script: &[Value], seals_plain: bool) -> Vec<Value> {
+    let mut stream = SealingStream::new(Script(script.to_vec()), Arc::new(target()), seals_plain);
     let mut out = Vec::new();
     let mut sink = |event: Event<'_>| {
         out.push(match event {
@@ -93,7 +93,7 @@ fn opened(sealed: &Value) -> Value {
 
 #[test]
 fn a_signature_in_pieces_is_sealed_once_with_its_whole_entry() {
-    let out = events(vec![
+    let out = events(&[
         json!([{"type": "reasoning.text", "text": "hm, ", "format": "f", "index": 0}]),
         json!([{"type": "reasoning.text", "text": "yes", "index": 0}]),
         json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]),
@@ -122,32 +122,32 @@ fn an_entry_is_complete_when_another_entry_a_call_or_the_end_follows() {
     for (last, sealed_at) in
         [(json!("call"), 1), (json!("finish"), 1), (json!("end"), 1), (json!([order]), 1)]
     {
-        let out = events(vec![json!([entry(0), entry(1)]), json!(1), last.clone()]);
+        let out = events(&[json!([entry(0), entry(1)]), json!(1), last.clone()]);
         assert_eq!(out[0].as_array().unwrap().len(), 1, "{last}");
         assert!(out[1].as_str().is_some_and(|text| text.contains("Reasoning")), "{last}");
         let second = &out[1 + sealed_at][0];
         assert_eq!(opened(&second["data"])["data"], "QUJD", "{last}");
         assert_eq!(second["origin"], "p/m");
     }
-    let out = events(vec![json!([entry(0)])]);
+    let out = events(&[json!([entry(0)])]);
     assert_eq!(opened(&out[0][0]["data"])["index"], 0, "the end of the body");
-    let out = events(vec![json!([{"type": "reasoning.encrypted", "data": "QUJD"}, 5, {"text": "x"}])]);
+    let out = events(&[json!([{"type": "reasoning.encrypted", "data": "QUJD"}, 5, {"text": "x"}])]);
     assert_eq!(out[0].as_array().unwrap().len(), 3, "entries without an index are complete");
-    let id = events(vec![json!("call")])[0].as_str().unwrap().to_owned();
+    let id = events(&[json!("call")])[0].as_str().unwrap().to_owned();
     assert_eq!(target().open_signature(id.strip_prefix("c__thought__").unwrap()).as_deref(), Some("c2ln"));
 }
 
 #[test]
 fn a_signature_after_the_sealed_one_is_left_out() {
     let piece = |name: &str| json!([{"type": "reasoning.text", name: "AB", "index": 0}]);
-    let out = events(vec![piece("signature"), json!("said"), piece("signature"), piece("text")]);
+    let out = events(&[piece("signature"), json!("said"), piece("signature"), piece("text")]);
     assert_eq!(out.len(), 3, "{out:?}");
     assert_eq!(out[2], piece("text"));
 }
 
 #[test]
 fn pieces_that_are_joined_go_back_as_one_entry() {
-    let out = events(vec![
+    let out = events(&[
         json!([{"type": "reasoning.text", "text": "hm", "format": "f", "index": 0}]),
         json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]),
         json!("end"),
@@ -194,16 +194,16 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
 fn reasoning_without_a_signature_is_sealed_on_request() {
     let plain = |out: &Value| target().open(out[0]["signature"].as_str().unwrap());
     // A number of the script is a piece of reasoning.
-    let out = events_of(vec![json!(1), json!(2), json!("said"), json!(3), json!("finish")], true);
+    let out = events_of(&[json!(1), json!(2), json!("said"), json!(3), json!("finish")], true);
     assert_eq!(out.len(), 7, "{out:?}");
     assert_eq!(plain(&out[2]), Some(OpenedSeal::Plain("12".to_owned())));
     assert_eq!((&out[3], &out[6]), (&json!("said"), &json!("finish")));
     assert_eq!(plain(&out[5]), Some(OpenedSeal::Plain("3".to_owned())));
     let signed = json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]);
-    let out = events_of(vec![json!(1), signed, json!("said"), json!("end")], true);
+    let out = events_of(&[json!(1), signed, json!("said"), json!("end")], true);
     assert_eq!(opened(&out[1][0]["signature"])["signature"], "AB");
     assert_eq!(out.len(), 4, "the provider's own signature is enough: {out:?}");
-    assert_eq!(events(vec![json!(1), json!("said")]).len(), 2);
+    assert_eq!(events(&[json!(1), json!("said")]).len(), 2);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::json::{Kind, View, write_str};
 /// The members of the body that are the gateway's own.
 const OWN_MEMBERS: [&str; 2] = ["routing", "cache"];
 
-/// What becomes of a signature, or of the data of encrypted thinking.
+/// The decision about a signature, or about the data of encrypted thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signature {
     /// It stays as it is.

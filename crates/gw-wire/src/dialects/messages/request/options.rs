@@ -82,7 +82,6 @@ pub(super) fn stops(
 /// Writes `reasoning_effort` and `response_format`.
 pub(super) fn thinking(
     body: &Body,
-    max_tokens: Option<u64>,
     chat: &mut ObjectWriter<'_>,
     context: &mut MessagesContext,
     losses: &mut Losses,
@@ -102,7 +101,7 @@ pub(super) fn thinking(
         None => None,
     };
     let wanted = match body.view("thinking") {
-        Some(thinking) => thinking_effort(thinking, max_tokens, effort, context, losses)?,
+        Some(thinking) => thinking_effort(thinking, effort, context, losses)?,
         None => effort,
     };
     chat.optional_string("reasoning_effort", wanted);
@@ -117,7 +116,6 @@ pub(super) fn thinking(
 /// (`litellm_core_utils/reasoning_effort_utils.py`, November 2026).
 fn thinking_effort(
     thinking: View<'_>,
-    max_tokens: Option<u64>,
     effort: Option<&'static str>,
     context: &mut MessagesContext,
     losses: &mut Losses,
@@ -134,10 +132,6 @@ fn thinking_effort(
             let path = path.member("enabled");
             let path = path.member("budget_tokens");
             let budget = integer(&path, budget.ok_or_else(|| missing(&path))?, MIN_BUDGET)?;
-            if max_tokens.is_some_and(|max_tokens| max_tokens > 0 && max_tokens <= budget) {
-                let message = "`max_tokens` must be greater than `thinking.budget_tokens`.".to_owned();
-                return Err(Invalid { code: "invalid_value", message });
-            }
             Ok(effort.or(Some(match budget {
                 4096.. => "high",
                 2048.. => "medium",

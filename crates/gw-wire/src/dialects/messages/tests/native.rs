@@ -32,11 +32,13 @@ fn a_body_changes_only_where_it_must() {
 fn tool_loop(thinking: Value, blocks: &[Value], id: &str) -> Value {
     let mut content = blocks.to_vec();
     content.push(json!({"type": "tool_use", "id": id, "name": "f", "input": {}}));
-    json!({"model": "m", "thinking": thinking, "messages": [
+    let mut body = json!({"model": "m", "messages": [
         {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": content},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]},
-    ]})
+    ]});
+    body["thinking"] = thinking;
+    body
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! `POST /v1/responses/compact`: a model summarises a conversation. The client gets the summary as one sealed item, which it
+//! sends instead of the items before it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_providers::seal::{SealOrigin, Sealer};
+use gw_wire::dialects::responses::documents::{Compaction, compaction, translate_compaction};
+use gw_wire::dialects::responses::{self, EarlierItems};
+use gw_wire::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
+use gw_wire::render::Envelope;
+use gw_wire::reply::ChatReply;
+use gw_wire::request::RequestLimits;
+use gw_wire::stream::Closing;
+
+use crate::error::Result;
+use crate::messages::validated;
+use crate::pipeline;
+use crate::request::context::RequestContext;
+use crate::request::operation::Operation;
+use crate::response::reply::Reply;
+use crate::responses::earlier_items;
+use crate::services::Services;
+
+/// The origin in the seal of a summary. Summaries belong to no provider: every model reads them.
+fn origin() -> SealOrigin {
+    SealOrigin { provider: String::new(), model: "compaction".to_owned(), account: Default::default() }
+}
+
+/// Opens the summary of a compaction item; None if this gateway did not seal it.
+pub(crate) fn open(sealer: &Sealer, sealed: &str) -> Option<String> {
+    let (found, summary) = sealer.open(sealed)?;
+    (found == origin()).then(|| String::from_utf8(summary).ok()).flatten()
+}
+
+/// Summarises the conversation of a request.
+///
+/// # Errors
+/// Every refusal of the request, and the error of its last attempt.
+pub(crate) async fn compact(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+    let limits = services.snapshot().request_limits;
+    let wanted = responses::wanted_items(&body, &limits);
+    let earlier = earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await;
+    let surface = client.surface.clone();
+    let sealer = services.sealer.clone();
+    let parse = |body: Bytes, limits: &RequestLimits| {
+        let earlier = earlier?;
+        let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
+        let opener = |sealed: &str| open(&sealer, sealed);
+        let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
+        let request = translate_compaction(body, limits, &known)?;
+        let mut client = request.client(request.context.clone());
+        client.form = Arc::new(CompactionForm {
+            sealer: sealer.clone(),
+            is_plain: surface.is_plain,
+            streamed: request.context.clone(),
+        });
+        // The provider's own compaction has a form that only the provider can open.
+        client.native.dialect = ClientDialect::OpenAi;
+        validated(request.chat, client, surface, limits)
+    };
+    let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
+    pipeline::answer(services, call).await
+}
+
+/// Writes a summary as the answer to a compaction.
+#[derive(Clone, Debug)]
+struct CompactionForm {
+    sealer: Sealer,
+    is_plain: bool,
+    /// The form of a compaction that is asked for as a stream: the summary is its text.
+    streamed: responses::ResponsesContext,
+}
+
+impl AnswerForm for CompactionForm {
+    fn dialect(&self) -> ClientDialect {
+        ClientDialect::Responses
+    }
+
+    fn encoder(&self, opening: EncoderOpening) -> Box<dyn AnswerEncoder> {
+        self.streamed.encoder(opening)
+    }
+
+    fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
+        let summary = reply.choices.first().and_then(|choice| choice.content.as_deref()).unwrap_or_default();
+        let sealed = self.sealer.seal(&origin(), summary.as_bytes()).unwrap_or_default();
+        let Envelope { id, created, usage, cost, gateway, .. } = *envelope;
+        let closing = Closing { usage, cost, gateway };
+        let is_plain = self.is_plain;
+        compaction(&Compaction { id, created, kept: &[], encrypted: &sealed, closing: &closing, is_plain })
+    }
+}

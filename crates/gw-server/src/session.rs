@@ -1,0 +1,119 @@
+//! The session that a request belongs to: a run of an agent, as its client names it.
+
+use std::sync::Arc;
+
+use gw_wire::json::View;
+use http::header::{HeaderMap, HeaderName};
+use memchr::memmem;
+use sha2::{Digest, Sha256};
+
+/// The headers that name a session, in the order in which they count: ours, Claude Code's, and Codex's.
+static SESSION_HEADERS: [HeaderName; 6] = [
+    HeaderName::from_static("x-gateway-session"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session_id"),
+    HeaderName::from_static("session-id"),
+    HeaderName::from_static("conversation_id"),
+    HeaderName::from_static("conversation-id"),
+];
+/// The longest name of a session. A longer one counts by its digest.
+const MAX_SESSION_CHARS: usize = 128;
+
+/// The session of a request: the first header that names one, else the body's `prompt_cache_key`, else its
+/// `metadata.user_id`. It has 1 to 128 printable characters. A name of another form is replaced by its SHA-256 in hex.
+pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
+    let mut of_headers = SESSION_HEADERS.iter().filter_map(|name| headers.get(name));
+    of_headers.find_map(|value| session_name(value.as_bytes())).or_else(|| session_of_body(body))
+}
+
+fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
+    // Most bodies name no session, and this search costs much less than reading them.
+    let has = |name: &[u8]| memmem::find(body, name).is_some();
+    if !has(b"\"prompt_cache_key\"") && !has(b"\"user_id\"") {
+        return None;
+    }
+    let [cache_key, metadata] =
+        View::new(std::str::from_utf8(body).ok()?).pick(["prompt_cache_key", "metadata"]);
+    let user = || metadata.and_then(|metadata| metadata.pick(["user_id"]).into_iter().flatten().next());
+    let name = |view: View<'_>| session_name(view.string()?.as_bytes());
+    cache_key.and_then(name).or_else(|| user().and_then(name))
+}
+
+fn session_name(bytes: &[u8]) -> Option<Arc<str>> {
+    let bytes = bytes.trim_ascii();
+    if bytes.is_empty() {
+        return None;
+    }
+    let is_short = |text: &&str| text.chars().count() <= MAX_SESSION_CHARS && text.chars().all(is_printable);
+    if let Some(name) = std::str::from_utf8(bytes).ok().filter(is_short) {
+        return Some(name.into());
+    }
+    let digest = Sha256::digest(bytes);
+    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+}
+
+/// Whether a character is neither a control character nor an invisible one that changes how its neighbours are shown.
+fn is_printable(character: char) -> bool {
+    let is_invisible = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !character.is_control() && !is_invisible
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use http::header::{HeaderName, HeaderValue};
+
+    use super::session_of;
+
+    fn session(headers: &[(&'static str, &[u8])], body: &str) -> Option<String> {
+        let header = |(name, value): &(&'static str, &[u8])| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+        };
+        let headers: HeaderMap = headers.iter().map(header).collect();
+        session_of(&headers, body.as_bytes()).map(|session| session.to_string())
+    }
+
+    #[test]
+    fn the_first_source_with_a_name_counts() {
+        let body = r#"{"metadata":{"user_id":"u"},"prompt_cache_key":"p"}"#;
+        let sources: [(&'static str, &[u8]); 6] = [
+            ("x-gateway-session", b"a"),
+            ("x-claude-code-session-id", b"b"),
+            ("session_id", b"c"),
+            ("session-id", b"d"),
+            ("conversation_id", b"e"),
+            ("conversation-id", b"f"),
+        ];
+        for from in 0..sources.len() {
+            let expected = String::from_utf8(sources[from].1.to_vec()).unwrap();
+            assert_eq!(session(&sources[from..], body), Some(expected));
+        }
+        assert_eq!(session(&[("x-gateway-session", b" ")], body).as_deref(), Some("p"));
+        let other = r#"{"metadata":{"user_id":"u"},"prompt_cache_key":""}"#;
+        assert_eq!(session(&[], other).as_deref(), Some("u"));
+        for none in [
+            "",
+            "{}",
+            "[1,",
+            "\"user_id\"",
+            r#"{"metadata":{"user_id":7}}"#,
+            r#"{"metadata":"\"user_id\""}"#,
+            r#"{"messages":[{"prompt_cache_key":"x"}]}"#,
+        ] {
+            assert_eq!(session(&[], none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_short_and_printable() {
+        let longest = "ä".repeat(128);
+        assert_eq!(session(&[], &format!(r#"{{"prompt_cache_key":"{longest}"}}"#)), Some(longest.clone()));
+        for name in [format!("{longest}a"), "a\\nb".to_owned(), "a\\u202eb".to_owned()] {
+            let found = session(&[], &format!(r#"{{"prompt_cache_key":"{name}"}}"#)).unwrap();
+            assert!(found.len() == 64 && found.bytes().all(|byte| byte.is_ascii_hexdigit()), "{found}");
+        }
+        assert_eq!(session(&[("x-gateway-session", b"\xff")], "").unwrap().len(), 64, "it is not Unicode");
+        let equal = session(&[("session_id", "b".repeat(129).as_bytes())], "");
+        assert_eq!(equal, session(&[("x-gateway-session", "b".repeat(129).as_bytes())], ""));
+    }
+}

@@ -1,0 +1,148 @@
+//! `model-gateway requests`: shows the request log.
+
+use clap::Args;
+use gw_admin::AdminRequest;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::admin_client::{self, AdminTarget};
+use crate::command::{CommandError, Common, print};
+use crate::keys;
+use crate::models::table::{Align, clean, columns};
+use crate::url_query::query;
+
+/// The options of `requests`.
+#[derive(Debug, Args)]
+pub struct RequestsArgs {
+    #[command(flatten)]
+    target: AdminTarget,
+    /// First time of the requests: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// End of the requests, in the same forms as --since [default: now]
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only requests of this key: its id, or its name if no other key has this name
+    #[arg(long, value_name = "ID|NAME")]
+    key: Option<String>,
+    /// Only requests of this team
+    #[arg(long)]
+    team: Option<String>,
+    /// Only requests of this model
+    #[arg(long)]
+    model: Option<String>,
+    /// Only requests of this provider
+    #[arg(long)]
+    provider: Option<String>,
+    /// Only requests of this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only requests through this API: chat, responses, messages, completions or embeddings
+    #[arg(long)]
+    surface: Option<String>,
+    /// Only requests with this status: ok or an error code
+    #[arg(long)]
+    status: Option<String>,
+    /// Most requests to show, up to 1000
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize)]
+struct RequestPage<'a> {
+    #[serde(borrow)]
+    data: Vec<LogRow<'a>>,
+}
+
+/// A row of the log. The amount is kept as it is written, so that it passes through no float.
+#[derive(Deserialize)]
+struct LogRow<'a> {
+    at: String,
+    request_id: String,
+    key_name: String,
+    surface: String,
+    session: Option<String>,
+    requested_model: String,
+    status: String,
+    total_tokens: u64,
+    #[serde(borrow)]
+    cost_usd: &'a RawValue,
+    latency_ms: u64,
+}
+
+/// Prints the newest requests first.
+///
+/// # Errors
+/// Exit code 2 for a request that is refused, 1 when the store or the gateway does not answer.
+pub fn run(common: &Common, args: &RequestsArgs) -> Result<(), CommandError> {
+    let ask = |ask| admin_client::ask(common, &args.target, ask);
+    let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
+    let limit = args.limit.to_string();
+    let query = query(&[
+        ("since", args.since.as_deref()),
+        ("until", args.until.as_deref()),
+        ("key", key.as_deref()),
+        ("team", args.team.as_deref()),
+        ("model", args.model.as_deref()),
+        ("provider", args.provider.as_deref()),
+        ("session", args.session.as_deref()),
+        ("surface", args.surface.as_deref()),
+        ("status", args.status.as_deref()),
+        ("limit", Some(&limit)),
+    ]);
+    let body = ask(AdminRequest::ListRequests(query))?;
+    let text = String::from_utf8_lossy(&body);
+    print(&if args.json { format!("{text}\n") } else { table(&text)? })
+}
+
+fn table(json: &str) -> Result<String, CommandError> {
+    const HEADER: [&str; 10] =
+        ["AT", "REQUEST", "KEY", "SURFACE", "SESSION", "MODEL", "STATUS", "TOKENS", "COST USD", "MS"];
+    const LEFT: usize = 7;
+    let page: RequestPage<'_> = serde_json::from_str(json)
+        .map_err(|error| CommandError::Runtime(format!("the answer is no page of the log: {error}")))?;
+    let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
+    for row in page.data {
+        rows.push(vec![
+            clean(&row.at),
+            clean(&row.request_id),
+            clean(&row.key_name),
+            clean(&row.surface),
+            row.session.as_deref().map_or_else(|| "-".to_owned(), clean),
+            clean(&row.requested_model),
+            clean(&row.status),
+            row.total_tokens.to_string(),
+            clean(row.cost_usd.get()),
+            row.latency_ms.to_string(),
+        ]);
+    }
+    let aligns: Vec<Align> =
+        (0..HEADER.len()).map(|column| if column < LEFT { Align::Left } else { Align::Right }).collect();
+    Ok(columns(&rows, &aligns))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_row_is_a_line_with_its_session() {
+        let row = |session: &str| {
+            format!(
+                r#"{{"at":"2026-11-22T10:00:00.000Z","request_id":"req_1","key_name":"ci","surface":"chat","session":{session},
+                "requested_model":"acme/fast","status":"ok","total_tokens":15,"cost_usd":0.000020,"latency_ms":7}}"#
+            )
+        };
+        let json = format!(r#"{{"object":"list","data":[{},{}]}}"#, row("\"run\\u001b1\""), row("null"));
+        let table = super::table(&json).unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(lines.len(), 3, "{table}");
+        assert!(
+            lines[1].contains("chat") && lines[1].contains("run 1") && lines[1].contains("0.000020"),
+            "{table}"
+        );
+        assert!(lines[2].contains(" - "), "{table}");
+        assert!(super::table("{}").is_err());
+    }
+}
