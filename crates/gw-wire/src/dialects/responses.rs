@@ -1,7 +1,7 @@
 //! OpenAI's Responses API as a client dialect ("Responses" in openai-openapi 2.3.0, and the Open Responses specification
 //! of 2026-04-24, read 2026-11-22).
 //!
-//! A request becomes a chat request. The same events and replies as a chat's become the answer. Everything here is pure:
+//! A request becomes a chat request. The events and replies of a chat become the answer. Everything here is pure:
 //! the store of responses, the seals of reasoning and the clock are elsewhere.
 
 pub mod context;

@@ -1,6 +1,6 @@
 //! The request to an upstream that speaks this dialect.
 
-use super::splice::{ObjectSplice, Splice, range};
+use super::splice::{ObjectSplice, TextSplice, range};
 use crate::dialects::NativeBody;
 use crate::dialects::responses::item_index::ItemIndex;
 use crate::json::{Kind, View, check, write_str};
@@ -129,7 +129,7 @@ impl ForwardedItems<'_> {
 
     fn items(&self, input: View<'_>, open: &mut impl FnMut(&str) -> EncryptedContent) -> Vec<u8> {
         let text = input.text();
-        let mut splice = Splice::default();
+        let mut splice = TextSplice::default();
         let mut entries = Vec::new();
         let mut index = ItemIndex::new(self.history);
         // An item that followed a dropped thought loses its id: the upstream would ask for the thought.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::splice::{Splice, range};
+use super::splice::{TextSplice, range};
 use crate::dialects::responses::details;
 use crate::dialects::responses::json_text::text;
 use crate::json::{View, check, write_str};
@@ -90,7 +90,7 @@ fn replaced(json: &str, mut with: impl FnMut(&str, &str) -> Option<Vec<u8>>) -> 
         output
     });
     let lists = [output, nested].into_iter().flatten().flat_map(View::elements);
-    let mut splice = Splice::default();
+    let mut splice = TextSplice::default();
     for item in item.into_iter().chain(lists) {
         let [id, encrypted] = item.pick(["id", "encrypted_content"]);
         let Some(encrypted) = encrypted else { continue };

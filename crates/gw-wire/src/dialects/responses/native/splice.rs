@@ -6,7 +6,7 @@ use crate::json::View;
 
 /// The changes of one text, in the order of their places.
 #[derive(Debug, Default)]
-pub(super) struct Splice {
+pub(super) struct TextSplice {
     changes: Vec<(Range<usize>, Vec<u8>)>,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn range(text: &str, part: View<'_>) -> Range<usize> {
     start..start + part.text().len()
 }
 
-impl Splice {
+impl TextSplice {
     /// Replaces a range.
     pub(super) fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
         self.changes.push((range, with.into()));
@@ -69,7 +69,7 @@ pub(super) struct ObjectSplice<'a> {
     object: Range<usize>,
     removed: Vec<bool>,
     added: Vec<u8>,
-    pub(super) splice: Splice,
+    pub(super) splice: TextSplice,
 }
 
 impl<'a> ObjectSplice<'a> {
@@ -85,7 +85,7 @@ impl<'a> ObjectSplice<'a> {
             .collect();
         let removed = vec![false; members.len()];
         let object = range(text, object);
-        Self { text, members, object, removed, added: Vec::new(), splice: Splice::default() }
+        Self { text, members, object, removed, added: Vec::new(), splice: TextSplice::default() }
     }
 
     /// The value of a member.
@@ -116,7 +116,7 @@ impl<'a> ObjectSplice<'a> {
     }
 
     /// All changes.
-    pub(super) fn finish(mut self) -> Splice {
+    pub(super) fn finish(mut self) -> TextSplice {
         let entries: Vec<_> = self
             .members
             .iter()

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::members::{members, optional, required};
+use crate::dialects::responses::json_text::separate;
 use crate::json::{ObjectWriter, View};
 use crate::request::Invalid;
 use crate::request::fields::{Path, array};
@@ -48,30 +49,14 @@ impl PastReasoning<'_> {
         if self.texts.is_empty() { self.summary.join("\n\n") } else { self.texts.join("\n\n") }
     }
 
-    /// Writes the entries of `reasoning_details`, each with a comma before it if the list is not empty. Only an item with
-    /// an opaque string has entries: text alone is in `reasoning_content`. `index` counts the entries of a message.
+    /// Writes the entry of `reasoning_details`, with a comma before it if the list is not empty. Only an item with an opaque
+    /// string has an entry: the text is in `reasoning_content`. `index` counts the entries of a message.
     pub(super) fn write_details(&self, index: &mut u64, out: &mut Vec<u8>) {
         let Some(encrypted) = self.encrypted else { return };
-        for summary in &self.summary {
-            self.entry("reasoning.summary", index, out, |entry| entry.string("summary", summary));
-        }
-        for text in &self.texts {
-            self.entry("reasoning.text", index, out, |entry| entry.string("text", text));
-        }
-        self.entry("reasoning.encrypted", index, out, |entry| entry.raw("data", encrypted.text()));
-    }
-
-    fn entry(
-        &self,
-        kind: &str,
-        index: &mut u64,
-        out: &mut Vec<u8>,
-        write: impl FnOnce(&mut ObjectWriter<'_>),
-    ) {
-        crate::dialects::responses::json_text::separate(out);
+        separate(out);
         let mut entry = ObjectWriter::begin(out);
-        entry.string("type", kind);
-        write(&mut entry);
+        entry.string("type", "reasoning.encrypted");
+        entry.raw("data", encrypted.text());
         entry.optional_string("id", self.id.as_deref());
         entry.integer("index", *index);
         entry.finish();
