@@ -35,7 +35,7 @@ const URLS: [(&str, &str, &[u16]); 28] = [
     ("/admin/v1/requests/{id}", "/admin/v1/requests/req_none", &[404, 404]),
     ("/admin/v1/requests/{id}/payload", "/admin/v1/requests/req_none/payload", &[404]),
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain", &[400]),
-    ("/admin/v1/cache", "/admin/v1/cache", &[200, 200]),
+    ("/admin/v1/cache", "/admin/v1/cache", &[200, 200, 200]),
     ("/admin/v1/config", "/admin/v1/config", &[200, 200]),
     ("/", "/", &[200, 200]),
 ];
@@ -263,7 +263,9 @@ async fn k11_ids_of_nobody_and_crafted_ids_are_404_for_every_method() {
                 let status = match () {
                     () if query.contains("%00") => 400,
                     // A filter's value is trimmed, so spaces around an id do not change it.
-                    () if query.contains("%20") && names_a_key => 200,
+                    () if names_a_key && query.trim_start_matches("%20").trim_end_matches("%20") != query => {
+                        200
+                    }
                     () => 404,
                 };
                 assert_eq!(answer.status, status, "{url}{query}: {}", answer.text());
