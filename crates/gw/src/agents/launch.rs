@@ -25,7 +25,7 @@ const CREATED_KEY_SECONDS: i64 = 24 * 3600;
 pub struct RunArgs {
     #[command(flatten)]
     gateway: GatewayOptions,
-    /// Gateway key of the program [default: the environment variable MODEL_GATEWAY_KEY, which other programs cannot read]
+    /// Gateway key of the program [default: the environment variable MODEL_GATEWAY_KEY]
     #[arg(long, value_name = "KEY", conflicts_with = "create_key")]
     key: Option<SecretString>,
     /// Create an inference key for the program, valid for 24 hours: in the store, or with --url by the gateway
