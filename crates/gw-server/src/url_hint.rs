@@ -1,8 +1,16 @@
 //! Suggests the right URL for a request to an unknown one. The cause is nearly always a wrong base URL.
 
 /// The endpoints that clients append to their base URL, the longest first.
-const ENDPOINTS: [&str; 5] =
-    ["/chat/completions", "/models/compare", "/completions", "/embeddings", "/models"];
+const ENDPOINTS: [&str; 8] = [
+    "/messages/count_tokens",
+    "/chat/completions",
+    "/models/compare",
+    "/completions",
+    "/embeddings",
+    "/responses",
+    "/messages",
+    "/models",
+];
 
 /// A sentence to append to "Unknown request URL", with a blank before it. None: no URL of the gateway is similar.
 pub(crate) fn hint(path: &str) -> Option<String> {
@@ -18,7 +26,8 @@ pub(crate) fn hint(path: &str) -> Option<String> {
         None => model(path)?,
     };
     // The path itself is a URL of the gateway, but not on the listener of this request.
-    (right != path).then(|| format!(" Did you mean {right}? The base URL ends in /v1."))
+    let base = if right.starts_with("/v1/messages") { "has no path" } else { "ends in /v1" };
+    (right != path).then(|| format!(" Did you mean {right}? The base URL {base}."))
 }
 
 /// The URL that `/models/{id}` behind a wrong base URL means.
@@ -51,6 +60,13 @@ mod tests {
         ] {
             let expected = format!(" Did you mean {right}? The base URL ends in /v1.");
             assert_eq!(hint(path).as_deref(), Some(expected.as_str()), "{path}");
+        }
+        for (path, expected) in [
+            ("/responses", " Did you mean /v1/responses? The base URL ends in /v1."),
+            ("/v1/v1/messages", " Did you mean /v1/messages? The base URL has no path."),
+            ("/messages/count_tokens", " Did you mean /v1/messages/count_tokens? The base URL has no path."),
+        ] {
+            assert_eq!(hint(path).as_deref(), Some(expected), "{path}");
         }
         assert!(hint("/v1/").unwrap().contains("/v1/chat/completions"));
     }
