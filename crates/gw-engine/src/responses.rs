@@ -21,6 +21,7 @@ use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
+use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
@@ -36,6 +37,8 @@ struct Made {
     is_stored: bool,
     is_background: bool,
     is_stream: bool,
+    /// The member without which the request has no meaning, and which only an upstream of this dialect serves.
+    requires_native: Option<&'static str>,
     input: Vec<String>,
     history: Vec<Bytes>,
 }
@@ -70,6 +73,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             is_stored,
             is_background: request.background,
             is_stream: request.stream,
+            requires_native: request.requires_native,
             input: if is_stored { input_items(&request.native.bytes, &texts) } else { Vec::new() },
             history: if wanted.previous_response_id.is_some() { earlier.clone() } else { Vec::new() },
         });
@@ -80,14 +84,21 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         } else if is_stored {
             let model = model_of(&client.native.bytes);
             let forwarding =
-                Forwarding { model: &model, store: false, wants_encrypted: true, history: &texts };
+                Forwarding { model: &model, store: false, wants_encrypted: false, history: &texts };
             let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
             client.native.bytes = body.into();
         }
         validated(request.chat, client, surface, limits)
     };
-    let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
+    let mut call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
+    if let Some(member) = made.requires_native.filter(|_| !speaks_responses(&call)) {
+        let message =
+            format!("Unsupported parameter: '{member}' needs a provider with a Responses API of its own.");
+        let error = Error::new(Kind::UnsupportedParameter, message);
+        call.fail(&error);
+        return Err(error);
+    }
     if made.is_background {
         return background(engine, call, made, &owner).await;
     }
@@ -186,6 +197,12 @@ fn keep(
             let _ = stored.save(&owner, &id, response).await;
         })
     })
+}
+
+/// Whether the first candidate has the Responses API itself.
+fn speaks_responses(call: &Call) -> bool {
+    let speaks = |first: &Candidate| first.provider.adapter().speaks(ClientDialect::Responses);
+    call.plan.candidates.first().is_some_and(speaks)
 }
 
 /// The model as the client wrote it.

@@ -93,13 +93,13 @@ pub struct TableError(pub String);
 /// The stored responses of all keys.
 #[derive(Debug)]
 pub struct StoredResponses {
-    place: Place,
+    place: Backend,
     ttl: Duration,
     pub(crate) background: BackgroundResponses,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Backend {
     Off,
     Memory(MemoryResponses),
     Database(Arc<dyn ResponseTable>),
@@ -116,16 +116,16 @@ impl StoredResponses {
     #[must_use]
     pub fn new(settings: StoredResponseSettings, table: Option<Arc<dyn ResponseTable>>) -> Self {
         let place = match (settings.place, table) {
-            (ResponsePlace::Memory { max_bytes }, _) => Place::Memory(MemoryResponses::new(max_bytes)),
-            (ResponsePlace::Database, Some(table)) => Place::Database(table),
-            (ResponsePlace::Database | ResponsePlace::Off, _) => Place::Off,
+            (ResponsePlace::Memory { max_bytes }, _) => Backend::Memory(MemoryResponses::new(max_bytes)),
+            (ResponsePlace::Database, Some(table)) => Backend::Database(table),
+            (ResponsePlace::Database | ResponsePlace::Off, _) => Backend::Off,
         };
         Self { place, ttl: settings.ttl, background: BackgroundResponses::default() }
     }
 
     /// Whether responses are stored at all.
     pub(crate) fn is_on(&self) -> bool {
-        !matches!(self.place, Place::Off)
+        !matches!(self.place, Backend::Off)
     }
 
     /// The moment at which a response that is stored now expires, in unix seconds.
@@ -139,9 +139,9 @@ impl StoredResponses {
     /// `store_unavailable`.
     pub(crate) async fn load(&self, owner: &str, id: &str) -> Result<Option<Arc<StoredResponse>>> {
         match &self.place {
-            Place::Off => Ok(None),
-            Place::Memory(memory) => Ok(memory.get(owner, id)),
-            Place::Database(table) => {
+            Backend::Off => Ok(None),
+            Backend::Memory(memory) => Ok(memory.get(owner, id)),
+            Backend::Database(table) => {
                 let found = table.load(owner, id).await.map_err(unavailable)?;
                 Ok(found.map(Arc::new))
             }
@@ -154,12 +154,12 @@ impl StoredResponses {
     /// `store_unavailable`.
     pub(crate) async fn save(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
         match &self.place {
-            Place::Off => Ok(()),
-            Place::Memory(memory) => {
+            Backend::Off => Ok(()),
+            Backend::Memory(memory) => {
                 memory.put(owner, id, Arc::new(response));
                 Ok(())
             }
-            Place::Database(table) => table.save(owner, id, &response).await.map_err(unavailable),
+            Backend::Database(table) => table.save(owner, id, &response).await.map_err(unavailable),
         }
     }
 
@@ -169,9 +169,9 @@ impl StoredResponses {
     /// `store_unavailable`.
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
         match &self.place {
-            Place::Off => Ok(false),
-            Place::Memory(memory) => Ok(memory.remove(owner, id)),
-            Place::Database(table) => table.delete(owner, id).await.map_err(unavailable),
+            Backend::Off => Ok(false),
+            Backend::Memory(memory) => Ok(memory.remove(owner, id)),
+            Backend::Database(table) => table.delete(owner, id).await.map_err(unavailable),
         }
     }
 }

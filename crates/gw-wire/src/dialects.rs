@@ -2,8 +2,11 @@
 //! gateway's one internal form. The answer is written back in the client's dialect from the same events and replies as a
 //! chat's.
 
+pub(crate) mod client_dialect;
 pub mod messages;
 pub mod responses;
+
+pub use self::client_dialect::ClientDialect;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,17 +18,6 @@ use crate::event::Event;
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
 use crate::stream::Closing;
-
-/// The API that a client speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ClientDialect {
-    /// OpenAI's chat completions, completions and embeddings.
-    OpenAi,
-    /// OpenAI's Responses API.
-    Responses,
-    /// Anthropic's Messages API.
-    Messages,
-}
 
 /// The body of a client's request, for an upstream that speaks the client's dialect.
 #[derive(Clone, Debug)]

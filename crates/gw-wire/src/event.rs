@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::dialects::ClientDialect;
+use crate::dialects::client_dialect::ClientDialect;
 use crate::failure::Failure;
 use crate::json::View;
 use crate::reply::{Finish, Image};

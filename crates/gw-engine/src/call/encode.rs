@@ -22,6 +22,8 @@ impl ValidatedRequest {
                 let mut encoded = adapter.chat(request, &part.share, &target)?;
                 if let Some(client) = request.client.as_ref().filter(|_| !encoded.reading.is_native) {
                     encoded.warnings.extend(client.warnings.iter().cloned());
+                    // These dialects give reasoning back only together with an opaque string.
+                    encoded.reading.seals_plain = true;
                 }
                 Ok(encoded)
             }
