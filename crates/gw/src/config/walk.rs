@@ -236,6 +236,7 @@ fn fits(kind: &Kind, value: &DeValue<'_>) -> bool {
         (Kind::Secret(_), DeValue::Table(table)) => table.contains_key("file"),
         (Kind::Secret(_) | Kind::Choice(_) | Kind::Text(_), DeValue::String(_))
         | (Kind::Int { .. }, DeValue::Integer(_))
+        | (Kind::Bool, DeValue::Boolean(_))
         | (Kind::Table(_) | Kind::Map { .. }, DeValue::Table(_))
         | (Kind::List { .. } | Kind::Tables(_), DeValue::Array(_)) => true,
         _ => false,

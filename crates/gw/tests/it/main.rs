@@ -18,4 +18,5 @@ mod providers;
 mod routing;
 mod security;
 mod streaming;
+mod surfaces;
 mod tidy;

@@ -7,7 +7,7 @@ use crate::request::fields::{Path, integer, missing, not_one_of, wrong_type};
 use crate::request::{Body, Invalid};
 
 /// Members that mean the same in a chat request. The chat's reader checks them.
-const COPIED: [&str; 17] = [
+const COPIED: [&str; 16] = [
     "model",
     "models",
     "fallbacks",
@@ -24,11 +24,10 @@ const COPIED: [&str; 17] = [
     "prompt_cache_retention",
     "safety_identifier",
     "user",
-    "stream",
 ];
 
 /// Members that are read elsewhere, have no meaning for a chat, or would change the shape of a chat.
-const NOT_COPIED: [&str; 42] = [
+const NOT_COPIED: [&str; 43] = [
     "audio",
     "background",
     "best_of",
@@ -57,6 +56,7 @@ const NOT_COPIED: [&str; 42] = [
     "reasoning_effort",
     "response_format",
     "store",
+    "stream",
     "stream_options",
     "suffix",
     "text",
@@ -78,7 +78,9 @@ pub(super) fn copied(body: &Body, chat: &mut ObjectWriter<'_>) {
     for (name, value) in COPIED.iter().filter_map(|name| Some((name, body.get(name)?))) {
         chat.raw(name, value);
     }
-    if body.get("stream") == Some("true") {
+    // A response in the background is made as a stream, so that its client can follow it.
+    if ["stream", "background"].iter().any(|name| body.get(name) == Some("true")) {
+        chat.raw("stream", "true");
         chat.raw("stream_options", r#"{"include_usage":true}"#);
     }
 }

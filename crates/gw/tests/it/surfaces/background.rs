@@ -1,0 +1,121 @@
+//! Responses that are made in the background.
+
+use std::time::Duration;
+
+use gw_testkit::upstream::{chat_transcript, sse_data};
+use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, Signal};
+use serde_json::{Value, json};
+
+use super::{ask_responses, event, response};
+use crate::harness::{Setup, World, with};
+
+/// A gateway whose upstream has no Responses API.
+async fn chat_world() -> World {
+    Setup { acme: "responses = false".to_owned(), ..Setup::default() }.start().await
+}
+
+/// The response, as soon as it has this status.
+async fn until(client: &Client, id: &str, status: &str) -> Value {
+    let path = format!("/v1/responses/{id}");
+    within("the response has the status", async {
+        loop {
+            let object = client.get(&path).await.ok().json();
+            if object["status"] == status {
+                return object;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
+
+fn in_background() -> Value {
+    with(response("acme/fast"), json!({"background": true}))
+}
+
+#[tokio::test]
+async fn a_response_in_the_background_is_queued_and_completes_without_its_client() {
+    let world = chat_world().await;
+    let hold = Signal::new();
+    world.upstream.enqueue(
+        Answer::sse()
+            .all(&[sse_data(&json!({"content": "Hello"}), None)])
+            .wait(&hold)
+            .all(&chat_transcript(&[" again"]))
+            .done(),
+    );
+    let queued = ask_responses(&world.client, &in_background()).await.ok().json();
+    assert_eq!((&queued["status"], &queued["background"]), (&json!("queued"), &json!(true)));
+    let id = queued["id"].as_str().expect("an id");
+    assert_eq!(until(&world.client, id, "in_progress").await["output"], json!([]));
+    hold.fire();
+    let done = until(&world.client, id, "completed").await;
+    assert_eq!(done["id"], id);
+    assert_eq!(done["output"][0]["content"][0]["text"], "Hello again");
+}
+
+#[tokio::test]
+async fn a_cancelled_response_stops_its_upstream() {
+    let world = chat_world().await;
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hello"}), None)]).hang());
+    let id = ask_responses(&world.client, &in_background()).await.ok().json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let upstream = world.upstream.request(0).await;
+    let path = format!("/v1/responses/{id}/cancel");
+    let cancelled = world.client.send("POST", &path, None, None).await.ok().json();
+    assert_eq!(cancelled["status"], "cancelled");
+    upstream.until_closed().await;
+    assert_eq!(until(&world.client, &id, "cancelled").await["id"], id.as_str());
+}
+
+#[tokio::test]
+async fn only_responses_in_the_background_can_be_cancelled() {
+    let world = chat_world().await;
+    let id = ask_responses(&world.client, &response("acme/fast")).await.ok().json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let answer = world.client.send("POST", &format!("/v1/responses/{id}/cancel"), None, None).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_request"), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_failed_response_in_the_background_tells_its_error() {
+    let world = chat_world().await;
+    world.upstream.always(Answer::error(400, "invalid_value", "No."));
+    let id = ask_responses(&world.client, &in_background()).await.ok().json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let failed = until(&world.client, &id, "failed").await;
+    assert!(failed["error"]["code"].is_string(), "{failed}");
+}
+
+#[tokio::test]
+async fn a_client_follows_a_running_response_from_any_event() {
+    let world = chat_world().await;
+    let hold = Signal::new();
+    world.upstream.enqueue(
+        Answer::sse()
+            .all(&[sse_data(&json!({"content": "Hello"}), None)])
+            .wait(&hold)
+            .all(&chat_transcript(&[" again"]))
+            .done(),
+    );
+    let body = with(in_background(), json!({"stream": true}));
+    let mut stream = world.client.stream("/v1/responses", &body).await;
+    let (_, created) = event(&stream.data().await.expect("a frame")).expect("an event");
+    let id = created["response"]["id"].as_str().expect("an id").to_owned();
+    stream.close();
+    hold.fire();
+    until(&world.client, &id, "completed").await;
+    let replay =
+        world.client.get(&format!("/v1/responses/{id}?stream=true&starting_after=3")).await.ok().text();
+    let data = replay.lines().find_map(|line| line.strip_prefix("data: ")).expect("an event");
+    let first: Value = serde_json::from_str(data).expect("JSON");
+    assert_eq!(first["sequence_number"], 4);
+    assert!(replay.contains("event: response.completed"), "{replay}");
+}

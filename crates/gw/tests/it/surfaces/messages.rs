@@ -1,0 +1,159 @@
+//! `POST /v1/messages` over an upstream of OpenAI's dialect.
+
+use gw_testkit::Answer;
+use gw_testkit::upstream::sse_data;
+use serde_json::json;
+
+use super::{ask_messages, events, message, names};
+use crate::harness::{with, world};
+
+#[tokio::test]
+async fn an_answer_has_the_form_of_the_messages_api_and_the_gateways_members() {
+    let world = world().await;
+    let answer = ask_messages(&world.client, &message("acme/fast")).await.ok();
+    let body = answer.json();
+    assert!(body["id"].as_str().is_some_and(|id| id.starts_with("msg_")), "{body}");
+    assert_eq!(body["type"], "message");
+    assert_eq!(body["role"], "assistant");
+    assert_eq!(body["content"], json!([{"type": "text", "text": "Hello from upstream"}]));
+    assert_eq!((&body["stop_reason"], &body["stop_sequence"]), (&json!("end_turn"), &json!(null)));
+    assert_eq!((&body["usage"]["input_tokens"], &body["usage"]["output_tokens"]), (&json!(10), &json!(5)));
+    assert_eq!(body["gateway"]["model_used"], "acme/fast");
+    assert!(body["usage"]["cost_usd"].is_number());
+    assert_eq!(answer.header("request-id"), answer.header("x-request-id"));
+    assert_eq!(answer.header("x-gateway-model"), Some("acme/fast"));
+    assert!(answer.header("x-gateway-cost-usd").is_some());
+    let sent = world.upstream.last();
+    assert_eq!(sent.path, "/v1/chat/completions");
+    assert_eq!(sent.json()["messages"], json!([{"role": "user", "content": "Hello"}]));
+    assert_eq!(sent.header("anthropic-version"), None);
+}
+
+#[tokio::test]
+async fn a_plain_answer_has_none_of_the_gateways_members() {
+    let world = world().await;
+    let client = world.client.with_header("x-gateway-plain", "true");
+    let body = ask_messages(&client, &message("acme/fast")).await.ok().json();
+    assert_eq!(body.get("gateway"), None);
+    assert_eq!(body["usage"].get("cost_usd"), None);
+}
+
+#[tokio::test]
+async fn a_stream_opens_and_closes_each_block_once() {
+    let world = world().await;
+    let body = with(message("acme/fast"), json!({"stream": true}));
+    let events = events(&world.client, "/v1/messages", &body).await;
+    assert_eq!(
+        names(&events),
+        [
+            "message_start",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_delta",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop"
+        ]
+    );
+    let (_, start) = &events[0];
+    assert!(start["message"]["usage"]["input_tokens"].as_u64() > Some(0), "{start}");
+    let (_, delta) = &events[6];
+    assert_eq!(delta["usage"]["input_tokens"], 10);
+    assert_eq!(delta["usage"]["output_tokens"], 5);
+    assert_eq!(delta["gateway"]["provider"], "acme");
+}
+
+#[tokio::test]
+async fn parallel_tool_calls_are_blocks_one_after_the_other() {
+    let world = world().await;
+    let call = |index: u64, id: &str, arguments: &str| {
+        json!({"tool_calls": [{"index": index, "id": id, "type": "function",
+               "function": {"name": "get_weather", "arguments": arguments}}]})
+    };
+    let more = |index: u64, arguments: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]});
+    world.upstream.enqueue(
+        Answer::sse()
+            .all(&[
+                sse_data(&call(0, "call_a", ""), None),
+                sse_data(&call(1, "call_b", "{\"city\":"), None),
+                sse_data(&more(0, "{\"city\":\"Oslo\"}"), None),
+                sse_data(&more(1, "\"Rome\"}"), None),
+                sse_data(&json!({}), Some("tool_calls")),
+            ])
+            .done(),
+    );
+    let tools = json!([{"name": "get_weather", "input_schema": {"type": "object"}}]);
+    let body = with(message("acme/fast"), json!({"stream": true, "tools": tools}));
+    let events = events(&world.client, "/v1/messages", &body).await;
+    let blocks: Vec<_> = events
+        .iter()
+        .filter(|(name, _)| name == "content_block_start")
+        .map(|(_, data)| (data["index"].as_u64(), data["content_block"]["id"].as_str()))
+        .collect();
+    assert_eq!(blocks, [(Some(0), Some("call_a")), (Some(1), Some("call_b"))]);
+    let arguments = |index: u64| -> String {
+        let of = events.iter().filter(|(name, data)| name == "content_block_delta" && data["index"] == index);
+        of.filter_map(|(_, data)| data["delta"]["partial_json"].as_str()).collect()
+    };
+    assert_eq!(
+        (arguments(0).as_str(), arguments(1).as_str()),
+        ("{\"city\":\"Oslo\"}", "{\"city\":\"Rome\"}")
+    );
+    let open: Vec<_> = events.iter().filter(|(name, _)| name.starts_with("content_block_")).collect();
+    let mut current = None;
+    for (name, data) in open {
+        let index = data["index"].as_u64();
+        match name.as_str() {
+            "content_block_start" => assert_eq!(current.replace(index), None, "two blocks are open"),
+            "content_block_delta" => assert_eq!(current, Some(index)),
+            _ => assert_eq!(current.take(), Some(index)),
+        }
+    }
+    let delta = events.iter().find(|(name, _)| name == "message_delta").map(|(_, data)| data);
+    assert_eq!(delta.map(|data| &data["delta"]["stop_reason"]), Some(&json!("tool_use")));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_ends_with_an_error_event_and_no_stop() {
+    let world = world().await;
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hel"}), None)]).reset());
+    let body = with(message("acme/fast"), json!({"stream": true}));
+    let events = events(&world.client, "/v1/messages", &body).await;
+    let (name, last) = events.last().expect("an event");
+    assert_eq!(name, "error");
+    assert_eq!(last["error"]["type"], "api_error");
+    assert!(!names(&events).contains(&"message_stop"));
+}
+
+#[tokio::test]
+async fn tokens_are_counted_without_a_call() {
+    let world = world().await;
+    let body = json!({"model": "acme/fast", "messages": [{"role": "user", "content": "Hello"}]});
+    let answer = world.client.post_json("/v1/messages/count_tokens", &body).await.ok();
+    assert_eq!(answer.header("x-gateway-token-count"), Some("estimate"));
+    assert_eq!(answer.json().as_object().map(serde_json::Map::len), Some(1));
+    assert!(answer.json()["input_tokens"].as_u64() > Some(0));
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_of_no_tokens_needs_no_upstream() {
+    let world = world().await;
+    let body = with(message("acme/fast"), json!({"max_tokens": 0}));
+    let answer = ask_messages(&world.client, &body).await.ok().json();
+    assert_eq!(answer["content"], json!([]));
+    assert_eq!(answer["usage"]["cost_usd"], 0);
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_is_told_in_the_words_that_start_a_compaction() {
+    let world = world().await;
+    let told =
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens.";
+    world.upstream.enqueue(Answer::error(400, "context_length_exceeded", told));
+    let answer = ask_messages(&world.client, &message("acme/fast")).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert_eq!(answer.json()["error"]["message"], "prompt is too long: 9001 tokens > 8192 maximum");
+}
