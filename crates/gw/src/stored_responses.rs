@@ -1,7 +1,6 @@
 //! The store of responses in the database: rows are sealed with the gateway's encryption key.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use gw_engine::stored_responses::{ResponseTable, StoredResponse, TableError, TableFuture};
@@ -11,6 +10,7 @@ use gw_store::stored_responses::SealedResponse;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::TrustedClock;
+use crate::first_start;
 
 /// The most rows that one statement purges.
 const PURGE_BATCH: u32 = 200;
@@ -77,12 +77,6 @@ impl DatabaseResponses {
     }
 }
 
-/// The time of day in unix seconds.
-fn unix_seconds() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
-}
-
 /// The bytes of a response that are sealed at once.
 const PIECE_BYTES: usize = 4 << 20;
 
@@ -113,7 +107,7 @@ fn failed(error: gw_store::Error) -> TableError {
 impl ResponseTable for DatabaseResponses {
     fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
         Box::pin(async move {
-            let row = self.store.response(owner, id, unix_seconds()).await.map_err(failed)?;
+            let row = self.store.response(owner, id, first_start::now()).await.map_err(failed)?;
             Ok(row.and_then(|row| self.open(&row)))
         })
     }
@@ -129,6 +123,6 @@ impl ResponseTable for DatabaseResponses {
     }
 
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool> {
-        Box::pin(async move { self.store.delete_response(owner, id, unix_seconds()).await.map_err(failed) })
+        Box::pin(async move { self.store.delete_response(owner, id, first_start::now()).await.map_err(failed) })
     }
 }

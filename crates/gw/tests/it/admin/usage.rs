@@ -306,7 +306,7 @@ async fn one_request_is_shown_with_its_attempts() {
                 "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
                 "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "latency_ms": 12,
                                "cost_usd": 0 }],
-                "payload": null,
+                "payload": null, "session": null, "surface": "chat",
             })
         );
         let page = admin.get("/admin/v1/requests?limit=1").await.ok().json();
