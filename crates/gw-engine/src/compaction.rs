@@ -57,7 +57,7 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
         });
         // The provider's own compaction has a form that only the provider can open.
         client.native.dialect = ClientDialect::OpenAi;
-        validated(request.chat, client, surface, limits)
+        validated(request.chat, client, &surface, limits)
     };
     let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
     pipeline::answer(services, call).await

@@ -35,7 +35,7 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
         request.context.plain = surface.is_plain;
         warms_cache = request.context.warms_cache;
         let (chat, client) = request.into_parts();
-        validated(chat, client, surface, limits)
+        validated(chat, client, &surface, limits)
     };
     let call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
     let overflow = Overflow::of(&call);
@@ -49,7 +49,7 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
 pub(crate) fn validated(
     chat: Vec<u8>,
     mut client: ClientRequest,
-    surface: ClientSurface,
+    surface: &ClientSurface,
     limits: &RequestLimits,
 ) -> Result<ValidatedRequest> {
     client.headers = surface
@@ -138,5 +138,5 @@ impl Overflow {
 /// As [`create`], without those of upstreams.
 pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
     let (chat, client) = messages::translate_count(body, limits)?.into_parts();
-    validated(chat, client, ClientSurface::default(), limits)
+    validated(chat, client, &ClientSurface::default(), limits)
 }

@@ -88,7 +88,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
             client.native.bytes = body.into();
         }
-        validated(request.chat, client, surface, limits)
+        validated(request.chat, client, &surface, limits)
     };
     let mut call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
@@ -379,5 +379,5 @@ pub(crate) fn parse_count(
     let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
     let request = responses::translate(body, limits, &texts)?;
     let client = request.client(request.context.clone());
-    validated(request.chat, client, ClientSurface::default(), limits)
+    validated(request.chat, client, &ClientSurface::default(), limits)
 }

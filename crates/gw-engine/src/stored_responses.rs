@@ -142,7 +142,7 @@ impl StoredResponses {
             Backend::Off => Ok(None),
             Backend::Memory(memory) => Ok(memory.get(owner, id)),
             Backend::Database(table) => {
-                let found = table.load(owner, id).await.map_err(unavailable)?;
+                let found = table.load(owner, id).await.map_err(|error| unavailable(&error))?;
                 Ok(found.map(Arc::new))
             }
         }
@@ -159,7 +159,9 @@ impl StoredResponses {
                 memory.put(owner, id, Arc::new(response));
                 Ok(())
             }
-            Backend::Database(table) => table.save(owner, id, &response).await.map_err(unavailable),
+            Backend::Database(table) => {
+                table.save(owner, id, &response).await.map_err(|error| unavailable(&error))
+            }
         }
     }
 
@@ -171,13 +173,13 @@ impl StoredResponses {
         match &self.place {
             Backend::Off => Ok(false),
             Backend::Memory(memory) => Ok(memory.remove(owner, id)),
-            Backend::Database(table) => table.delete(owner, id).await.map_err(unavailable),
+            Backend::Database(table) => table.delete(owner, id).await.map_err(|error| unavailable(&error)),
         }
     }
 }
 
-fn unavailable(error: TableError) -> Error {
-    tracing::warn!(error = error.0, "the store of responses cannot be used");
+fn unavailable(error: &TableError) -> Error {
+    tracing::warn!(error = %error.0, "the store of responses cannot be used");
     let message = "The store of responses is unavailable. Try again, or send store: false.";
     Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))
 }

@@ -176,10 +176,14 @@ pub(crate) fn find(path: &str, listener: Listener) -> RouteMatch<'_> {
     matches.next().unwrap_or(RouteMatch { route: UNKNOWN, index: last, id: None })
 }
 
-/// The labels of the routes that call an upstream.
+/// The labels of the routes that call an upstream and whose errors have OpenAI's shape.
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
-    let generation = routes.filter(|(_, route)| matches!(route.endpoint, Endpoint::Generate(_)));
+    let is_openai =
+        |operation| matches!(operation, Operation::Chat | Operation::Completion | Operation::Embeddings);
+    let generation = routes.filter(
+        move |(_, route)| matches!(route.endpoint, Endpoint::Generate(operation) if is_openai(operation)),
+    );
     generation.map(|(index, route)| route.label(index))
 }
 

@@ -100,14 +100,15 @@ async fn purge(store: &Store, now: i64) -> gw_store::Result<u64> {
     }
 }
 
-fn failed(error: gw_store::Error) -> TableError {
+fn failed(error: &gw_store::Error) -> TableError {
     TableError(error.to_string())
 }
 
 impl ResponseTable for DatabaseResponses {
     fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
         Box::pin(async move {
-            let row = self.store.response(owner, id, first_start::now()).await.map_err(failed)?;
+            let row =
+                self.store.response(owner, id, first_start::now()).await.map_err(|error| failed(&error))?;
             Ok(row.and_then(|row| self.open(&row)))
         })
     }
@@ -118,11 +119,13 @@ impl ResponseTable for DatabaseResponses {
             let sealed = self.seal(owner, id, response).ok_or_else(too_large)?;
             let expires_at = i64::try_from(response.expires_at).unwrap_or(i64::MAX);
             let row = SealedResponse { owner: owner.to_owned(), id: id.to_owned(), expires_at, sealed };
-            self.store.keep_response(&row).await.map_err(failed)
+            self.store.keep_response(&row).await.map_err(|error| failed(&error))
         })
     }
 
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool> {
-        Box::pin(async move { self.store.delete_response(owner, id, first_start::now()).await.map_err(failed) })
+        Box::pin(async move {
+            self.store.delete_response(owner, id, first_start::now()).await.map_err(|error| failed(&error))
+        })
     }
 }

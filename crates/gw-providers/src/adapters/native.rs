@@ -148,8 +148,8 @@ impl<D: Dialect> Adapter for Native<D> {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let forward = |client: &Box<ClientRequest>| self.0.forward(request, client, target);
-        if let Some(mut encoded) = request.client.as_ref().and_then(forward) {
+        let forward = |client: &ClientRequest| self.0.forward(request, client, target);
+        if let Some(mut encoded) = request.client.as_deref().and_then(forward) {
             encoded.reading.is_native = true;
             encoded.reading.replay = Some(Arc::new(target.replay_target()));
             return Ok(encoded);

@@ -115,8 +115,8 @@ async fn old_rows_are_deleted_and_their_sums_stay() {
 
 /// An entry of a session, or of none, through one of two surfaces.
 fn in_session(n: u64) -> Entry {
-    let session = (n % 3 > 0).then(|| format!("run-{}", n % 3));
-    let operation = if n % 2 == 0 { "completion" } else { "messages" };
+    let session = (!n.is_multiple_of(3)).then(|| format!("run-{}", n % 3));
+    let operation = if n.is_multiple_of(2) { "completion" } else { "messages" };
     Entry { session, operation: operation.to_owned(), ..entry(n) }
 }
 

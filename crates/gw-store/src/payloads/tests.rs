@@ -84,6 +84,8 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
                 "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget",
                 "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface",
                 "DROP TABLE usage_sessions",
+                "DROP TABLE gateway_secrets",
+                "DROP TABLE responses",
                 "DELETE FROM gateway_schema WHERE version >= 2",
             ]);
         } else {

@@ -79,7 +79,7 @@ impl<'a> OutputItem<'a> {
     pub(super) fn encrypted_entry(&self) -> Option<String> {
         let data = Some(&self.encrypted_content).filter(|data| !data.is_empty())?;
         let mut entry = b"{\"type\":\"reasoning.encrypted\",\"data\":".to_vec();
-        write_str(&mut entry, &data);
+        write_str(&mut entry, data);
         entry.extend_from_slice(b",\"id\":");
         write_str(&mut entry, &self.id);
         entry.extend_from_slice(format!(",\"format\":\"{FORMAT}\"}}").as_bytes());

@@ -125,7 +125,7 @@ impl ResponsesStreamState {
             "response.output_item.added" => self.added(index, event.item.unwrap_or_default(), sink),
             "response.output_item.done" => self.done(index, event.item.unwrap_or_default(), sink),
             "response.completed" | "response.incomplete" | "response.failed" => {
-                self.end(event.response.unwrap_or_default(), &event.kind, sink);
+                self.end(&event.response.unwrap_or_default(), &event.kind, sink);
             }
             _ => self.start(event.response, sink),
         }
@@ -170,7 +170,7 @@ impl ResponsesStreamState {
         }
     }
 
-    fn end(&mut self, response: ResponseObject<'_>, kind: &str, sink: EventSink<'_>) {
+    fn end(&mut self, response: &ResponseObject<'_>, kind: &str, sink: EventSink<'_>) {
         if let Some(usage) = response.used() {
             sink(Event::Usage(usage));
         }
