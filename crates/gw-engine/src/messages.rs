@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gw_wire::dialects::ClientRequest;
 use gw_wire::dialects::messages;
 use gw_wire::gateway::GatewayMeta;
+use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::render::Envelope;
 use gw_wire::reply::ChatReply;
@@ -37,7 +38,16 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
         let (chat, client) = request.into_parts();
         validated(chat, client, &surface, limits)
     };
-    let call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
+    let mut call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
+    if has_thread(&call) && !is_native(&call) {
+        let message = "thread: this model's provider keeps no message threads. Send the whole conversation.";
+        let error = Error {
+            code: Some(messages::errors::THREAD_UNSUPPORTED.into()),
+            ..Error::new(Kind::Invalid, message)
+        };
+        call.fail(&error);
+        return Err(error);
+    }
     let overflow = Overflow::of(&call);
     if warms_cache && !is_native(&call) {
         return empty(call);
@@ -60,6 +70,16 @@ pub(crate) fn validated(
     let mut request = chat::parse_chat(Bytes::from(chat), limits)?;
     request.client = Some(Box::new(client));
     Ok(ValidatedRequest::Chat(Box::new(request)))
+}
+
+/// Whether the request refers to a conversation that the provider keeps.
+fn has_thread(call: &Call) -> bool {
+    let body =
+        call.context.request.client().and_then(|client| std::str::from_utf8(&client.native.bytes).ok());
+    body.is_some_and(|body| {
+        let [thread] = View::new(body).pick(["thread"]);
+        thread.is_some_and(|thread| thread.text() != "null")
+    })
 }
 
 /// Whether the first candidate speaks the Messages API itself.

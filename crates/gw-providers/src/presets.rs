@@ -27,6 +27,8 @@ pub struct Quirks {
     pub developer: bool,
     /// `reasoning_content` and `reasoning_details` of earlier answers may be sent back. Other providers refuse them.
     pub replayed_thoughts: bool,
+    /// Parts and tools may have Anthropic's `cache_control`. Other providers refuse it.
+    pub cache_control: bool,
     /// Members of a request that the provider refuses or ignores. They are left out with a warning.
     pub unsupported: &'static [&'static str],
     /// Members with a [`gw_wire::request::Rule`] that clients may send to this provider, because here they change
@@ -64,6 +66,7 @@ const PLAIN: Quirks = Quirks {
     openai_tokens: false,
     developer: false,
     replayed_thoughts: true,
+    cache_control: false,
     unsupported: &[],
     takes: &[],
     choices: 128,

@@ -98,7 +98,15 @@ fn chunk(
     choices: &mut Vec<Map<String, Value>>,
     place: &mut RemainingBytes,
 ) {
-    for (name, value) in View::new(text).members() {
+    let event = View::new(text);
+    let [kind] = event.pick(["type"]);
+    if kind.and_then(View::string).is_some_and(|kind| kind.starts_with("content_block_")) {
+        if let Ok(Value::Object(block)) = serde_json::from_str(text) {
+            add_block(choices, block, place);
+        }
+        return;
+    }
+    for (name, value) in event.members() {
         let Some(name) = name.string() else { continue };
         if name == "choices" {
             for choice in value.elements() {
@@ -110,7 +118,11 @@ fn chunk(
         }
         match members.iter_mut().find(|(known, _)| *known == name) {
             Some(_) if value.text() == "null" => {}
-            Some((_, last)) => value.text().clone_into(last),
+            Some((_, last)) => {
+                if place.take(value.text().len().saturating_sub(last.len())) {
+                    value.text().clone_into(last);
+                }
+            }
             None if place.take(name.len() + value.text().len()) => {
                 members.push((name.into_owned(), value.text().to_owned()));
             }
@@ -121,6 +133,19 @@ fn chunk(
             None => {}
         }
     }
+}
+
+/// Adds a piece of a block of the Messages API. The blocks of an answer are kept like the choices of a chat.
+fn add_block(
+    choices: &mut Vec<Map<String, Value>>,
+    mut block: Map<String, Value>,
+    place: &mut RemainingBytes,
+) {
+    block.remove("type");
+    if let Some(opened) = block.remove("content_block") {
+        block.insert("delta".to_owned(), opened);
+    }
+    add_choice(choices, block, place);
 }
 
 fn add_choice(

@@ -164,11 +164,18 @@ impl OpenAi {
             unsupported.push("stop");
         }
         let effort = wanted.sent.filter(|_| wanted.is_changed);
-        let text = request.body.get("messages").unwrap_or_default();
+        let is_cleaned = request.client.is_some() && !self.quirks.cache_control;
+        let cleaned = |name| {
+            let text = request.body.get(name).filter(|_| is_cleaned);
+            text.and_then(rewrite::without_cache_control)
+        };
+        let (clean_messages, clean_tools) = (cleaned("messages"), cleaned("tools"));
+        let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
         let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions {
-            messages: messages.as_deref(),
+            messages: messages.as_deref().or(clean_messages.as_deref()),
+            tools: clean_tools.as_deref(),
             withheld: &withheld,
             unsupported: &unsupported,
             effort,

@@ -76,7 +76,11 @@ pub static ALL: &[Preset] = &[
     hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
     hosted("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    // `cache_control` of parts: openrouter.ai/docs/features/prompt-caching, November 2026.
+    Preset {
+        quirks: Quirks { cache_control: true, ..PLAIN },
+        ..hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
+    },
     // Every chunk has the usage. `stream_options` is not in the reference (?).
     Preset {
         quirks: Quirks { stream_usage: false, ..PLAIN },

@@ -55,6 +55,8 @@ pub struct EncodeOptions<'a> {
     pub choices: Option<u32>,
     /// Replaces the client's messages: JSON text.
     pub messages: Option<&'a str>,
+    /// Replaces the client's tools: JSON text.
+    pub tools: Option<&'a str>,
 }
 
 impl<'a> EncodeOptions<'a> {
@@ -73,6 +75,7 @@ impl<'a> EncodeOptions<'a> {
             withheld: &[],
             choices: None,
             messages: None,
+            tools: None,
         }
     }
 }
@@ -269,6 +272,9 @@ impl<'a, 'o> Splice<'a, 'o> {
             name if self.options.unsupported.contains(&name) || self.options.withheld.contains(&name) => {}
             "model" if !self.options.send_model => {}
             "model" => self.out.string("model", self.options.upstream_model),
+            "tools" if let Some(tools) = self.options.tools => {
+                self.out.raw("tools", tools.as_bytes());
+            }
             "messages" if let Some(messages) = self.options.messages => {
                 self.out.raw("messages", messages.as_bytes());
             }

@@ -110,6 +110,41 @@ fn a_long_answer_is_cut_between_words_and_says_its_end_all_the_same() {
     }
 }
 
+#[test]
+fn a_stream_of_the_messages_api_becomes_one_document_with_its_blocks() {
+    let block = |index: u64, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let piece =
+        |index: u64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let stream = events(&[
+        json!({"type": "message_start", "message": {"id": "msg_1", "content": []}}),
+        block(0, json!({"type": "text", "text": ""})),
+        piece(0, json!({"type": "text_delta", "text": "my key is sk-ab"})),
+        piece(0, json!({"type": "text_delta", "text": "cdef"})),
+        json!({"type": "content_block_stop", "index": 0}),
+        block(1, json!({"type": "tool_use", "id": "t", "name": "f", "input": {}})),
+        piece(1, json!({"type": "input_json_delta", "partial_json": "{}"})),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 3}}),
+    ]);
+    let (document, is_cut) = assembled(stream.as_bytes(), 7, 1 << 20);
+    assert!(!is_cut);
+    assert_eq!(document["message"]["id"], "msg_1");
+    assert_eq!(document["choices"][0]["message"]["text"], "my key is sk-abcdef");
+    assert_eq!(document["choices"][1]["message"]["partial_json"], "{}");
+    assert_eq!(document["usage"]["output_tokens"], 3);
+}
+
+#[test]
+fn a_stream_of_the_responses_api_is_kept_as_its_final_object() {
+    let stream = events(&[
+        json!({"type": "response.created", "response": {"status": "in_progress", "output": []}}),
+        json!({"type": "response.output_text.delta", "delta": "sk-ab"}),
+        json!({"type": "response.completed", "response": {"status": "completed", "output": [{"content": "sk-abcdef"}]}}),
+    ]);
+    let (document, is_cut) = assembled(stream.as_bytes(), 7, 1 << 20);
+    assert!(!is_cut);
+    assert_eq!(document["response"]["output"][0]["content"], "sk-abcdef");
+}
+
 proptest! {
     #[test]
     fn no_stream_makes_it_panic_or_grow(text in "(data: |\\{\"choices\":\\[|\\{\"index\":[01],\"delta\":\\{\"a\":|\"x\"|[\\]\\}\n1,]|null|\\PC){0,60}", size in 1_usize..50) {

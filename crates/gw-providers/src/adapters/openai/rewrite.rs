@@ -25,6 +25,45 @@ pub(super) fn messages(text: &str, quirks: &Quirks, target: &ReplayTarget) -> (O
     (edited.or(thoughts), lost || cut)
 }
 
+/// The member that marks the end of a prompt's cached part, in Anthropic's dialect.
+const CACHE_CONTROL: &str = "cache_control";
+
+/// Messages or tools (JSON text of the array) without `cache_control`; None when they have none. A client of the Messages
+/// API sends it always, and most upstreams refuse it.
+pub(super) fn without_cache_control(text: &str) -> Option<String> {
+    memmem::find(text.as_bytes(), CACHE_CONTROL.as_bytes())?;
+    let mut out = String::with_capacity(text.len());
+    put_elements(View::new(text), &mut out);
+    Some(out)
+}
+
+/// Writes the objects of an array without the member, and the parts of their `content`.
+fn put_elements(array: View<'_>, out: &mut String) {
+    out.push('[');
+    for (at, element) in array.elements().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        if element.kind() != Kind::Object {
+            out.push_str(element.text());
+            continue;
+        }
+        let mut mark = '{';
+        for (name, value) in element.members() {
+            match name.string().as_deref() {
+                Some(CACHE_CONTROL) => {}
+                Some("content") if value.kind() == Kind::Array => {
+                    push_member(out, &mut mark, name.text(), "");
+                    put_elements(value, out);
+                }
+                _ => push_member(out, &mut mark, name.text(), value.text()),
+            }
+        }
+        out.push_str(if mark == '{' { "{}" } else { "}" });
+    }
+    out.push(']');
+}
+
 /// Members of an assistant's message that hold reasoning.
 const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning_details"];
 
@@ -168,6 +207,18 @@ mod tests {
 
     fn rewritten(provider: &str, text: &str) -> Option<String> {
         messages(text, &presets::find(provider).unwrap().quirks, &target()).0
+    }
+
+    #[test]
+    fn cache_control_is_removed_from_messages_parts_and_tools_alone() {
+        let text = r#"[{"role":"user","content":[{"type":"text","text":"cache_control","cache_control":{"type":"ephemeral"}},"x"],"cache_control":{}},{"role":"tool","content":"a"}]"#;
+        let sent = r#"[{"role":"user","content":[{"type":"text","text":"cache_control"},"x"]},{"role":"tool","content":"a"}]"#;
+        assert_eq!(super::without_cache_control(text).as_deref(), Some(sent));
+        assert_eq!(super::without_cache_control(sent).as_deref(), Some(sent));
+        assert_eq!(super::without_cache_control(r#"[{"role":"user","content":"a"}]"#), None);
+        let tools = r#"[{"type":"function","cache_control":{},"function":{"parameters":{"properties":{"cache_control":{}}}}}]"#;
+        let kept = r#"[{"type":"function","function":{"parameters":{"properties":{"cache_control":{}}}}}]"#;
+        assert_eq!(super::without_cache_control(tools).as_deref(), Some(kept));
     }
 
     #[test]

@@ -7,6 +7,10 @@ use crate::json::ObjectWriter;
 /// The status for overload in this API.
 const OVERLOADED: u16 = 529;
 
+/// The code for a message thread that the target cannot continue. Anthropic's SDKs then send the whole conversation
+/// (anthropic-sdk-typescript 1.12.0, November 2026).
+pub const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
+
 /// Codes of limits on money and on sessions. Clients must not retry them.
 const BILLING_CODES: [&str; 2] = ["insufficient_quota", "session_limit_reached"];
 
@@ -26,6 +30,12 @@ pub fn error_body(status: u16, kind: &str, code: &str, message: &str, request_id
             error.string("message", &overflow::wording(message));
         } else {
             error.string("message", message);
+        }
+        if code == THREAD_UNSUPPORTED {
+            error.object("details", |details| {
+                details.string("error_code", code);
+                details.raw("unsupported", "[\"thread\"]");
+            });
         }
     });
     body.string("request_id", request_id);

@@ -86,7 +86,8 @@ enum Purpose {
 }
 
 /// Members that only an upstream of this dialect understands, and whether an answer without them differs.
-const NATIVE_MEMBERS: [(&str, bool); 8] = [
+const NATIVE_MEMBERS: [(&str, bool); 9] = [
+    ("thread", true),
     ("container", true),
     ("mcp_servers", true),
     ("context_management", true),

@@ -157,3 +157,29 @@ async fn a_prompt_that_is_too_long_is_told_in_the_words_that_start_a_compaction(
     assert_eq!(answer.status, 400, "{}", answer.text());
     assert_eq!(answer.json()["error"]["message"], "prompt is too long: 9001 tokens > 8192 maximum");
 }
+
+#[tokio::test]
+async fn a_thread_is_refused_where_no_provider_keeps_it() {
+    let world = world().await;
+    let body =
+        with(message("acme/fast"), json!({"thread": {"type": "continue", "previous_message_id": "msg_1"}}));
+    let answer = ask_messages(&world.client, &body).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    let details = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
+    assert_eq!(answer.json()["error"]["details"], details);
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn cache_control_reaches_no_upstream_that_does_not_know_it() {
+    let world = world().await;
+    let mark = json!({"type": "ephemeral"});
+    let body = json!({"model": "acme/fast", "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": mark}],
+        "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": mark}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello", "cache_control": mark}]}]});
+    ask_messages(&world.client, &body).await.ok();
+    let sent = world.upstream.last().json();
+    assert!(!sent.to_string().contains("cache_control"), "{sent}");
+    assert_eq!(sent["tools"][0]["function"]["name"], "f");
+}

@@ -183,3 +183,32 @@ async fn a_compaction_is_one_sealed_item_that_the_next_request_gives_back() {
     let refused = ask_responses(&world.client, &json!({"model": "acme/fast", "input": [foreign]})).await;
     assert_eq!(refused.status, 400, "{}", refused.text());
 }
+
+#[tokio::test]
+async fn a_custom_tool_is_a_function_for_the_upstream_and_a_custom_call_for_the_client() {
+    let world = world().await;
+    world.upstream.respond_with(|request| {
+        if request.path.ends_with("/responses") {
+            return Answer::error(404, "unknown_url", "no such path");
+        }
+        let call = json!({"tool_calls": [{"index": 0, "id": "call_a", "type": "function",
+            "function": {"name": "patch", "arguments": "{\"input\":\"*** Begin\\n\"}"}}]});
+        Answer::sse().all(&[sse_data(&call, None), sse_data(&json!({}), Some("tool_calls"))]).done()
+    });
+    let tools = json!([{"type": "custom", "name": "patch", "description": "Patches", "format": {"type": "grammar",
+        "syntax": "lark", "definition": "start: x"}}]);
+    let past = json!([{"role": "user", "content": "Go"},
+        {"type": "custom_tool_call", "call_id": "c0", "name": "patch", "input": "a \"b\""},
+        {"type": "custom_tool_call_output", "call_id": "c0", "output": "done"}]);
+    let body = json!({"model": "acme/fast", "stream": true, "tools": tools, "input": past});
+    let events = events(&world.client, "/v1/responses", &body).await;
+    let (_, done) = events.iter().find(|(name, _)| name == "response.output_item.done").expect("an item");
+    assert_eq!(
+        (&done["item"]["type"], &done["item"]["input"]),
+        (&json!("custom_tool_call"), &json!("*** Begin\n"))
+    );
+    let sent = world.upstream.last().json();
+    assert_eq!(sent["tools"][0]["type"], "function");
+    assert_eq!(sent["tools"][0]["function"]["parameters"]["required"], json!(["input"]));
+    assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["arguments"], "{\"input\":\"a \\\"b\\\"\"}");
+}

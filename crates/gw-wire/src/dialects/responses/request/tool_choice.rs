@@ -38,7 +38,7 @@ pub(super) fn read(
     let [kind, name, namespace, mode, list] =
         members(&path, value, ["type", "name", "namespace", "mode", "tools"])?;
     match &*required_name(&path, "type", kind)? {
-        kind @ ("function" | "custom") => {
+        "function" | "custom" => {
             let name = required_name(&path, "name", name)?;
             let namespace = namespace.and_then(View::string);
             let Some(flat) = tools.find(namespace.as_deref(), &name) else {
@@ -46,8 +46,8 @@ pub(super) fn read(
             };
             let mut out = Vec::new();
             let mut choice = ObjectWriter::begin(&mut out);
-            choice.string("type", kind);
-            choice.object(kind, |named| named.string("name", &flat));
+            choice.string("type", "function");
+            choice.object("function", |named| named.string("name", &flat));
             choice.finish();
             Ok(ChatToolChoice { chat: Some(out), ..ChatToolChoice::default() })
         }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::bounds::RequestBounds;
 use super::members::{Warnings, members, optional, optional_object, required_name};
 use crate::dialects::responses::tool_names::{DeclaredTool, ToolNames};
-use crate::json::{Kind, ObjectWriter, View, write_str};
+use crate::json::{Kind, ObjectWriter, View};
 use crate::request::Invalid;
 use crate::request::fields::{Path, array, clip, wrong_type};
 
@@ -112,21 +112,25 @@ impl ToolList {
         Ok(())
     }
 
+    /// Offers a custom tool as a function whose argument `input` is the tool's free text, because few chat upstreams know
+    /// custom tools.
     fn custom(&mut self, path: &Path<'_>, tool: View<'_>, declared: DeclaredTool) -> Result<(), Invalid> {
         let [description, format] = members(path, tool, ["description", "format"])?;
         let description = optional(path, "description", description)?;
         let format = optional_object(path, "format", format)?;
-        let format = format.map(|format| custom_format(&path.member("format"), format)).transpose()?;
+        let format = format.map(|format| grammar_text(&path.member("format"), format)).transpose()?.flatten();
         let Some(name) = self.names.declare(declared) else { return Ok(()) };
-        let mut out = Vec::with_capacity(tool.text().len() + 64);
+        let description = match (description.map(Cow::into_owned), format) {
+            (Some(text), Some(grammar)) => Some(format!("{text}\n\n{grammar}")),
+            (text, grammar) => text.or(grammar),
+        };
+        let mut out = Vec::with_capacity(tool.text().len() + 192);
         let mut object = ObjectWriter::begin(&mut out);
-        object.string("type", "custom");
-        object.object("custom", |custom| {
-            custom.string("name", &name);
-            custom.optional_string("description", description.as_deref());
-            if let Some(format) = &format {
-                custom.raw("format", format);
-            }
+        object.string("type", "function");
+        object.object("function", |function| {
+            function.string("name", &name);
+            function.optional_string("description", description.as_deref());
+            function.raw("parameters", WRAPPED_INPUT);
         });
         object.finish();
         self.tools.push((name, out));
@@ -173,21 +177,16 @@ impl ToolList {
     }
 }
 
-/// The format of a custom tool's input in the shape of a chat, which nests a grammar.
-fn custom_format(path: &Path<'_>, format: View<'_>) -> Result<Vec<u8>, Invalid> {
+/// The parameters of a function that stands for a custom tool.
+const WRAPPED_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}"#;
+
+/// The grammar of a custom tool's input, as a sentence of the function's description; None for free text.
+fn grammar_text(path: &Path<'_>, format: View<'_>) -> Result<Option<String>, Invalid> {
     let [kind, syntax, definition] = members(path, format, ["type", "syntax", "definition"])?;
-    let kind = required_name(path, "type", kind)?;
-    let mut out = Vec::with_capacity(format.text().len() + 32);
-    let mut object = ObjectWriter::begin(&mut out);
-    write_str(object.member("type"), &kind);
-    if kind == "grammar" {
-        let syntax = required_name(path, "syntax", syntax)?;
-        let definition = required_name(path, "definition", definition)?;
-        object.object("grammar", |grammar| {
-            grammar.string("syntax", &syntax);
-            grammar.string("definition", &definition);
-        });
+    if required_name(path, "type", kind)? != "grammar" {
+        return Ok(None);
     }
-    object.finish();
-    Ok(out)
+    let syntax = required_name(path, "syntax", syntax)?;
+    let definition = required_name(path, "definition", definition)?;
+    Ok(Some(format!("The argument `input` must match this {syntax} grammar:\n{definition}")))
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use super::content::{ChatPart, MessageContent, write_parts};
 use super::item::PastItemCall;
 use super::reasoning::PastReasoning;
-use crate::json::ObjectWriter;
+use crate::json::{ObjectWriter, write_str};
 
 /// The assistant's message that is collected.
 #[derive(Debug, Default)]
@@ -113,11 +113,18 @@ impl<'w, 'a> TurnWriter<'w, 'a> {
         let mut out = Vec::with_capacity(call.arguments.len() + 128);
         let mut object = ObjectWriter::begin(&mut out);
         object.string("id", &call.id);
-        let (kind, text) = if call.is_custom { ("custom", "input") } else { ("function", "arguments") };
-        object.string("type", kind);
-        object.object(kind, |inner| {
+        object.string("type", "function");
+        object.object("function", |inner| {
             inner.string("name", &call.name);
-            inner.string(text, &call.arguments);
+            if call.is_custom {
+                // The history has the form in which the tool is offered.
+                let mut arguments = b"{\"input\":".to_vec();
+                write_str(&mut arguments, &call.arguments);
+                arguments.push(b'}');
+                inner.string("arguments", &String::from_utf8_lossy(&arguments));
+            } else {
+                inner.string("arguments", &call.arguments);
+            }
         });
         object.finish();
         self.draft.calls.push((call.id.to_string(), out));

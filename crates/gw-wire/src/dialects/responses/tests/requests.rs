@@ -133,7 +133,7 @@ fn a_tool_choice_of_every_form_is_translated() {
         choice(&json!({"type": "function", "name": "g"})),
         json!([named("function", "n__g"), all, null])
     );
-    assert_eq!(choice(&json!({"type": "custom", "name": "p"})), json!([named("custom", "p"), all, null]));
+    assert_eq!(choice(&json!({"type": "custom", "name": "p"})), json!([named("function", "p"), all, null]));
     let allowed = json!({"type": "allowed_tools", "mode": "required", "tools": [
         {"type": "function", "name": "g", "namespace": "n"}, {"type": "web_search"}]});
     assert_eq!(choice(&allowed), json!(["required", ["n__g"], null]));
