@@ -154,8 +154,9 @@ describe("Anthropic's SDK for Node", () => {
     }
   });
 
-  it("runs tools by itself", async () => {
-    const asked = [];
+  const asked = [];
+  const runTools = async (settings) => {
+    asked.length = 0;
     const tool = betaZodTool({
       name: "get_weather",
       description: "The weather of a city",
@@ -165,18 +166,31 @@ describe("Anthropic's SDK for Node", () => {
         return "rain";
       },
     });
-    for (const stream of [false, true]) {
-      asked.length = 0;
-      const runner = client.beta.messages.toolRunner({
-        model: "demo/chat",
-        max_tokens: 1000,
-        messages: [{ role: "user", content: "get weather" }],
-        tools: [tool],
-        stream,
-      });
-      assert.match(textOf(await runner.runUntilDone()), /rain/);
-      assert.equal(asked.length, 1);
-    }
+    const runner = client.beta.messages.toolRunner({
+      model: "demo/chat",
+      max_tokens: 1000,
+      messages: [{ role: "user", content: "get weather" }],
+      tools: [tool],
+      ...settings,
+    });
+    assert.match(textOf(await runner.runUntilDone()), /rain/);
+    assert.equal(asked.length, 1);
+  };
+
+  it("runs tools by itself", async () => {
+    for (const stream of [false, true]) await runTools({ stream, thread: false });
+  });
+
+  // Since 1.2 the SDK sends only the new messages of each turn, unless the server refuses to hold the conversation.
+  it("runs tools by itself after a refused message thread", async () => {
+    for (const stream of [false, true]) await runTools({ stream });
+  });
+
+  it("refuses a message thread that nothing behind it can hold", async () => {
+    const thread = client.beta.messages.thread({ model: "demo/chat", max_tokens: 1000 });
+    const error = await thread.send(messages).then(assert.fail, (error) => error);
+    assert.equal(error.constructor, Anthropic.BadRequestError);
+    assert.equal(error.error.error.details.error_code, "thread_unsupported_request");
   });
 
   it("answers in the shape of a schema", async () => {
@@ -191,11 +205,16 @@ describe("Anthropic's SDK for Node", () => {
     assert.ok(Number.isInteger(answer.parsed_output.people));
   });
 
-  it("counts tokens as the answer does", async () => {
-    const { input_tokens } = await client.messages.countTokens({ model: "demo/chat", messages });
-    assert.equal(input_tokens, (await ask({})).usage.input_tokens);
-    const more = await client.messages.countTokens({ model: "demo/chat", messages, system: "Be brief.", tools: [weather] });
-    assert.ok(more.input_tokens > input_tokens);
+  it("counts tokens, and says that it estimates", async () => {
+    const count = (request) => client.messages.countTokens({ model: "demo/chat", messages, ...request }).withResponse();
+    const { data, response } = await count({});
+    assert.equal(response.headers.get("x-gateway-token-count"), "estimate");
+    // A stream begins with the same figure.
+    const [start] = await collect(await ask({ stream: true }));
+    assert.equal(data.input_tokens, start.message.usage.input_tokens);
+    const system = (await count({ system: "Be brief." })).data.input_tokens;
+    const both = (await count({ system: "Be brief.", tools: [weather] })).data.input_tokens;
+    assert.ok(data.input_tokens < system && system < both);
   });
 
   it("lists the catalogue and retrieves ids with slashes", async () => {
@@ -221,7 +240,7 @@ describe("Anthropic's SDK for Node", () => {
     ["a filtered prompt", { model: "demo/filter" }, Anthropic.BadRequestError, 400, "invalid_request_error", /filter/],
     ["a limited upstream", { model: "demo/error-429" }, Anthropic.RateLimitError, 429, "rate_limit_error", /limiting/],
     ["a failing upstream", { model: "demo/error-500" }, Anthropic.InternalServerError, 502, "api_error", /500/],
-    ["a full upstream", { model: "demo/error-503" }, Anthropic.InternalServerError, 529, "overloaded_error", /overloaded/],
+    ["a full upstream", { model: "demo/error-503" }, Anthropic.OverloadedError, 529, "overloaded_error", /overloaded/],
     ["a wrong upstream key", { model: "demo/error-401" }, Anthropic.InternalServerError, 502, "api_error", /credentials/],
     ["a page of HTML", { model: "demo/garbage" }, Anthropic.InternalServerError, 502, "api_error", /understood/],
     ["a bug", { model: "demo/panic" }, Anthropic.InternalServerError, 500, "api_error", /failed/],
