@@ -13,6 +13,7 @@ import { startGateway } from "./gateway.mjs";
 
 const ADMIN = "sk-client-test-admin";
 const MODEL = "scripted/agent";
+const PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 /** Beyond it an agent hangs. */
 const RUN_MS = 100_000;
 const USAGE = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 };
@@ -31,6 +32,7 @@ export function packaged(name, ...path) {
 
 async function listen(server) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  server.unref(); // a test that fails early does not hang
   const stop = () => {
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeAllConnections();
@@ -41,11 +43,11 @@ async function listen(server) {
 
 /**
  * A provider of OpenAI's chat API that streams what `script(request)` says: `{ text }`, or `{ calls: [[name, arguments]] }`.
- * `requests` has all that it was asked, and `faults` what it could not answer.
+ * `requests` has all that it was asked, and `faults` what it could not answer. A test may set another `script`.
  */
 async function scriptedUpstream(script) {
-  const requests = [];
-  const faults = [];
+  const upstream = { script, requests: [], faults: [] };
+  const { requests, faults } = upstream;
   let called = 0;
   const server = createServer(async (incoming, response) => {
     const parts = [];
@@ -58,12 +60,13 @@ async function scriptedUpstream(script) {
     requests.push(request);
     let answer;
     try {
-      answer = script(request);
+      answer = upstream.script(request);
     } catch (error) {
       faults.push(String(error));
       answer = { text: `The script fails: ${error.message}` };
     }
-    const calls = (answer.calls ?? []).map(([name, args]) => ({ id: `call_${++called}`, name, args: JSON.stringify(args) }));
+    const call = ([name, args]) => ({ id: `call_${++called}`, name, args: JSON.stringify(args) });
+    const calls = (answer.calls ?? []).map(call);
     if (!request.stream) return plain(response, request, answer, calls);
     response.writeHead(200, { "content-type": "text/event-stream" });
     const chunk = (delta, finish_reason = null) => ({ index: 0, delta, finish_reason });
@@ -83,7 +86,7 @@ async function scriptedUpstream(script) {
     send([], { usage: USAGE });
     response.end("data: [DONE]\n\n");
   });
-  return { ...(await listen(server)), requests, faults };
+  return Object.assign(upstream, await listen(server));
 }
 
 function plain(response, request, answer, calls) {
@@ -91,7 +94,8 @@ function plain(response, request, answer, calls) {
   const message = { role: "assistant", content: answer.text ?? null, ...(calls.length && { tool_calls }) };
   const choices = [{ index: 0, message, finish_reason: calls.length ? "tool_calls" : "stop" }];
   response.writeHead(200, { "content-type": "application/json" });
-  response.end(JSON.stringify({ id: "chatcmpl-1", object: "chat.completion", created: 1, model: request.model, choices, usage: USAGE }));
+  const head = { id: "chatcmpl-1", object: "chat.completion", created: 1, model: request.model };
+  response.end(JSON.stringify({ ...head, choices, usage: USAGE }));
 }
 
 /** A proxy for everything that is not on this machine: it notes each destination and refuses it. */
@@ -130,8 +134,8 @@ export function hasSaid(request, words) {
   return request.messages.some((message) => message.role === "user" && text(message).includes(words));
 }
 
-/** Everything that a run of an agent needs. `script` answers the requests for the model. */
-export async function startStage(script) {
+/** Everything that a run of an agent needs. `script` answers for the model; `setting` is one more of its provider's. */
+export async function startStage(script, setting = "") {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "model-gateway-agent-")));
   const [home, work, path, temporary] = ["home", "work", "bin", "tmp"].map((name) => join(folder, name));
   for (const name of [home, work, path, temporary]) mkdirSync(name);
@@ -143,6 +147,7 @@ name = "scripted"
 api = "openai"
 base_url = "${upstream.url}/v1"
 api_key = "k"
+${setting}
 
 [[models]]
 id = "${MODEL}"
@@ -164,7 +169,7 @@ role = "admin"
     SHELL: "/bin/bash",
     LANG: "C.UTF-8",
     TMPDIR: temporary,
-    ...Object.fromEntries(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].flatMap((n) => [n, n.toLowerCase()]).map((n) => [n, proxy.url])),
+    ...Object.fromEntries(PROXIES.flatMap((name) => [name, name.toLowerCase()]).map((name) => [name, proxy.url])),
     NO_PROXY: "127.0.0.1",
     no_proxy: "127.0.0.1",
   };
@@ -204,7 +209,8 @@ role = "admin"
 
 function run(program, args, options) {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { ...options, stdio: ["ignore", "pipe", "pipe"], timeout: RUN_MS, killSignal: "SIGKILL" });
+    const limits = { timeout: RUN_MS, killSignal: "SIGKILL" };
+    const child = spawn(program, args, { ...options, ...limits, stdio: ["ignore", "pipe", "pipe"] });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"]) child[name].setEncoding("utf8").on("data", (text) => (said[name] += text));
     child.once("error", reject);

@@ -99,4 +99,14 @@ describe("Claude Code", () => {
       assert.deepEqual(stage.proxy.asked, []);
     });
   }
+
+  it("asks the provider for nothing that only Anthropic's API knows", async () => {
+    const args = ["run", "--no-telemetry", "--url", stage.url, "--model", stage.model, "--", "claude", "-p", FIRST, ...ALLOWED];
+    const environment = { MODEL_GATEWAY_KEY: stage.key, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" };
+    const done = await stage.run(gatewayBinary, args, environment);
+    assert.equal(done.status, 0, done.stderr);
+    // Groq refuses the marker, and others may.
+    const marked = stage.upstream.requests.filter((request) => JSON.stringify(request).includes('"cache_control":'));
+    assert.equal(marked.length, 0);
+  });
 });

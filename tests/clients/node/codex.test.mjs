@@ -120,4 +120,40 @@ describe("Codex", () => {
       assert.deepEqual(stage.proxy.asked, []);
     });
   }
+
+  it("wraps its tools for a provider that may know only functions", async () => {
+    await setUp();
+    const done = await stage.run("codex", ["exec", ...ARGUMENTS, FIRST], { MODEL_GATEWAY_KEY: stage.key });
+    assert.equal(done.status, 0, done.stderr);
+    const kinds = stage.upstream.requests.flatMap((request) => request.tools.map((tool) => tool.type));
+    assert.deepEqual(new Set(kinds), new Set(["function"]));
+  });
+
+  it("calls a tool of a namespace", async () => {
+    await setUp();
+    const close = "multi_agent_v1__close_agent";
+    stage.upstream.script = (request) => {
+      assert.ok(offered(request).includes(close));
+      const [result] = results(request);
+      if (result === undefined) return { calls: [[close, { target: "nobody" }]] };
+      // Codex says "unsupported call" when the gateway does not give it the namespace and the name apart.
+      assert.match(result, /invalid agent id nobody/);
+      return { text: "There is no such agent." };
+    };
+    const done = await stage.run("codex", ["exec", ...ARGUMENTS, FIRST], { MODEL_GATEWAY_KEY: stage.key });
+    assert.equal(done.status, 0, done.stderr);
+    assert.equal(done.stdout, "There is no such agent.\n");
+  });
+
+  it("is answered by chats alone where the configuration says so", async () => {
+    const chats = await startStage(() => ({ text: "Hello." }), "responses = false");
+    chats.install("codex", CODEX);
+    mkdirSync(join(chats.home, ".codex"));
+    writeFileSync(join(chats.home, ".codex", "config.toml"), OFFLINE);
+    const args = ["run", "--no-telemetry", "--url", chats.url, "--model", chats.model, "--", "codex", "exec", ...ARGUMENTS, FIRST];
+    const done = await chats.run(gatewayBinary, args, { MODEL_GATEWAY_KEY: chats.key });
+    await chats.stop();
+    assert.equal(done.stdout, "Hello.\n", done.stderr);
+    assert.deepEqual(chats.upstream.faults, []);
+  });
 });
