@@ -42,7 +42,7 @@ async function listen(server) {
 }
 
 /**
- * A provider of OpenAI's chat API that streams what `script(request)` says: `{ text }`, or `{ calls: [[name, arguments]] }`.
+ * A provider of OpenAI's chat API that streams what `script(request)` says: `{ text, calls: [[name, arguments]] }`.
  * `requests` has all that it was asked, and `faults` what it could not answer. A test may set another `script`.
  */
 async function scriptedUpstream(script) {

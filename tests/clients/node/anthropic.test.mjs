@@ -9,6 +9,8 @@ import { z } from "zod";
 import { collect, startGateway, weather as openaiWeather } from "./gateway.mjs";
 
 const messages = [{ role: "user", content: "Hello there, how are you today?" }];
+// Claude Code compacts the conversation when it reads these words.
+const TOO_LONG = /^prompt is too long: \d+ tokens > \d+ maximum$/;
 const { name, description, parameters } = openaiWeather.function;
 const weather = { name, description, input_schema: parameters };
 
@@ -235,8 +237,7 @@ describe("Anthropic's SDK for Node", () => {
     ["a value out of range", { temperature: 3 }, Anthropic.BadRequestError, 400, "invalid_request_error", /temperature/],
     ["no messages", { messages: [] }, Anthropic.BadRequestError, 400, "invalid_request_error", /messages/],
     ["an unknown model", { model: "no/such-model" }, Anthropic.NotFoundError, 404, "not_found_error", /no\/such-model/],
-    // These words make Claude Code compact the conversation.
-    ["a full context", { model: "demo/context" }, Anthropic.BadRequestError, 400, "invalid_request_error", /^prompt is too long: \d+ tokens > \d+ maximum$/],
+    ["a full context", { model: "demo/context" }, Anthropic.BadRequestError, 400, "invalid_request_error", TOO_LONG],
     ["a filtered prompt", { model: "demo/filter" }, Anthropic.BadRequestError, 400, "invalid_request_error", /filter/],
     ["a limited upstream", { model: "demo/error-429" }, Anthropic.RateLimitError, 429, "rate_limit_error", /limiting/],
     ["a failing upstream", { model: "demo/error-500" }, Anthropic.InternalServerError, 502, "api_error", /500/],

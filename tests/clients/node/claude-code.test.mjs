@@ -44,7 +44,8 @@ describe("Claude Code", () => {
       return steps[[0, 1, undefined, 2][done.length]];
     }
     assert.ok(hasSaid(request, FIRST), "the second turn lost the first");
-    if (done.length === 0) return { calls: [["Bash", { command: "cp a.txt b.txt && echo it ran", description: "Copies" }]] };
+    const command = { command: "cp a.txt b.txt && echo it ran", description: "Copies" };
+    if (done.length === 0) return { calls: [["Bash", command]] };
     assert.match(done[0], /it ran/);
     return { text: "The copy is there." };
   }
@@ -101,9 +102,9 @@ describe("Claude Code", () => {
   }
 
   it("asks the provider for nothing that only Anthropic's API knows", async () => {
-    const args = ["run", "--no-telemetry", "--url", stage.url, "--model", stage.model, "--", "claude", "-p", FIRST, ...ALLOWED];
+    const before = ["run", "--no-telemetry", "--url", stage.url, "--model", stage.model, "--", "claude"];
     const environment = { MODEL_GATEWAY_KEY: stage.key, CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1" };
-    const done = await stage.run(gatewayBinary, args, environment);
+    const done = await stage.run(gatewayBinary, [...before, "-p", FIRST, ...ALLOWED], environment);
     assert.equal(done.status, 0, done.stderr);
     // Groq refuses the marker, and others may.
     const marked = stage.upstream.requests.filter((request) => JSON.stringify(request).includes('"cache_control":'));

@@ -150,7 +150,8 @@ describe("Codex", () => {
     chats.install("codex", CODEX);
     mkdirSync(join(chats.home, ".codex"));
     writeFileSync(join(chats.home, ".codex", "config.toml"), OFFLINE);
-    const args = ["run", "--no-telemetry", "--url", chats.url, "--model", chats.model, "--", "codex", "exec", ...ARGUMENTS, FIRST];
+    const before = ["run", "--no-telemetry", "--url", chats.url, "--model", chats.model, "--", "codex"];
+    const args = [...before, "exec", ...ARGUMENTS, FIRST];
     const done = await chats.run(gatewayBinary, args, { MODEL_GATEWAY_KEY: chats.key });
     await chats.stop();
     assert.equal(done.stdout, "Hello.\n", done.stderr);
