@@ -75,7 +75,7 @@ describe("Anthropic's SDK for Node", () => {
     assert.equal(answer.usage.output_tokens, 2);
   });
 
-  it("says which stop sequence ended the answer", async () => {
+  it("stops before a stop sequence", async () => {
     const whole = textOf(await ask({}));
     const answer = await ask({ stop_sequences: ["how"] });
     assert.equal(textOf(answer), whole.slice(0, whole.indexOf("how")));
