@@ -1,0 +1,219 @@
+// What the tests of coding agents share: an upstream that follows a script, a proxy that refuses, a home and a
+// workspace of their own, and a gateway in front of the upstream.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { startGateway } from "./gateway.mjs";
+
+const ADMIN = "sk-client-test-admin";
+const MODEL = "scripted/agent";
+const PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+/** Beyond it an agent hangs. */
+const RUN_MS = 100_000;
+const USAGE = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 };
+
+export const gatewayBinary =
+  process.env.MODEL_GATEWAY_BIN ??
+  realpathSync(fileURLToPath(new URL("../../../target/debug/model-gateway", import.meta.url)));
+
+/** The file of an npm package: the agents' programs come as packages of their platform. */
+export function packaged(name, ...path) {
+  const manifest = createRequire(import.meta.url).resolve(`${name}/package.json`);
+  const file = join(dirname(manifest), ...path);
+  assert.ok(existsSync(file), `${file} is missing: npm has left out an optional dependency`);
+  return file;
+}
+
+async function listen(server) {
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  server.unref(); // a test that fails early does not hang
+  const stop = () => {
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    return closed;
+  };
+  return { url: `http://127.0.0.1:${server.address().port}`, stop };
+}
+
+/**
+ * A provider of OpenAI's chat API that streams what `script(request)` says: `{ text, calls: [[name, arguments]] }`.
+ * `requests` has all that it was asked, and `faults` what it could not answer. A test may set another `script`.
+ */
+async function scriptedUpstream(script) {
+  const upstream = { script, requests: [], faults: [] };
+  const { requests, faults } = upstream;
+  let called = 0;
+  const server = createServer(async (incoming, response) => {
+    const parts = [];
+    for await (const part of incoming) parts.push(part);
+    if (incoming.method !== "POST" || incoming.url !== "/v1/chat/completions") {
+      faults.push(`${incoming.method} ${incoming.url}`);
+      return response.writeHead(404).end();
+    }
+    const request = JSON.parse(Buffer.concat(parts));
+    requests.push(request);
+    let answer;
+    try {
+      answer = upstream.script(request);
+    } catch (error) {
+      faults.push(String(error));
+      answer = { text: `The script fails: ${error.message}` };
+    }
+    const call = ([name, args]) => ({ id: `call_${++called}`, name, args: JSON.stringify(args) });
+    const calls = (answer.calls ?? []).map(call);
+    if (!request.stream) return plain(response, request, answer, calls);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const chunk = (delta, finish_reason = null) => ({ index: 0, delta, finish_reason });
+    const send = (choices, more) => {
+      const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: request.model };
+      response.write(`data: ${JSON.stringify({ ...head, choices, ...more })}\n\n`);
+    };
+    send([chunk({ role: "assistant", content: "" })]);
+    for (const text of answer.text?.match(/.{1,7}/gsu) ?? []) send([chunk({ content: text })]);
+    for (const [index, { id, name, args }] of calls.entries()) {
+      send([chunk({ tool_calls: [{ index, id, type: "function", function: { name, arguments: "" } }] })]);
+      for (const fragment of args.match(/.{1,9}/gsu)) {
+        send([chunk({ tool_calls: [{ index, function: { arguments: fragment } }] })]);
+      }
+    }
+    send([chunk({}, calls.length ? "tool_calls" : "stop")]);
+    send([], { usage: USAGE });
+    response.end("data: [DONE]\n\n");
+  });
+  return Object.assign(upstream, await listen(server));
+}
+
+function plain(response, request, answer, calls) {
+  const tool_calls = calls.map(({ id, name, args }) => ({ id, type: "function", function: { name, arguments: args } }));
+  const message = { role: "assistant", content: answer.text ?? null, ...(calls.length && { tool_calls }) };
+  const choices = [{ index: 0, message, finish_reason: calls.length ? "tool_calls" : "stop" }];
+  response.writeHead(200, { "content-type": "application/json" });
+  const head = { id: "chatcmpl-1", object: "chat.completion", created: 1, model: request.model };
+  response.end(JSON.stringify({ ...head, choices, usage: USAGE }));
+}
+
+/** A proxy for everything that is not on this machine: it notes each destination and refuses it. */
+async function refusingProxy() {
+  const asked = [];
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.writeHead(403).end();
+  });
+  server.on("connect", (request, socket) => {
+    asked.push(`CONNECT ${request.url}`);
+    socket.on("error", () => {});
+    socket.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n");
+  });
+  return { ...(await listen(server)), asked };
+}
+
+/** The text of a chat message. */
+function text({ content }) {
+  return typeof content === "string" ? content : content.map((part) => part.text).join("");
+}
+
+/** The names of the tools that a request offers. */
+export function offered(request) {
+  return (request.tools ?? []).map((tool) => tool[tool.type].name);
+}
+
+/** The results of the tools since the user spoke last. */
+export function results(request) {
+  const last = request.messages.findLastIndex((message) => message.role === "user");
+  return request.messages.slice(last + 1).filter((message) => message.role === "tool").map(text);
+}
+
+/** Whether the user has said it in this conversation. */
+export function hasSaid(request, words) {
+  return request.messages.some((message) => message.role === "user" && text(message).includes(words));
+}
+
+/** Everything that a run of an agent needs. `script` answers for the model; `setting` is one more of its provider's. */
+export async function startStage(script, setting = "") {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), "model-gateway-agent-")));
+  const [home, work, path, temporary] = ["home", "work", "bin", "tmp"].map((name) => join(folder, name));
+  for (const name of [home, work, path, temporary]) mkdirSync(name);
+  const upstream = await scriptedUpstream(script);
+  const proxy = await refusingProxy();
+  const gateway = await startGateway(`
+[[providers]]
+name = "scripted"
+api = "openai"
+base_url = "${upstream.url}/v1"
+api_key = "k"
+${setting}
+
+[[models]]
+id = "${MODEL}"
+context_length = 200000
+max_output_tokens = 32000
+category = ["chat"]
+features = ["streaming", "function_calling"]
+
+[[keys]]
+name = "admin"
+key = "${ADMIN}"
+role = "admin"
+`);
+  const url = gateway.baseURL.replace(/\/v1$/, "");
+  // The agent gets none of our own variables: they may name a real provider, or another agent around this test.
+  const env = {
+    HOME: home,
+    PATH: `${path}:${process.env.PATH}`,
+    SHELL: "/bin/bash",
+    LANG: "C.UTF-8",
+    TMPDIR: temporary,
+    ...Object.fromEntries(PROXIES.flatMap((name) => [name, name.toLowerCase()]).map((name) => [name, proxy.url])),
+    NO_PROXY: "127.0.0.1",
+    no_proxy: "127.0.0.1",
+  };
+  const admin = async (what) => {
+    const response = await fetch(`${url}/admin/v1/${what}`, { headers: { authorization: `Bearer ${ADMIN}` } });
+    assert.equal(response.status, 200);
+    return response.json();
+  };
+  return {
+    url,
+    home,
+    work,
+    env,
+    upstream,
+    proxy,
+    model: MODEL,
+    key: gateway.key,
+    /** Puts a program where `PATH` finds it. */
+    install: (name, file) => symlinkSync(file, join(path, name)),
+    /** Runs a program in the workspace to its end. */
+    run: (program, args, more = {}) => run(program, args, { cwd: work, env: { ...env, ...more } }),
+    /** So many rows of the request log, the oldest first. The gateway writes them after the answers. */
+    ledger: async (rows) => {
+      for (;;) {
+        const { data } = await admin("requests?limit=100");
+        if (data.length >= rows) return data.reverse();
+      }
+    },
+    stop: async () => {
+      await gateway.stop();
+      await upstream.stop();
+      await proxy.stop();
+      rmSync(folder, { recursive: true, maxRetries: 5 });
+    },
+  };
+}
+
+function run(program, args, options) {
+  return new Promise((resolve, reject) => {
+    const limits = { timeout: RUN_MS, killSignal: "SIGKILL" };
+    const child = spawn(program, args, { ...options, ...limits, stdio: ["ignore", "pipe", "pipe"] });
+    const said = { stdout: "", stderr: "" };
+    for (const name of ["stdout", "stderr"]) child[name].setEncoding("utf8").on("data", (text) => (said[name] += text));
+    child.once("error", reject);
+    child.once("close", (status, signal) => resolve({ status, signal, ...said }));
+  });
+}
