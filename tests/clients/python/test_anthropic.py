@@ -143,7 +143,8 @@ def test_async(url):
             raw = await client.messages.create(**request, stream=True)
             assert [event.type async for event in raw][-1] == "message_stop"
             assert (await client.messages.count_tokens(model="demo/chat", messages=HELLO)).input_tokens > 0
-            assert [model.id async for model in client.models.list()] == [model.id for model in (await client.models.list(limit=1000)).data]
+            page = await client.models.list(limit=1000)
+            assert [model.id async for model in client.models.list(limit=1)] == [model.id for model in page.data]
             with pytest.raises(anthropic.NotFoundError):
                 await client.messages.create(**{**request, "model": "no/such-model"})
 
@@ -341,13 +342,19 @@ def test_count_tokens(claude, scripted):
     assert scripted.last.path == "/v1/messages/count_tokens"
 
 
-def test_models(claude):
-    ids = [model.id for model in claude.models.list(limit=1000)]
-    assert {"demo/chat", "claude/claude-opus-4-5", "chatty/plain"} <= set(ids)
-    # The SDK asks for page after page.
-    assert [model.id for model in claude.models.list(limit=1)] == ids
-    model = claude.models.retrieve("demo/chat")
+def test_models(url, claude):
+    # Only the newest version of the API has `lifecycle`, which the SDK's types ask for.
+    with Anthropic(base_url=url, api_key=KEY, max_retries=0) as lenient:
+        ids = [model.id for model in lenient.models.list(limit=1000)]
+        assert {"demo/chat", "claude/claude-opus-4-5", "chatty/plain"} <= set(ids)
+        # The SDK asks for page after page.
+        assert [model.id for model in lenient.models.list(limit=1)] == ids
+        model = lenient.models.retrieve("demo/chat")
     assert (model.id, model.type, model.display_name) == ("demo/chat", "model", "Demo Chat")
+
+
+def test_models_have_what_the_types_require(claude):
+    assert claude.models.retrieve("demo/chat").lifecycle == "active"
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------
@@ -366,7 +373,7 @@ def refused(client, kind, **request):
 @pytest.mark.parametrize(
     ("request_", "kind", "status", "type_"),
     [
-        ({"max_tokens": 0}, anthropic.BadRequestError, 400, "invalid_request_error"),
+        ({"max_tokens": -1}, anthropic.BadRequestError, 400, "invalid_request_error"),
         ({"messages": []}, anthropic.BadRequestError, 400, "invalid_request_error"),
         ({"model": "demo/error-400"}, anthropic.BadRequestError, 400, "invalid_request_error"),
         ({"model": "no/such-model"}, anthropic.NotFoundError, 404, "not_found_error"),
