@@ -50,7 +50,7 @@ fn write(out: &mut Vec<u8>, entry: &ListEntry<'_>, priority: usize, instructions
     info.string("base_instructions", instructions);
     info.raw("support_verbosity", "false");
     info.raw("default_verbosity", "null");
-    info.raw("apply_patch_tool_type", "null");
+    info.string("apply_patch_tool_type", "freeform");
     info.object("truncation_policy", |policy| {
         policy.string("mode", "bytes");
         policy.integer("limit", TOOL_OUTPUT_BYTES);

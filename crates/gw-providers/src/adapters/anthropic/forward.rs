@@ -28,14 +28,19 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
         None if is_sealed(given) => Signature::Drop,
         None => Signature::Keep,
     };
-    let NativeRequest { body, dropped, .. } =
+    let NativeRequest { body, dropped, is_thinking_off } =
         request_body(&client.native.bytes, target.upstream_model, signature);
     let accept = if request.stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(VERSION.0, VERSION.1);
     for (name, value) in &client.headers {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(&**name), HeaderValue::try_from(&**value)) {
-            headers.insert(name, value);
+            // A header such as `anthropic-beta` may come several times.
+            if name == VERSION.0 {
+                headers.insert(name, value);
+            } else {
+                headers.append(name, value);
+            }
         }
     }
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -43,5 +48,10 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     let path = "/v1/messages".to_owned();
     let call = HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) };
     let dropped = (dropped > 0).then_some(Cow::Borrowed(replay::DROPPED));
-    Some(Encoded { call, reading: Reading::default(), warnings: dropped.into_iter().collect() })
+    let thinking = is_thinking_off.then_some(Cow::Borrowed("parameter_dropped:thinking"));
+    Some(Encoded {
+        call,
+        reading: Reading::default(),
+        warnings: dropped.into_iter().chain(thinking).collect(),
+    })
 }
