@@ -13,6 +13,7 @@ use gw_wire::reply::ChatReply;
 use gw_wire::request::RequestLimits;
 use gw_wire::stream::Closing;
 
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::Result;
 use crate::messages::validated;
 use crate::pipeline;
@@ -39,7 +40,7 @@ pub(crate) fn open(sealer: &Sealer, sealed: &str) -> Option<String> {
 /// Every refusal of the request, and the error of its last attempt.
 pub(crate) async fn compact(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
     let limits = services.snapshot().request_limits;
-    let wanted = responses::wanted_items(&body, &limits);
+    let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let earlier = earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await;
     let surface = client.surface.clone();
     let sealer = services.sealer.clone();

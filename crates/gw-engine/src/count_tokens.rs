@@ -24,7 +24,8 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
     let dialect = client.surface.dialect;
     let earlier = match dialect {
         ClientDialect::Responses => {
-            let wanted = responses::wanted_items(&body, &snapshot.request_limits);
+            let limits = &snapshot.request_limits;
+            let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, limits)).await;
             earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await?
         }
         ClientDialect::Messages | ClientDialect::OpenAi => Vec::new(),

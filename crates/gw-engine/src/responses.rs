@@ -16,6 +16,7 @@ use gw_wire::request::RequestLimits;
 use crate::auth::Caller;
 use crate::call::Call;
 use crate::compaction;
+use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
@@ -52,7 +53,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let stored = Arc::clone(&services.stored_responses);
     let owner = Arc::clone(client.caller.key_id());
     let limits = services.snapshot().request_limits;
-    let wanted = responses::wanted_items(&body, &limits);
+    let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let earlier = earlier_items(&stored, &owner, &wanted).await;
     let surface = client.surface.clone();
     let (is_plain, can_store) = (surface.is_plain, stored.is_on());
@@ -173,7 +174,8 @@ fn conversation(response: &StoredResponse) -> Vec<Bytes> {
     if let Ok(text) = std::str::from_utf8(&response.document) {
         let [output] = View::new(text).pick(["output"]);
         let output = output.into_iter().flat_map(View::elements);
-        items.extend(output.map(|item| response.document.slice_ref(item.text().as_bytes())));
+        // A copy: a slice would keep the whole document in memory, which nobody counts.
+        items.extend(output.map(|item| Bytes::copy_from_slice(item.text().as_bytes())));
     }
     items
 }
@@ -239,7 +241,10 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
     stored.save(owner, &id, running).await?;
     let mut stream = execute_as_stream(services, call).await?;
     stream.record(keep);
-    stored.background.start(owner, &id, stream)?;
+    if let Err(error) = stored.background.start(owner, &id, stream) {
+        stored.delete(owner, &id).await?;
+        return Err(error);
+    }
     if made.is_stream
         && let Some(events) = stored.background.follow(owner, &id, None)
     {
