@@ -238,18 +238,40 @@ def test_tools_in_parallel_and_their_results(claude, scripted, streamed):
     assert json.dumps(sent).count(PIXEL) == 1
 
 
-def test_the_tool_runner(claude):
-    @anthropic.beta_tool
-    def get_weather(city: str) -> str:
-        """The weather of a city."""
-        return "sunny in " + city
+@anthropic.beta_tool
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return "sunny in " + city
 
+
+def run_tools(client, **more):
+    """A tool loop that the SDK drives."""
     turns = [{"role": "user", "content": "get weather in Paris"}]
-    runner = claude.beta.messages.tool_runner(model="demo/chat", max_tokens=500, tools=[get_weather], messages=turns)
-    answers = list(runner)
+    return list(
+        client.beta.messages.tool_runner(
+            model="demo/chat", max_tokens=500, tools=[get_weather], messages=turns, **more
+        )
+    )
+
+
+def test_the_tool_runner(claude):
+    answers = run_tools(claude, thread=False)
     assert [answer.stop_reason for answer in answers] == ["tool_use", "end_turn"]
     assert answers[0].content[-1].name == "get_weather"
     assert answers[1].content[0].type == "text"
+
+
+def test_the_tool_runner_on_a_thread(claude):
+    # The SDK expects the server to hold the conversation. It sends everything again when the server lost it.
+    answers = run_tools(claude)
+    assert [answer.stop_reason for answer in answers] == ["tool_use", "end_turn"]
+
+
+def test_a_lost_thread_is_never_answered(claude):
+    thread = {"type": "continue", "previous_message_id": "msg_of_nobody"}
+    with pytest.raises(anthropic.APIStatusError) as caught:
+        claude.beta.messages.create(model="demo/chat", max_tokens=100, messages=HELLO, extra_body={"thread": thread})
+    assert caught.value.body["error"]["details"]["error_code"] == "thread_not_found"
 
 
 @STREAMED

@@ -233,7 +233,7 @@ def test_errors_of_other_endpoints(client):
         client.models.retrieve("no/such/model")
     assert caught.value.code == "model_not_found"
     with pytest.raises(openai.NotFoundError) as caught:
-        client.responses.create(model="demo/chat", input="Hello")
+        client.fine_tuning.jobs.list()
     assert caught.value.code == "unknown_url"
     with pytest.raises(openai.APIStatusError) as caught:
         client.models.delete("demo/chat")

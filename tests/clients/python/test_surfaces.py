@@ -88,6 +88,10 @@ name = "rare"
 key = "sk-rare"
 rpm = 1
 [[keys]]
+name = "counted"
+key = "sk-counted"
+rpm = 1
+[[keys]]
 name = "narrow"
 key = "sk-narrow"
 models = ["demo/*"]
@@ -419,6 +423,8 @@ def fold_responses(text):
             output[-1]["summary"][event["summary_index"]]["text"] += event["delta"]
         elif name == "response.function_call_arguments.delta":
             output[-1]["arguments"] += event["delta"]
+        elif name == "response.custom_tool_call_input.delta":
+            output[-1]["input"] += event["delta"]
         elif name == "response.output_item.done":
             folded = {key: value for key, value in output[-1].items() if key not in ("status", "encrypted_content")}
             assert folded == {key: event["item"][key] for key in folded}
@@ -1317,6 +1323,64 @@ def test_an_upstream_that_counts_tokens_is_asked(call, up):
     body = {"model": "claude/m", "messages": [{"role": "user", "content": PROMPT}]}
     _, headers, count = call.json(MESSAGES + "/count_tokens", body)
     assert (count, headers["x-gateway-token-count"]) == ({"input_tokens": 77}, "upstream")
+
+
+def test_reasoning_that_returns_is_not_called_dropped(call, up):
+    up.reset(saying(thinking="Hm."))
+    more = {"reasoning": {"effort": "high"}, "max_output_tokens": 20_000, "store": False}
+    items = call.json(RESPONSES, {"model": "claude/m", "input": PROMPT, **more})[2]["output"]
+    turns = [{"role": "user", "content": PROMPT}, *items, {"role": "user", "content": "And?"}]
+    answer = call.json(RESPONSES, {"model": "claude/m", "input": turns, **more})[2]
+    assert up.last.json["messages"][1]["content"][0] == {"type": "thinking", "thinking": "Hm.", "signature": "SIG"}
+    assert answer["gateway"]["warnings"] == []
+
+
+@STREAMED
+@pytest.mark.parametrize("model", ["chat/m", "claude/m", "auto/m"])
+def test_a_custom_tool_on_other_upstreams_is_a_function(call, up, model, streamed):
+    up.reset(saying(calls=[("call_1", "apply_patch", {"input": "*** Begin\n\"é\""})]))
+    tools = [{"type": "custom", "name": "apply_patch", "description": "Patches.", "format": {"type": "text"}}]
+    status, _, text = call(RESPONSES, request(RESPONSES, model, streamed=streamed, tools=tools))
+    assert status == 200
+    sent = up.last.json["tools"][0]
+    schema = sent["input_schema"] if model == "claude/m" else sent["function"]["parameters"]
+    assert schema["properties"] == {"input": {"type": "string"}}
+    answer = fold_responses(text) if streamed else json.loads(text)
+    item = answer["output"][0]
+    assert [item[name] for name in ("type", "call_id", "name", "input")] == ["custom_tool_call", "call_1", "apply_patch", '*** Begin\n"é"']
+
+
+@STREAMED
+@pytest.mark.parametrize("model", ["chat/m", "claude/m", "auto/m"])
+def test_a_tool_in_a_namespace_keeps_both_names(call, up, model, streamed):
+    up.reset(saying(calls=[("call_1", "mcp__git__log", {"n": 1})]))
+    function = {"type": "function", "name": "log", "parameters": SCHEMA}
+    tools = [{"type": "namespace", "name": "mcp__git", "description": "Git.", "tools": [function]}]
+    answer = ask(call, RESPONSES, model, streamed, tools=tools)[1]
+    item = answer["output"][0]
+    assert [item[name] for name in ("type", "namespace", "name")] == ["function_call", "mcp__git", "log"]
+
+
+@pytest.mark.parametrize("model", ["chat/m", "claude/m"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"input": "x", "tools": [{"type": "web_search"}], "tool_choice": "required"},
+        {"prompt": {"id": "pmpt_1"}},
+        {"input": [{"type": "compaction", "encrypted_content": "foreign"}, {"role": "user", "content": "x"}]},
+    ],
+    ids=["only-hosted-tools", "prompt", "foreign-compaction"],
+)
+def test_what_only_a_native_upstream_can_do(call, up, model, body):
+    up.reset(saying())
+    status, headers, text = call(RESPONSES, {"model": model, **body})
+    assert status == 400 and check_error(RESPONSES, status, headers, text)["type"] == "invalid_request_error"
+    assert up.requests == []
+
+
+def test_counting_tokens_is_no_call_of_the_rate_limit(call, up):
+    body = {"model": "demo/chat", "messages": [{"role": "user", "content": PROMPT}]}
+    assert [call(MESSAGES + "/count_tokens", body, key="sk-counted")[0] for _ in range(3)] == [200, 200, 200]
 
 
 # --- Models and token counts ---------------------------------------------------------------------------------------------
