@@ -70,7 +70,7 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     let mut headers = reply_headers(call.plan.candidates.get(index));
     let is_without_cost = matches!(call.context.request, ValidatedRequest::Embeddings(_));
     if is_without_cost || call.context.request.client().is_some() {
-        headers.extend(cost_header(&call));
+        headers.extend(cost_header(call.cost));
     }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body.into()) }),

@@ -1,17 +1,16 @@
 //! The gateway's own response headers.
 
+use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 
-use crate::call::Call;
 use crate::plan::candidate::Candidate;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
 
-/// The header with the cost of embeddings, whose body has no member for it.
-pub(crate) fn cost_header(call: &Call) -> Option<(HeaderName, HeaderValue)> {
-    let cost = call.cost.to_string();
-    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost).ok()?))
+/// The header with a cost, for an answer whose body may have no member for it.
+pub(crate) fn cost_header(cost: Money) -> Option<(HeaderName, HeaderValue)> {
+    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost.to_string()).ok()?))
 }
 
 /// The headers that name the candidate that answered.

@@ -28,6 +28,7 @@ pub(crate) fn reply(
 ) -> Result<Reply> {
     let mut headers = named(&stored.model_used, &stored.provider);
     headers.push(cache_status(what));
+    headers.extend(reply_context.cost_header());
     if let Some(similar) = reply_context.similar(stored) {
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));

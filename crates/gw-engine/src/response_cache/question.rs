@@ -37,7 +37,5 @@ pub(crate) fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Questio
         ValidatedRequest::Completion(request) => (Route::Completion, &request.body),
         ValidatedRequest::Embeddings(request) => (Route::Embedding, &request.body),
     };
-    // Answers for these dialects hold sealed reasoning, which chats do not have.
-    let config = u64::from(call.context.request.client().is_some());
-    Question { route, model: call.context.request.model(), candidates, config, body, input: None }
+    Question { route, model: call.context.request.model(), candidates, config: 0, body, input: None }
 }

@@ -16,7 +16,7 @@ use crate::clock::{self, millis};
 use crate::cpu_pool::CpuPool;
 use crate::event_memory::EventMemory;
 use crate::request::context::CallLog;
-use crate::response::headers::{cache_status, named};
+use crate::response::headers::{cache_status, cost_header, named};
 use crate::response_cache::shared_answer::SharedAnswer;
 use crate::response_cache::stream_reader::StreamReader;
 
@@ -75,7 +75,13 @@ impl ReplyContext {
     pub(crate) fn headers(&self, done: &SharedAnswer, what: &'static str) -> Vec<(HeaderName, HeaderValue)> {
         let mut headers: Vec<_> = named(&done.answer.model_used, &done.answer.provider);
         headers.push(cache_status(what));
+        headers.extend(self.cost_header());
         headers
+    }
+
+    /// The header with the cost of a complete answer in another dialect than OpenAI's, whose body may have no member for it.
+    pub(crate) fn cost_header(&self) -> Option<(HeaderName, HeaderValue)> {
+        (self.form().is_some() && !self.streams).then(|| cost_header(self.log.record().cost)).flatten()
     }
 
     /// The kind of the answer.

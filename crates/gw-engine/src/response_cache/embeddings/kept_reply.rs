@@ -23,7 +23,7 @@ pub(crate) async fn kept_reply(
 ) -> Result<Reply> {
     let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
     let mut headers = named(&sum.model_used, &sum.provider);
-    headers.extend(cost_header(call));
+    headers.extend(cost_header(call.cost));
     headers.push(cache_status(what));
     headers.push((AGE, (sum.lifetime.age_ms(now_ms()) / 1000).into()));
     let page = EmbeddingsAnswer {

@@ -241,7 +241,7 @@ impl PartialFetch {
         self.caching.cache.count(saved.as_ref().map_or(Outcome::Miss, Outcome::Partial));
 
         let mut headers = named(&candidate.model.id, &candidate.model.provider);
-        headers.extend(cost_header(&self.call));
+        headers.extend(cost_header(self.call.cost));
         headers.push(cache_status(if saved.is_some() { "PARTIAL" } else { "MISS" }));
         let (fresh, keeping) = self.fresh(*output, &usage, &tokens, cost);
         let keys = self.keys();

@@ -12,7 +12,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use super::VERSION;
 use crate::adapter::{Encoded, HttpCall, Reading, Target};
 use crate::adapters::replay;
-use crate::seal::is_sealed;
 
 /// Encodes the client's own body. None: the body is in another dialect, or the answer must be shorter than the client
 /// asks for, which only the translated request can say.
@@ -22,12 +21,7 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
         return None;
     }
     let own = target.replay_target();
-    // A signature that no gateway sealed may be the provider's own. The provider checks it.
-    let signature = |given: &str| match own.open_signature(given) {
-        Some(opened) => Signature::Replace(opened),
-        None if is_sealed(given) => Signature::Drop,
-        None => Signature::Keep,
-    };
+    let signature = |given: &str| own.open_signature(given).map_or(Signature::Drop, Signature::Replace);
     let NativeRequest { body, dropped, is_thinking_off } =
         request_body(&client.native.bytes, target.upstream_model, signature);
     let accept = if request.stream { "text/event-stream" } else { "application/json" };

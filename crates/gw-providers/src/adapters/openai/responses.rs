@@ -23,7 +23,7 @@ use crate::adapter::{Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::bounded::Bounded;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
-use crate::seal::{ReplayTarget, is_sealed};
+use crate::seal::ReplayTarget;
 
 use item::{OutputItem, text};
 use stream::{ResponsesStream, ResponsesStreamState};
@@ -94,14 +94,12 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
     let forwarding = Forwarding { model: target.upstream_model, ..Forwarding::default() };
     let own = target.replay_target();
     let mut has_lost = false;
-    // A string that no gateway sealed may be the provider's own. The provider checks it.
     let body = for_upstream(&client.native, &forwarding, |given| match own.open_signature(given) {
         Some(opened) => EncryptedContent::Replace(opened),
-        None if is_sealed(given) => {
+        None => {
             has_lost = true;
             EncryptedContent::DropItem
         }
-        None => EncryptedContent::Keep,
     });
     let mut encoded = Encoded::plain(post("/responses", body, request.stream));
     encoded.reading.is_native = true;

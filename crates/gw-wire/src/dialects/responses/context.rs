@@ -46,9 +46,15 @@ impl ResponsesContext {
     /// `reply` is the same answer as its adapter read it. Entries of its `reasoning_details` that have the id of an item
     /// replace the item's opaque string.
     #[must_use]
-    pub fn write_native(&self, document: &str, reply: &ChatReply<'_>, closing: &Closing<'_>) -> Vec<u8> {
+    pub fn write_native(
+        &self,
+        id: &str,
+        document: &str,
+        reply: &ChatReply<'_>,
+        closing: &Closing<'_>,
+    ) -> Vec<u8> {
         let sealed = ItemSeals::of_reply(reply).applied(document);
-        native::answer(&self.facts, &sealed, closing)
+        native::answer(&self.facts, id, &sealed, closing)
     }
 
     /// Writes a response without output: `queued` or `in_progress` for an answer that is made in the background, and
@@ -72,7 +78,7 @@ impl AnswerForm for ResponsesContext {
         match &reply.native {
             Some(document) => {
                 let Envelope { usage, cost, gateway, .. } = *envelope;
-                self.write_native(document, reply, &Closing { usage, cost, gateway })
+                self.write_native(envelope.id, document, reply, &Closing { usage, cost, gateway })
             }
             None => response::write(&self.facts, reply, envelope),
         }

@@ -15,16 +15,16 @@ use crate::render::{gateway, put_int};
 use crate::stream::Closing;
 
 /// A snapshot of an unfinished response, with the gateway's decisions in it.
-pub(super) fn snapshot(facts: &AnswerFacts, object: &str) -> Vec<u8> {
+pub(super) fn snapshot(facts: &AnswerFacts, id: &str, object: &str) -> Vec<u8> {
     let mut splice = ObjectSplice::new(object, View::new(object));
-    decide(facts, &mut splice);
+    decide(facts, id, &mut splice);
     one_line(&splice.apply())
 }
 
 /// The complete answer: the upstream's document with `gateway`, `usage.cost_usd` and the gateway's decisions.
-pub(super) fn answer(facts: &AnswerFacts, document: &str, closing: &Closing<'_>) -> Vec<u8> {
+pub(super) fn answer(facts: &AnswerFacts, id: &str, document: &str, closing: &Closing<'_>) -> Vec<u8> {
     let mut splice = ObjectSplice::new(document, View::new(document));
-    decide(facts, &mut splice);
+    decide(facts, id, &mut splice);
     if !facts.is_plain {
         let usage = splice.get("usage").filter(|usage| usage.kind() == Kind::Object);
         if let Some(usage) = usage {
@@ -61,8 +61,11 @@ pub(super) fn set_members(object: &str, changes: &[(&str, Option<&str>)]) -> Str
     String::from_utf8(splice.apply()).unwrap_or_default()
 }
 
-/// Sets the members that the gateway decides: the store and the conversation are its own.
-fn decide(facts: &AnswerFacts, splice: &mut ObjectSplice<'_>) {
+/// Sets the members that the gateway decides: the id, the store and the conversation are its own.
+fn decide(facts: &AnswerFacts, id: &str, splice: &mut ObjectSplice<'_>) {
+    let mut own = Vec::with_capacity(id.len() + 2);
+    write_str(&mut own, id);
+    splice.set("id", own);
     splice.set("store", if facts.is_stored { "true" } else { "false" });
     if let Some(id) = &facts.echo.previous_response_id {
         let mut literal = Vec::with_capacity(id.len() + 2);

@@ -94,7 +94,6 @@ impl ResponsesEncoder {
         let native = self.native.get_or_insert_with(NativeFrames::default);
         if let Some(object) = native.opening(name, data) {
             if let Some(identity) = native_frames::identity(object) {
-                self.id = identity.id.into();
                 self.created = identity.created;
                 self.model = identity.model.into();
             }
@@ -105,7 +104,7 @@ impl ResponsesEncoder {
             return;
         }
         if !std::mem::replace(&mut self.is_open, true) {
-            native.write_opening(&self.facts, &mut self.frames, out);
+            native.write_opening(&self.facts, &self.id, &mut self.frames, out);
         }
         native.write(name, data, &mut self.frames, out);
     }
@@ -147,9 +146,9 @@ impl ResponsesEncoder {
         if !std::mem::replace(&mut self.is_open, true)
             && let Some(native) = &mut self.native
         {
-            native.write_opening(&self.facts, &mut self.frames, out);
+            native.write_opening(&self.facts, &self.id, &mut self.frames, out);
         }
-        let object = super::native::answer(&self.facts, &terminal.object, closing);
+        let object = super::native::answer(&self.facts, &self.id, &terminal.object, closing);
         self.terminate(&terminal.name, object, out);
         true
     }
@@ -219,7 +218,7 @@ impl AnswerEncoder for ResponsesEncoder {
         }
         if let Some(mut native) = self.native.take() {
             if !self.is_open {
-                self.is_open = native.write_opening(&self.facts, &mut self.frames, out);
+                self.is_open = native.write_opening(&self.facts, &self.id, &mut self.frames, out);
             }
             native.flush(&mut self.frames, out);
             let (output, ended, open) = native.take_items();

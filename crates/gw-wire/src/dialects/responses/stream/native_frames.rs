@@ -37,20 +37,15 @@ pub(super) struct TerminalFrame {
 /// The members of a response that its other snapshots repeat.
 #[derive(Debug)]
 pub(super) struct ResponseIdentity {
-    pub(super) id: String,
     pub(super) created: u64,
     pub(super) model: String,
 }
 
 /// Reads the identity of a response object.
 pub(super) fn identity(object: View<'_>) -> Option<ResponseIdentity> {
-    let [id, created, model] = object.pick(["id", "created_at", "model"]);
+    let [created, model] = object.pick(["created_at", "model"]);
     let created = created.map_or(0, |created| created.text().parse::<f64>().unwrap_or(0.0).max(0.0) as u64);
-    Some(ResponseIdentity {
-        id: text(id)?.into_owned(),
-        created,
-        model: text(model).unwrap_or_default().into_owned(),
-    })
+    Some(ResponseIdentity { created, model: text(model).unwrap_or_default().into_owned() })
 }
 
 /// The most frames that wait before the content.
@@ -106,6 +101,7 @@ impl NativeFrames {
     pub(super) fn write_opening(
         &mut self,
         facts: &AnswerFacts,
+        id: &str,
         frames: &mut Frames,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -114,7 +110,7 @@ impl NativeFrames {
         for (name, object) in &opening {
             frames.begin(name, out);
             put(out, ",\"response\":");
-            out.extend_from_slice(&native::snapshot(facts, object));
+            out.extend_from_slice(&native::snapshot(facts, id, object));
             end(out);
         }
         !opening.is_empty()

@@ -102,11 +102,16 @@ fn a_native_answer_keeps_its_bytes() {
     let gateway = meta();
     let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
     let document = r#"{"id":"resp_up","store":false,"usage":{"input_tokens":1 },"odd": 1.50}"#;
-    let plain = plain_context().with_plain(true).write_native(document, &ChatReply::default(), &closing);
+    let plain =
+        plain_context().with_plain(true).write_native("resp_own", document, &ChatReply::default(), &closing);
     assert_eq!(String::from_utf8(plain).unwrap(), document.replace("false", "true"));
-    let own: Value =
-        serde_json::from_slice(&plain_context().write_native(document, &ChatReply::default(), &closing))
-            .unwrap();
+    let own: Value = serde_json::from_slice(&plain_context().write_native(
+        "resp_own",
+        document,
+        &ChatReply::default(),
+        &closing,
+    ))
+    .unwrap();
     assert_eq!(own["gateway"]["provider"], "acme");
     assert!(own["usage"].get("cost_usd").is_some());
 }
@@ -156,7 +161,8 @@ fn the_end_of_a_thought_waits_for_its_seal() {
     let reply = ChatReply { choices: vec![choice], ..ChatReply::default() };
     let document = r#"{"output":[{"id":"rs_1","encrypted_content":"raw"}]}"#;
     let written: Value =
-        serde_json::from_slice(&plain_context().write_native(document, &reply, &closing)).unwrap();
+        serde_json::from_slice(&plain_context().write_native("resp_own", document, &reply, &closing))
+            .unwrap();
     assert_eq!(written["output"][0]["encrypted_content"], "gw1.s");
 }
 
