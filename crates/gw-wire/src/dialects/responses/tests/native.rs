@@ -93,7 +93,7 @@ fn native_stream() -> (String, Value) {
 fn native_events_get_new_numbers_and_the_gateways_members() {
     let (stream, failed) = native_stream();
     insta::assert_snapshot!("native_events", stream);
-    assert_eq!(failed["id"], "resp_up");
+    assert_eq!(failed["id"], "resp_01");
     assert_eq!(failed["output"], json!([{"type": "web_search_call", "id": "ws_1"}]));
 }
 
@@ -104,7 +104,10 @@ fn a_native_answer_keeps_its_bytes() {
     let document = r#"{"id":"resp_up","store":false,"usage":{"input_tokens":1 },"odd": 1.50}"#;
     let plain =
         plain_context().with_plain(true).write_native("resp_own", document, &ChatReply::default(), &closing);
-    assert_eq!(String::from_utf8(plain).unwrap(), document.replace("false", "true"));
+    assert_eq!(
+        String::from_utf8(plain).unwrap(),
+        document.replace("false", "true").replace("resp_up", "resp_own")
+    );
     let own: Value = serde_json::from_slice(&plain_context().write_native(
         "resp_own",
         document,
@@ -208,7 +211,7 @@ fn a_native_stream_is_continued_by_another_upstream() {
         &mut out,
     );
     let response = fold::checked(&frames(std::str::from_utf8(&out).unwrap()));
-    assert_eq!(response["id"], "resp_up");
+    assert_eq!(response["id"], "resp_01");
     assert_eq!(response["output"][0]["content"][0]["text"], "one \"two");
     assert_eq!(response["output"][1]["type"], "function_call");
 }
