@@ -156,7 +156,11 @@ impl Overflow {
 ///
 /// # Errors
 /// As [`create`], without those of upstreams.
-pub(crate) fn parse_count(body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
+pub(crate) fn parse_count(
+    body: Bytes,
+    surface: &ClientSurface,
+    limits: &RequestLimits,
+) -> Result<ValidatedRequest> {
     let (chat, client) = messages::translate_count(body, limits)?.into_parts();
-    validated(chat, client, &ClientSurface::default(), limits)
+    validated(chat, client, surface, limits)
 }

@@ -198,6 +198,11 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         false
     }
 
+    /// The path at which the provider counts the tokens of a request in the client's own dialect.
+    fn count_path(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Notes that the provider does not know the URL of a request in the client's own dialect. Gives whether the request
     /// can be sent as a chat instead.
     fn refused_native(&self) -> bool {

@@ -124,6 +124,10 @@ impl Dialect for Anthropic {
         dialect == ClientDialect::Messages
     }
 
+    fn count_path(&self) -> Option<&'static str> {
+        Some("/v1/messages/count_tokens")
+    }
+
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
         forward::encode(request, client, target)
     }

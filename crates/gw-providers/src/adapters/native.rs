@@ -81,6 +81,11 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
         false
     }
 
+    /// See [`Adapter::count_path`].
+    fn count_path(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Encodes a request in the client's own dialect. None = it is sent as a translated chat.
     fn forward(&self, _: &ChatRequest, _: &ClientRequest, _: &Target<'_>) -> Option<Encoded> {
         None
@@ -136,6 +141,10 @@ impl<D: Dialect> Adapter for Native<D> {
 
     fn speaks(&self, dialect: ClientDialect) -> bool {
         self.0.speaks(dialect)
+    }
+
+    fn count_path(&self) -> Option<&'static str> {
+        self.0.count_path()
     }
 
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {

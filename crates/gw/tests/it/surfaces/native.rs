@@ -171,3 +171,18 @@ async fn a_chat_client_never_sees_a_native_form() {
         .json();
     assert_eq!(mixed["content"][0]["text"], "Hello from upstream");
 }
+
+#[tokio::test]
+async fn anthropic_counts_the_tokens_of_its_own_models() {
+    let (world, upstream) = claude_world().await;
+    upstream.enqueue(Answer::json(200, &json!({"input_tokens": 4711})));
+    let body = json!({"model": CLAUDE, "messages": [{"role": "user", "content": "Hello"}]});
+    let counted = world.client.post_json("/v1/messages/count_tokens", &body).await.ok();
+    assert_eq!(counted.header("x-gateway-token-count"), Some("upstream"));
+    assert_eq!(counted.json(), json!({"input_tokens": 4711}));
+    assert_eq!(upstream.last().path, "/v1/messages/count_tokens");
+    assert_eq!(upstream.last().json()["model"], "claude-opus-5-5");
+    upstream.enqueue(Answer::error(500, "x", "y"));
+    let estimated = world.client.post_json("/v1/messages/count_tokens", &body).await.ok();
+    assert_eq!(estimated.header("x-gateway-token-count"), Some("estimate"));
+}
