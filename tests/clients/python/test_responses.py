@@ -216,7 +216,7 @@ def finished(client, response):
 
 def test_background(client):
     started = client.responses.create(model="demo/chat", input="Hello there", background=True)
-    assert started.status in ("queued", "in_progress") and started.background is True
+    assert (started.status, started.background) == ("queued", True)
     ended = finished(client, started)
     assert (ended.id, ended.status, ended.output_text) == (started.id, "completed", TEXT)
 
@@ -325,10 +325,8 @@ def test_a_wrong_key(url):
 
 @pytest.mark.parametrize("model", ["demo/cut", "demo/truncate", "demo/error-mid"])
 def test_a_broken_stream_never_looks_complete(client, model):
-    ends = []
-    with client.responses.create(model=model, input="Hello there", stream=True) as events:
-        try:
-            ends.extend(event.type for event in events)
-        except openai.APIError:
-            ends.append("error")
-    assert ends[-1] in ("error", "response.failed") and "response.completed" not in ends
+    seen = []
+    with pytest.raises(openai.APIError):
+        for event in client.responses.create(model=model, input="Hello there", stream=True):
+            seen.append(event.type)
+    assert seen[0] == "response.created" and "response.completed" not in seen
