@@ -39,12 +39,9 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
         validated(chat, client, &surface, limits)
     };
     let mut call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
-    if has_thread(&call) && !is_native(&call) {
+    if let Some(code) = thread_fault(&call).filter(|_| !is_native(&call)) {
         let message = "thread: this model's provider keeps no message threads. Send the whole conversation.";
-        let error = Error {
-            code: Some(messages::errors::THREAD_UNSUPPORTED.into()),
-            ..Error::new(Kind::Invalid, message)
-        };
+        let error = Error { code: Some(code.into()), ..Error::new(Kind::Invalid, message) };
         call.fail(&error);
         return Err(error);
     }
@@ -72,14 +69,14 @@ pub(crate) fn validated(
     Ok(ValidatedRequest::Chat(Box::new(request)))
 }
 
-/// Whether the request refers to a conversation that the provider keeps.
-fn has_thread(call: &Call) -> bool {
-    let body =
-        call.context.request.client().and_then(|client| std::str::from_utf8(&client.native.bytes).ok());
-    body.is_some_and(|body| {
-        let [thread] = View::new(body).pick(["thread"]);
-        thread.is_some_and(|thread| thread.text() != "null")
-    })
+/// The code for a request that refers to a conversation which its provider would have to keep; None = it refers to none.
+fn thread_fault(call: &Call) -> Option<&'static str> {
+    let body = std::str::from_utf8(&call.context.request.client()?.native.bytes).ok()?;
+    let [thread] = View::new(body).pick(["thread"]);
+    let thread = thread.filter(|thread| thread.text() != "null")?;
+    let [kind] = thread.pick(["type"]);
+    let continues = kind.and_then(View::string).is_some_and(|kind| kind == "continue");
+    Some(if continues { messages::errors::THREAD_NOT_FOUND } else { messages::errors::THREAD_UNSUPPORTED })
 }
 
 /// Whether the first candidate speaks the Messages API itself.

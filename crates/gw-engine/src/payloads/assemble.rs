@@ -119,11 +119,12 @@ fn chunk(
         match members.iter_mut().find(|(known, _)| *known == name) {
             Some(_) if value.text() == "null" => {}
             // The snapshots of a response hold the whole answer. All other members are short.
-            Some((known, last)) => {
-                if known != "response" || place.take(value.text().len().saturating_sub(last.len())) {
-                    value.text().clone_into(last);
-                }
+            Some((known, last))
+                if known != "response" || place.take(value.text().len().saturating_sub(last.len())) =>
+            {
+                value.text().clone_into(last);
             }
+            Some(_) => {}
             None if place.take(name.len() + value.text().len()) => {
                 members.push((name.into_owned(), value.text().to_owned()));
             }

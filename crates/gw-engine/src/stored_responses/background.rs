@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures_util::future::ready;
@@ -21,6 +22,8 @@ use crate::response::event_stream::state::BackgroundEvents;
 
 /// Background responses that run at the same time in this process.
 const MAX_RUNNING: usize = 128;
+/// Ended responses whose events are kept, so that a client that lost its connection follows to the end.
+const MAX_ENDED: usize = 32;
 /// The bytes of a running response's events that are kept for clients that follow it.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
@@ -28,14 +31,18 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 const TOO_MANY_EVENTS: &[u8] = b"event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"server_error\",\
 \"message\":\"The response has too many events to follow. Retrieve it instead.\",\"param\":null}\n\ndata: [DONE]\n\n";
 
-/// The running background responses of this process.
+/// The background responses of this process: the running ones, and the ones that ended last.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundResponses {
-    running: Arc<Mutex<HashMap<String, Running>>>,
+    running: Mutex<HashMap<String, Running>>,
+    /// The number of responses that began.
+    begun: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Running {
+    /// The number of the response in the order of their beginnings.
+    number: u64,
     events: Arc<Mutex<Events>>,
     changed: watch::Receiver<()>,
     task: AbortHandle,
@@ -64,26 +71,29 @@ impl BackgroundResponses {
     pub(crate) fn start(&self, owner: &str, id: &str, stream: Box<EventStream>) -> Result<()> {
         let name = name(owner, id);
         let mut running = self.running.lock();
-        if running.len() >= MAX_RUNNING {
+        forget_ended(&mut running);
+        if running.values().filter(|running| !running.is_over()).count() >= MAX_RUNNING {
             let message = "Too many responses are made in the background at the moment.";
             return Err(Error::new(Kind::RateLimitExceeded, message));
         }
         let events = Arc::new(Mutex::new(Events::default()));
         let (changes, changed) = watch::channel(());
-        let guard = RunningGuard { running: Arc::clone(&self.running), name: name.clone() };
-        let task = tokio::spawn(pump(stream, Arc::clone(&events), changes, guard));
-        running.insert(name, Running { events, changed, task: task.abort_handle() });
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let task = tokio::spawn(pump(stream, Arc::clone(&events), changes)).abort_handle();
+        running.insert(name, Running { number, events, changed, task });
         Ok(())
     }
 
     /// Stops a response; gives whether it ran. Its call is settled with the usage so far.
     pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
         let stopped = self.running.lock().remove(&name(owner, id));
-        stopped.inspect(|running| running.task.abort()).is_some()
+        stopped.is_some_and(|running| {
+            running.task.abort();
+            !running.is_over()
+        })
     }
 
-    /// The events of a running response after this sequence number, or all. None = it does not run here, or its events are
-    /// too many.
+    /// The events of a response after this sequence number, or all. None = they are not kept here, or they are too many.
     pub(crate) fn follow(
         &self,
         owner: &str,
@@ -111,7 +121,7 @@ impl BackgroundResponses {
                     }
                     None => {}
                 }
-                // The sender is gone: the response has ended.
+                // The sender is gone: the response has ended, and all its events were seen.
                 changed.changed().await.ok()?;
             }
         });
@@ -122,31 +132,31 @@ impl BackgroundResponses {
     }
 }
 
-/// Removes a response from the running ones when its task ends.
-struct RunningGuard {
-    running: Arc<Mutex<HashMap<String, Running>>>,
-    name: String,
-}
-
-impl Drop for RunningGuard {
-    fn drop(&mut self) {
-        self.running.lock().remove(&self.name);
+impl Running {
+    /// Whether the response has ended.
+    fn is_over(&self) -> bool {
+        // The task owns the sender.
+        self.changed.has_changed().is_err()
     }
 }
 
-async fn pump(
-    mut stream: Box<EventStream>,
-    events: Arc<Mutex<Events>>,
-    changes: watch::Sender<()>,
-    guard: RunningGuard,
-) {
+/// Drops the events of the oldest ended responses.
+fn forget_ended(running: &mut HashMap<String, Running>) {
+    let mut ended: Vec<u64> =
+        running.values().filter(|running| running.is_over()).map(|running| running.number).collect();
+    ended.sort_unstable();
+    if let Some(last) = ended.len().checked_sub(MAX_ENDED).and_then(|surplus| ended.get(surplus)).copied() {
+        running.retain(|_, running| !running.is_over() || running.number >= last);
+    }
+}
+
+async fn pump(mut stream: Box<EventStream>, events: Arc<Mutex<Events>>, changes: watch::Sender<()>) {
     while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *stream).poll_frame(cx)).await {
         if let Ok(bytes) = frame.into_data() {
             events.lock().push(bytes);
             changes.send_replace(());
         }
     }
-    drop(guard);
 }
 
 impl Events {

@@ -7,9 +7,11 @@ use crate::json::ObjectWriter;
 /// The status for overload in this API.
 const OVERLOADED: u16 = 529;
 
-/// The code for a message thread that the target cannot continue. Anthropic's SDKs then send the whole conversation
-/// (anthropic-sdk-typescript 1.12.0, November 2026).
+/// The codes for a message thread that the target cannot begin, and for one that it cannot continue. Anthropic's SDKs then
+/// send the whole conversation (anthropic-sdk-typescript 1.12.0 and anthropic-sdk-python 2.12.0, November 2026).
 pub const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
+/// See [`THREAD_UNSUPPORTED`].
+pub const THREAD_NOT_FOUND: &str = "thread_not_found";
 
 /// Codes of limits on money and on sessions. Clients must not retry them.
 const BILLING_CODES: [&str; 2] = ["insufficient_quota", "session_limit_reached"];
@@ -31,10 +33,12 @@ pub fn error_body(status: u16, kind: &str, code: &str, message: &str, request_id
         } else {
             error.string("message", message);
         }
-        if code == THREAD_UNSUPPORTED {
+        if code == THREAD_UNSUPPORTED || code == THREAD_NOT_FOUND {
             error.object("details", |details| {
                 details.string("error_code", code);
-                details.raw("unsupported", "[\"thread\"]");
+                if code == THREAD_UNSUPPORTED {
+                    details.raw("unsupported", "[\"thread\"]");
+                }
             });
         }
     });

@@ -53,6 +53,8 @@ fn write(out: &mut Vec<u8>, model: &ModelInfo<'_>) {
     entry.string("id", model.id);
     entry.string("display_name", model.display_name);
     entry.string("created_at", &rfc3339(model.created));
+    // The catalogue has no retired models.
+    entry.string("lifecycle", "active");
     for (name, tokens) in [("max_input_tokens", model.max_input_tokens), ("max_tokens", model.max_tokens)] {
         if let Some(tokens) = tokens {
             entry.integer(name, tokens);

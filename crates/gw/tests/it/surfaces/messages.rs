@@ -161,12 +161,21 @@ async fn a_prompt_that_is_too_long_is_told_in_the_words_that_start_a_compaction(
 #[tokio::test]
 async fn a_thread_is_refused_where_no_provider_keeps_it() {
     let world = world().await;
-    let body =
-        with(message("acme/fast"), json!({"thread": {"type": "continue", "previous_message_id": "msg_1"}}));
-    let answer = ask_messages(&world.client, &body).await;
-    assert_eq!(answer.status, 400, "{}", answer.text());
-    let details = json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]});
-    assert_eq!(answer.json()["error"]["details"], details);
+    for (thread, details) in [
+        (
+            json!({"type": "continue", "previous_message_id": "msg_1"}),
+            json!({"error_code": "thread_not_found"}),
+        ),
+        (
+            json!({"type": "create"}),
+            json!({"error_code": "thread_unsupported_request", "unsupported": ["thread"]}),
+        ),
+    ] {
+        let answer =
+            ask_messages(&world.client, &with(message("acme/fast"), json!({"thread": thread}))).await;
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert_eq!(answer.json()["error"]["details"], details);
+    }
     assert_eq!(world.upstream.hits(), 0);
 }
 
