@@ -12,6 +12,7 @@ mod text;
 mod tools;
 mod write;
 
+use gw_wire::json::number_end;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -32,6 +33,24 @@ pub fn demo_catalogue() -> &'static str {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demo;
 
+/// Reads a body. JSON has no largest number, but serde_json does: a number beyond it is read as 0.
+fn read_json(body: &[u8]) -> Option<Value> {
+    if let Ok(value) = serde_json::from_slice(body) {
+        return Some(value);
+    }
+    let (mut out, mut at, mut in_string) = (Vec::with_capacity(body.len()), 0, false);
+    while let Some(&byte) = body.get(at) {
+        let end = number_end(body, at).filter(|_| !in_string && (byte == b'-' || byte.is_ascii_digit()));
+        let end = end.unwrap_or(if in_string && byte == b'\\' { at + 2 } else { at + 1 });
+        in_string ^= byte == b'"';
+        let piece = body.get(at..end).unwrap_or_default();
+        let number: Option<f64> = std::str::from_utf8(piece).ok().and_then(|text| text.parse().ok());
+        out.extend_from_slice(if number.is_some_and(f64::is_infinite) { b"0" } else { piece });
+        at = end;
+    }
+    serde_json::from_slice(&out).ok()
+}
+
 impl Demo {
     /// The upstream.
     #[must_use]
@@ -46,7 +65,7 @@ impl Demo {
         if call.method == Method::GET && path == "/models" {
             return DemoResponse::json(200, &models());
         }
-        let Ok(request) = serde_json::from_slice::<Value>(&call.body) else {
+        let Some(request) = read_json(&call.body) else {
             return DemoResponse::error(400, "invalid_request_error", None, "The body is not JSON.");
         };
         let model = request.get("model").and_then(Value::as_str).unwrap_or_default();

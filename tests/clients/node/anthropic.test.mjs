@@ -191,7 +191,7 @@ describe("Anthropic's SDK for Node", () => {
   it("refuses a message thread that nothing behind it can hold", async () => {
     const thread = client.beta.messages.thread({ model: "demo/chat", max_tokens: 1000 });
     const error = await thread.send(messages).then(assert.fail, (error) => error);
-    assert.equal(error.constructor, Anthropic.BadRequestError);
+    assert.ok(error instanceof Anthropic.BadRequestError);
     assert.equal(error.error.error.details.error_code, "thread_unsupported_request");
   });
 

@@ -329,3 +329,11 @@ async fn every_model_of_the_demo_catalogue_exists() {
         }
     }
 }
+
+#[test]
+fn a_number_beyond_the_range_of_a_double_is_read_as_zero() {
+    let body = format!(r#"{{"a":[1e999,-{0},5],"b":"1e999 \" 1","c":-0.5e1}}"#, "9".repeat(400));
+    let read = super::read_json(body.as_bytes()).unwrap();
+    assert_eq!(read, json!({"a": [0, 0, 5], "b": "1e999 \" 1", "c": -5.0}));
+    assert_eq!(super::read_json(b"{\"a\":"), None);
+}
