@@ -45,7 +45,9 @@ fn read_json(body: &[u8]) -> Option<Value> {
         in_string ^= byte == b'"';
         let piece = body.get(at..end).unwrap_or_default();
         let number: Option<f64> = std::str::from_utf8(piece).ok().and_then(|text| text.parse().ok());
-        out.extend_from_slice(if number.is_some_and(f64::is_infinite) { b"0" } else { piece });
+        // serde_json refuses the largest doubles, too, when they are written as integers.
+        let is_too_large = number.is_some_and(|number| number.abs() > 1e308);
+        out.extend_from_slice(if is_too_large { b"0" } else { piece });
         at = end;
     }
     serde_json::from_slice(&out).ok()
