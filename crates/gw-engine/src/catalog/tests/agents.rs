@@ -127,7 +127,7 @@ fn anthropics_list_has_its_own_pages() {
     assert_eq!(
         entry["data"][0],
         json!({ "type": "model", "id": "acme/fast", "display_name": "Acme Fast", "created_at": "2026-01-02T00:00:00Z",
-            "max_input_tokens": 128_000, "max_tokens": 16384 })
+            "lifecycle": "active", "max_input_tokens": 128_000, "max_tokens": 16384 })
     );
     assert_eq!((&entry["first_id"], &entry["last_id"]), (&json!("acme/fast"), &json!("acme/fast")));
     for (query, code) in [
