@@ -109,9 +109,9 @@ mod tests {
         let page = String::from_utf8(write_page([model("a"), known], true)).unwrap();
         assert_eq!(
             page,
-            r#"{"data":[{"type":"model","id":"a","display_name":"Fast \"1\"","created_at":"1970-01-01T00:00:00Z"},"#
+            r#"{"data":[{"type":"model","id":"a","display_name":"Fast \"1\"","created_at":"1970-01-01T00:00:00Z","lifecycle":"active"},"#
                 .to_owned()
-                + r#"{"type":"model","id":"b","display_name":"Fast \"1\"","created_at":"1970-01-01T00:00:00Z","#
+                + r#"{"type":"model","id":"b","display_name":"Fast \"1\"","created_at":"1970-01-01T00:00:00Z","lifecycle":"active","#
                 + r#""max_input_tokens":200000,"max_tokens":8000}],"has_more":true,"first_id":"a","last_id":"b"}"#
         );
     }
