@@ -12,7 +12,7 @@ use self::fields::{FieldReader, put_count, put_failure, put_finish, put_optional
 use super::Event;
 use crate::reply::Image;
 
-/// The log ends inside a record, or it was not written by [`write`].
+/// The log ends inside a record, or it was not written by [`write()`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the log of events is damaged")]
 pub struct DamagedLog;
