@@ -149,10 +149,10 @@ impl Overflow {
     }
 }
 
-/// The estimate of the tokens of a `count_tokens` request.
+/// Reads the body of `POST /v1/messages/count_tokens`.
 ///
 /// # Errors
-/// As [`create`], without those of upstreams.
+/// The first fault.
 pub(crate) fn parse_count(
     body: Bytes,
     surface: &ClientSurface,

@@ -152,7 +152,7 @@ pub struct GuardSettings {
     pub teams: Vec<String>,
     /// The limits of a session.
     pub limits: SessionLimits,
-    /// What happens beyond a limit.
+    /// The action when a session goes beyond a limit.
     pub action: GuardAction,
 }
 

@@ -178,6 +178,12 @@ impl StoredResponses {
     }
 }
 
+/// The name of a key's response in the tables of this process. A key's id has no line break, so no other key reaches the
+/// entry, whatever id it asks for.
+fn entry_name(owner: &str, id: &str) -> String {
+    format!("{owner}\n{id}")
+}
+
 fn unavailable(error: &TableError) -> Error {
     tracing::warn!(error = %error.0, "the store of responses cannot be used");
     let message = "The store of responses is unavailable. Try again, or send store: false.";

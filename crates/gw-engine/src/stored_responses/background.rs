@@ -19,6 +19,7 @@ use tokio::task::AbortHandle;
 use crate::error::{Error, Kind, Result};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::BackgroundEvents;
+use crate::stored_responses::entry_name;
 
 /// Background responses that run at the same time in this process.
 const MAX_RUNNING: usize = 128;
@@ -69,7 +70,7 @@ impl BackgroundResponses {
     /// # Errors
     /// `rate_limit_exceeded`: too many responses run in the background.
     pub(crate) fn start(&self, owner: &str, id: &str, stream: Box<EventStream>) -> Result<()> {
-        let name = name(owner, id);
+        let name = entry_name(owner, id);
         let mut running = self.running.lock();
         forget_ended(&mut running);
         if running.values().filter(|running| !running.is_over()).count() >= MAX_RUNNING {
@@ -86,7 +87,7 @@ impl BackgroundResponses {
 
     /// Stops a response; gives whether it ran. Its call is settled with the usage so far.
     pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
-        let stopped = self.running.lock().remove(&name(owner, id));
+        let stopped = self.running.lock().remove(&entry_name(owner, id));
         stopped.is_some_and(|running| {
             running.task.abort();
             !running.is_over()
@@ -101,7 +102,7 @@ impl BackgroundResponses {
         starting_after: Option<u64>,
     ) -> Option<BackgroundEvents> {
         let running = self.running.lock();
-        let Running { events, changed, .. } = running.get(&name(owner, id))?;
+        let Running { events, changed, .. } = running.get(&entry_name(owner, id))?;
         if events.lock().is_cut {
             return None;
         }
@@ -169,11 +170,6 @@ impl Events {
             self.frames.push(frame);
         }
     }
-}
-
-/// Ids of keys and of responses have no line breaks.
-fn name(owner: &str, id: &str) -> String {
-    format!("{owner}\n{id}")
 }
 
 /// The events of a frame with a sequence number above this one. None = the frame has none.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::StoredResponse;
+use super::{StoredResponse, entry_name};
 use crate::clock::unix_seconds;
 
 /// The bytes that the cache itself needs for an entry.
@@ -35,7 +35,7 @@ impl MemoryResponses {
 
     /// The response, unless it is expired.
     pub(super) fn get(&self, owner: &str, id: &str) -> Option<Arc<StoredResponse>> {
-        let name = name(owner, id);
+        let name = entry_name(owner, id);
         let found = self.0.get(&name)?;
         if found.expires_at > unix_seconds() {
             return Some(found);
@@ -45,18 +45,13 @@ impl MemoryResponses {
     }
 
     pub(super) fn put(&self, owner: &str, id: &str, response: Arc<StoredResponse>) {
-        self.0.insert(name(owner, id), response);
+        self.0.insert(entry_name(owner, id), response);
     }
 
     /// Whether the response was there.
     pub(super) fn remove(&self, owner: &str, id: &str) -> bool {
         let was_there = self.get(owner, id).is_some();
-        self.0.remove(&name(owner, id));
+        self.0.remove(&entry_name(owner, id));
         was_there
     }
-}
-
-/// Ids of keys and of responses have no line breaks.
-fn name(owner: &str, id: &str) -> String {
-    format!("{owner}\n{id}")
 }

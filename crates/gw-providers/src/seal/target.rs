@@ -21,7 +21,7 @@ impl Issuer {
         Self { sealer, provider, account }
     }
 
-    /// The same account with another sealer.
+    /// This account with another sealer.
     #[must_use]
     pub fn with_sealer(self, sealer: Sealer) -> Self {
         Self { sealer, ..self }

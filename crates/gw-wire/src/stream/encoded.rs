@@ -81,9 +81,4 @@ impl Normaliser {
             None => out.extend_from_slice(KEEPALIVE),
         }
     }
-
-    /// Takes the final object of an answer that ended, if the client's dialect has one that can be retrieved later.
-    pub fn take_document(&mut self) -> Option<Vec<u8>> {
-        self.encoder.as_mut()?.take_document()
-    }
 }

@@ -3,7 +3,7 @@
 use super::super::schema::{Kind, Section, key};
 
 pub(super) static AGENTS: Section = Section {
-    doc: "What coding agents see of the catalogue.",
+    doc: "The settings that coding agents read from the catalogue.",
     keys: &[
         key(
             "claude_aliases",

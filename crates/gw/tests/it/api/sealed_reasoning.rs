@@ -14,7 +14,7 @@ const MODEL: &str = "claude/claude-opus-5-5";
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
 /// 32 bytes as hexadecimal digits.
 const HEXADECIMAL: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
-/// The same key as base64.
+/// [`HEXADECIMAL`] as base64.
 const BASE64: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 
 /// An upstream of Anthropic's dialect that always gives the same signed answer.

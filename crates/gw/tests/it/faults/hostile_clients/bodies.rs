@@ -152,7 +152,7 @@ async fn c08_bodies_that_are_not_utf_8() {
         let answer = world.client.post_bytes(CHAT, &body).await;
         assert_invalid(&format!("{:?}", String::from_utf8_lossy(&body)), &answer, "invalid_json");
     }
-    // The same bytes in an unknown member.
+    // An unknown member holds a byte that is no UTF-8.
     let mut ignored = written(",\"ignored\":\"?\"").into_bytes();
     let at = ignored.iter().rposition(|&byte| byte == b'?').expect("the mark");
     ignored[at] = 0xff;
