@@ -21,12 +21,9 @@ use self::finding::Findings;
 use self::plan::ProbePlan;
 use self::report::ProbeReport;
 use self::subject::ProbeTarget;
+use crate::admin_client;
 use crate::command::{CommandError, Common, print};
 use crate::models::table::clean;
-use crate::admin_client;
-
-/// The longest context, in tokens, that is exceeded without `--oversize`.
-const SMALL_OVERSIZE_TOKENS: u64 = 8192;
 
 /// The options of `probe`.
 #[derive(Debug, Args)]
@@ -79,8 +76,7 @@ pub struct ProbeArgs {
 pub fn run(common: &Common, args: &ProbeArgs) -> Result<(), CommandError> {
     let target = ProbeTarget::find(common, args)?;
     let provider = target.provider()?;
-    let oversize_limit = if args.oversize { u64::MAX } else { SMALL_OVERSIZE_TOKENS };
-    let plan = ProbePlan::new(&target.subject, &args.only, args.max_tokens, oversize_limit);
+    let plan = ProbePlan::new(&target.subject, &args.only, args.max_tokens, args.oversize);
     if plan.steps.is_empty() {
         return Err(CommandError::Usage("the chosen steps do not fit this kind of model".to_owned()));
     }

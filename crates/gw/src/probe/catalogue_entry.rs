@@ -6,15 +6,15 @@ use super::finding::Finding;
 use super::report::ProbeReport;
 use super::subject::ProbeSubject;
 
-/// A feature of the catalogue, and the check that shows it.
-const FEATURES: [(&str, &str); 7] = [
-    ("streaming", "stream.answer"),
-    ("function_calling", "tools.forced"),
-    ("parallel_function_calling", "tools.parallel"),
-    ("json_mode", "json.mode"),
-    ("json_schema", "json.schema"),
-    ("vision", "images"),
-    ("reasoning", "reasoning"),
+/// A feature of the catalogue, and the checks of which one that passed shows it.
+const FEATURES: [(&str, &[&str]); 7] = [
+    ("streaming", &["stream.answer"]),
+    ("function_calling", &["tools.forced", "tools.required", "tools.auto"]),
+    ("parallel_function_calling", &["tools.parallel"]),
+    ("json_mode", &["json.mode"]),
+    ("json_schema", &["json.schema"]),
+    ("vision", &["images"]),
+    ("reasoning", &["reasoning"]),
 ];
 
 /// Features that the probe does not check. A catalogue entry keeps them.
@@ -29,14 +29,18 @@ pub(super) fn write(subject: &ProbeSubject, report: &ProbeReport) -> String {
             text += &format!("# FAILED {check}: expected {expected}; seen {seen}\n");
         }
     }
+    let known = subject.model.as_ref().and_then(|model| model.features.as_ref());
     let (mut features, mut comments) = (Vec::new(), String::new());
-    for (feature, check) in FEATURES {
-        let is_known = subject.model.as_ref().is_some_and(|model| {
-            model.features.as_ref().is_some_and(|known| known.iter().any(|known| **known == *feature))
-        });
+    for (feature, checks) in FEATURES {
+        let passed = checks.iter().find(|check| findings.has_passed(check));
+        let check = passed.or(checks.first()).copied().unwrap_or_default();
+        // A feature that was not judged must not be refused, unless the catalogue knows that it is missing.
+        let is_known = known.is_none_or(|known| known.iter().any(|known| **known == *feature));
         match findings.of(check) {
             Some(Finding::Passed(_)) => features.push(feature),
-            Some(Finding::Failed { .. }) => comments += &format!("# {feature}: left out, because {check} failed\n"),
+            Some(Finding::Failed { .. }) => {
+                comments += &format!("# {feature}: left out, because {check} failed\n")
+            }
             Some(Finding::NotOffered(why)) => comments += &format!("# {feature}: not offered: {why}\n"),
             Some(Finding::Skipped(why)) => {
                 comments += &format!("# {feature}: not judged: {why}\n");
@@ -45,10 +49,11 @@ pub(super) fn write(subject: &ProbeSubject, report: &ProbeReport) -> String {
             None => features.extend(is_known.then_some(feature)),
         }
     }
-    let known = subject.model.as_ref().and_then(|model| model.features.as_ref());
-    features.extend(UNCHECKED.into_iter().filter(|feature| {
-        known.is_some_and(|known| known.iter().any(|known| **known == **feature))
-    }));
+    features.extend(
+        UNCHECKED
+            .into_iter()
+            .filter(|feature| known.is_some_and(|known| known.iter().any(|known| **known == **feature))),
+    );
     text += "[[models]]\n";
     text += &line("id", subject.id.as_str().into());
     text += &line("upstream_model", subject.upstream_model.as_str().into());
@@ -60,7 +65,7 @@ pub(super) fn write(subject: &ProbeSubject, report: &ProbeReport) -> String {
             text += &line(name, tokens.into());
         }
     }
-    text += &modalities(subject, features.contains(&"vision"));
+    text += &modalities(subject, findings.of("images"));
     if !subject.embeds {
         text += &line("features", list(&features));
         text += &comments;
@@ -77,8 +82,16 @@ fn list(words: &[&str]) -> Value {
     Value::Array(words.iter().map(|word| Value::from(*word)).collect())
 }
 
-fn modalities(subject: &ProbeSubject, sees: bool) -> String {
-    let input = if sees { list(&["text", "image"]) } else { list(&["text"]) };
-    let output = list(&[if subject.embeds { "embedding" } else { "text" }]);
+/// The line of the modalities. Images that were not judged are as the catalogue has them, and without it nothing is said.
+fn modalities(subject: &ProbeSubject, images: Option<&Finding>) -> String {
+    let known = subject.model.as_ref().and_then(|model| model.modalities.as_ref());
+    let words = |known: &[Box<str>]| list(&known.iter().map(AsRef::as_ref).collect::<Vec<_>>());
+    let (input, output) = match (images, known) {
+        _ if subject.embeds => (list(&["text"]), list(&["embedding"])),
+        (Some(Finding::Passed(_)), _) => (list(&["text", "image"]), list(&["text"])),
+        (Some(Finding::NotOffered(_) | Finding::Failed { .. }), _) => (list(&["text"]), list(&["text"])),
+        (_, Some(known)) => (words(&known.input), words(&known.output)),
+        (_, None) => return String::new(),
+    };
     format!("modalities = {{ input = {input}, output = {output} }}\n")
 }

@@ -48,7 +48,7 @@ impl Finding {
             | FailureKind::ContextLength
             | FailureKind::ContentFilter
             | FailureKind::NoKey => Self::Skipped(text),
-            _ => Self::failed("an answer", text),
+            _ => Self::failed("an answer, or a refusal with status 400", text),
         }
     }
 

@@ -80,7 +80,8 @@ impl ProbeReport {
             };
             vec![(*check).to_owned(), result.to_owned(), details]
         };
-        let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.findings.rows().iter().map(row)).collect();
+        let rows: Vec<Vec<String>> =
+            std::iter::once(header).chain(self.findings.rows().iter().map(row)).collect();
         let count = |result: &str| self.findings.count(result);
         format!(
             "{} ({} at {}, api {})\n\n{}\n{} passed, {} failed, {} not offered, {} skipped\n{}\n",

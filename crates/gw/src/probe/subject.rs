@@ -73,8 +73,9 @@ impl ProbeTarget {
         if self.settings.api_keys.is_empty() {
             return None;
         }
-        let is_credential =
-            |(name, _): &(String, SecretString)| ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known));
+        let is_credential = |(name, _): &(String, SecretString)| {
+            ["authorization", "x-api-key", "api-key"].iter().any(|known| name.eq_ignore_ascii_case(known))
+        };
         if self.settings.headers.iter().any(is_credential) {
             return None;
         }
@@ -117,7 +118,10 @@ fn unconfigured(args: &ProbeArgs, url: &str) -> Result<(ProviderSettings, Catalo
         None => presets::find(&args.provider).map_or(Api::OpenAi, |preset| preset.api),
         Some(name) => named(name).ok_or_else(|| {
             let known = Api::ALL.iter().filter(|api| **api != Api::Demo).map(|api| api.as_str());
-            CommandError::Usage(format!("--api: '{name}' is not one of {}", known.collect::<Vec<_>>().join(", ")))
+            CommandError::Usage(format!(
+                "--api: '{name}' is not one of {}",
+                known.collect::<Vec<_>>().join(", ")
+            ))
         })?,
     };
     let mut settings = default_providers::plain(&args.provider, api);

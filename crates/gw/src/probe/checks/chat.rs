@@ -57,7 +57,9 @@ impl ProbeRun<'_> {
 
 fn answer(reply: &ReplyFacts, raw: &RawAnswer) -> Finding {
     let first = reply.first();
-    if first.text.is_empty() && first.reasoning.is_empty() && first.finish != Some(gw_wire::reply::Finish::Length)
+    if first.text.is_empty()
+        && first.reasoning.is_empty()
+        && first.finish != Some(gw_wire::reply::Finish::Length)
     {
         return Finding::failed("a text", "an empty answer");
     }

@@ -1,6 +1,9 @@
 //! Embeddings: the vectors, their order, their length, base64 and usage.
 
+use bytes::Bytes;
+use gw_providers::adapter::HttpCall;
 use gw_providers::settings::Api;
+use gw_wire::failure::Failure;
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::{Value, json};
 
@@ -47,13 +50,17 @@ impl ProbeRun<'_> {
         self.findings.add("embeddings.base64", finding);
     }
 
-    async fn embed(
+    async fn embed(&mut self, check: &str, request: &Value, inputs: usize) -> Result<VectorFacts, Failure> {
+        let call = self.endpoint.encode_embeddings(request, inputs)?;
+        self.read_vectors(check, call, inputs).await
+    }
+
+    async fn read_vectors(
         &mut self,
         check: &str,
-        request: &Value,
+        call: HttpCall,
         inputs: usize,
-    ) -> Result<VectorFacts, gw_wire::failure::Failure> {
-        let call = self.endpoint.encode_embeddings(request, inputs)?;
+    ) -> Result<VectorFacts, Failure> {
         let raw = self.endpoint.send(check, call).await?;
         let adapter = self.endpoint.provider().adapter();
         if !(200..300).contains(&raw.status) {
@@ -89,7 +96,10 @@ impl ProbeRun<'_> {
             Err(failure) => Finding::of_refusal(&failure),
             Ok(short) => match short.vectors.first().map_or(0, Vec::len) {
                 SHORT_DIMENSIONS => Finding::Passed(format!("{length}, and {SHORT_DIMENSIONS} when asked")),
-                seen => Finding::failed(format!("{SHORT_DIMENSIONS} numbers, as asked"), format!("{seen} numbers")),
+                seen => Finding::failed(
+                    format!("{SHORT_DIMENSIONS} numbers, as asked"),
+                    format!("{seen} numbers"),
+                ),
             },
         }
     }
@@ -98,8 +108,17 @@ impl ProbeRun<'_> {
         if !matches!(self.endpoint.provider().api(), Api::OpenAi | Api::Azure | Api::Demo) {
             return Finding::NotOffered("the API has no such option".to_owned());
         }
-        let request = json!({ "input": INPUTS[0], "encoding_format": "base64" });
-        let coded = match self.embed("embeddings.base64", &request, 1).await {
+        let mut call = match self.endpoint.encode_embeddings(&json!({ "input": INPUTS[0] }), 1) {
+            Err(failure) => return Finding::of_refusal(&failure),
+            Ok(call) => call,
+        };
+        // The gateway itself always asks for numbers.
+        let mut body: Value = serde_json::from_slice(&call.body).unwrap_or_default();
+        if let Some(members) = body.as_object_mut() {
+            members.insert("encoding_format".to_owned(), json!("base64"));
+        }
+        call.body = Bytes::from(body.to_string());
+        let coded = match self.read_vectors("embeddings.base64", call, 1).await {
             Err(failure) => return Finding::of_refusal(&failure),
             Ok(coded) => coded,
         };
@@ -174,9 +193,8 @@ fn cosine(one: &[f32], other: &[f32]) -> f64 {
     if one.len() != other.len() {
         return 0.0;
     }
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-    };
+    let dot =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
     let length = (dot(one, one) * dot(other, other)).sqrt();
     if length > 0.0 { dot(one, other) / length } else { 0.0 }
 }
@@ -191,7 +209,10 @@ mod tests {
         let swapped = judge_order(&[1.0, 0.2, 0.1]);
         assert_eq!(
             swapped,
-            Finding::failed("input 2 as vector 2", "its vector at place 0 (cosine 1.000, at its own place 0.100)")
+            Finding::failed(
+                "input 2 as vector 2",
+                "its vector at place 0 (cosine 1.000, at its own place 0.100)"
+            )
         );
         assert_eq!(judge_order(&[0.1, 0.2, 0.3]).as_str(), "failed");
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::ProbeRun;
 use crate::probe::endpoint::RawAnswer;
 use crate::probe::finding::{Finding, failure_text};
+use crate::probe::plan::oversize_tokens;
 
 /// A model that no provider has.
 const UNKNOWN_MODEL: &str = "model-gateway-probe-no-such-model";
@@ -48,7 +49,9 @@ impl ProbeRun<'_> {
 
     async fn wrong_key(&mut self) -> Finding {
         let Some(provider) = self.target.with_wrong_key() else {
-            return Finding::Skipped("no key is configured, or the credentials are more than a key".to_owned());
+            return Finding::Skipped(
+                "no key is configured, or the credentials are more than a key".to_owned(),
+            );
         };
         let model = self.endpoint.subject.upstream_model.clone();
         let call = match self.small_call(&model) {
@@ -83,13 +86,15 @@ impl ProbeRun<'_> {
     }
 
     async fn oversize(&mut self) -> Finding {
-        let Some(tokens) = self.plan.oversize_tokens else {
-            let why = match self.endpoint.subject.context_length {
-                Some(tokens) => format!("the prompt would exceed {tokens} tokens; --oversize allows it"),
-                None => "the context of the model is unknown".to_owned(),
-            };
-            return Finding::Skipped(why);
+        let Some(context) = self.endpoint.subject.context_length else {
+            return Finding::Skipped("the context of the model is unknown".to_owned());
         };
+        let tokens = oversize_tokens(context);
+        if tokens > self.plan.oversize_tokens {
+            return Finding::Skipped(format!(
+                "the prompt would exceed {context} tokens; --oversize allows it"
+            ));
+        }
         let words = usize::try_from(tokens.div_ceil(2)).unwrap_or(usize::MAX).min(1 << 20);
         let request = self.request(&OVERSIZE_WORD.repeat(words), json!({ "max_tokens": 16 }));
         match self.endpoint.encode(&request) {
@@ -119,7 +124,10 @@ impl ProbeRun<'_> {
         }
         let finding = match self.endpoint.echoes.as_slice() {
             [] => Finding::passed(),
-            calls => Finding::failed("answers without the key", format!("the key in the answer of {}", calls.join(", "))),
+            calls => Finding::failed(
+                "answers without the key",
+                format!("the key in the answer of {}", calls.join(", ")),
+            ),
         };
         self.findings.add("errors.echo", finding);
     }
@@ -137,7 +145,9 @@ fn judge_error(raw: &RawAnswer, statuses: &[u16], has_shape: bool) -> Finding {
         200..300 if error.is_some() => {
             return Finding::failed(expected(), format!("status {} with an error in its body", raw.status));
         }
-        200..300 => return Finding::NotOffered(format!("the endpoint accepts this with status {}", raw.status)),
+        200..300 => {
+            return Finding::NotOffered(format!("the endpoint accepts this with status {}", raw.status));
+        }
         429 => return Finding::Skipped("status 429".to_owned()),
         status if !statuses.contains(&status) => {
             return Finding::failed(expected(), format!("status {status}"));
@@ -157,7 +167,9 @@ fn judge_error(raw: &RawAnswer, statuses: &[u16], has_shape: bool) -> Finding {
         let seen = body.map(|body| body.to_string()).unwrap_or_default();
         return Finding::failed("a body with error.message", seen);
     }
-    let code = error.and_then(|error| error.get("code")).and_then(Value::as_str).unwrap_or_default();
+    let code = error.and_then(|error| error.get("code")).and_then(Value::as_str);
+    // Some servers repeat the status as the code.
+    let code = code.filter(|code| *code != raw.status.to_string()).unwrap_or_default();
     Finding::Passed(format!("status {} {code}", raw.status).trim_end().to_owned())
 }
 

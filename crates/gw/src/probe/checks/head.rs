@@ -40,7 +40,10 @@ pub(super) fn encoding(headers: &HeaderMap) -> Finding {
     if coding.eq_ignore_ascii_case("identity") {
         Finding::passed()
     } else {
-        Finding::failed("no compression, because accept-encoding is identity", format!("content-encoding {coding}"))
+        Finding::failed(
+            "no compression, because accept-encoding is identity",
+            format!("content-encoding {coding}"),
+        )
     }
 }
 
@@ -48,9 +51,8 @@ pub(super) fn encoding(headers: &HeaderMap) -> Finding {
 pub(super) fn limits(headers: &HeaderMap) -> Finding {
     let is_limit = |name: &str| LIMIT_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     let found = headers.iter().filter(|(name, _)| is_limit(name.as_str()));
-    let found: Vec<String> = found
-        .filter_map(|(name, value)| Some(format!("{name}: {}", value.to_str().ok()?)))
-        .collect();
+    let found: Vec<String> =
+        found.filter_map(|(name, value)| Some(format!("{name}: {}", value.to_str().ok()?))).collect();
     if found.is_empty() {
         Finding::NotOffered("no rate-limit header".to_owned())
     } else {

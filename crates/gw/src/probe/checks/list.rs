@@ -6,7 +6,8 @@ use crate::probe::finding::{Finding, failure_text};
 impl ProbeRun<'_> {
     pub(super) async fn list(&mut self) {
         let Some(call) = self.endpoint.provider().adapter().list_models() else {
-            self.findings.add("list.models", Finding::NotOffered("this API has no list of models".to_owned()));
+            self.findings
+                .add("list.models", Finding::NotOffered("this API has no list of models".to_owned()));
             return;
         };
         let raw = match self.endpoint.send("list.models", call).await {
@@ -30,10 +31,17 @@ impl ProbeRun<'_> {
             }
         };
         let name = &self.endpoint.subject.upstream_model;
-        let own = listed.iter().find(|model| model.name == *name).cloned();
-        let finding = match &own {
-            Some(_) => Finding::Passed(format!("{} models", listed.len())),
-            None => Finding::NotOffered(format!("the list has {} models, but not '{name}'", listed.len())),
+        let named = listed.iter().find(|model| model.name == *name);
+        // A server of one model answers under every name.
+        let own = named.or(listed.first().filter(|_| listed.len() == 1)).cloned();
+        let finding = match (named, &own) {
+            (Some(_), _) => Finding::Passed(format!("{} models", listed.len())),
+            (None, Some(only)) => {
+                Finding::NotOffered(format!("the list has only '{}', not '{name}'", only.name))
+            }
+            (None, None) => {
+                Finding::NotOffered(format!("the list has {} models, but not '{name}'", listed.len()))
+            }
         };
         self.findings.add("list.models", finding);
         let context = match own.and_then(|model| model.context_length) {

@@ -17,7 +17,8 @@ impl ProbeRun<'_> {
     pub(super) async fn native_endpoints(&mut self) {
         let model = self.endpoint.subject.upstream_model.clone();
         let max_tokens = self.max_tokens;
-        let body = json!({ "model": model, "input": PROMPT, "max_output_tokens": max_tokens, "store": false });
+        let body =
+            json!({ "model": model, "input": PROMPT, "max_output_tokens": max_tokens, "store": false });
         self.native("native.responses", "/responses", &body, response_fault).await;
         let messages = json!([{ "role": "user", "content": PROMPT }]);
         let body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages });
@@ -40,8 +41,12 @@ impl ProbeRun<'_> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
-        let call =
-            HttpCall { method: Method::POST, path: path.to_owned(), headers, body: Bytes::from(body.to_string()) };
+        let call = HttpCall {
+            method: Method::POST,
+            path: path.to_owned(),
+            headers,
+            body: Bytes::from(body.to_string()),
+        };
         let finding = match self.endpoint.send(check, call).await {
             Err(failure) => Finding::failed("an answer, or status 404", failure_text(&failure)),
             Ok(raw) => judge(&raw, fault),

@@ -25,7 +25,10 @@ impl ProbeRun<'_> {
         let finding = match exchange.reply {
             Err(failure) => Finding::of_refusal(&failure),
             Ok(reply) if reply.choices.len() == 2 => Finding::passed(),
-            Ok(reply) => Finding::failed("2 choices with different indexes", format!("{} of them", reply.choices.len())),
+            Ok(reply) => Finding::failed(
+                "2 choices with different indexes",
+                format!("{} of them", reply.choices.len()),
+            ),
         };
         self.findings.add("choices", finding);
     }
@@ -96,7 +99,8 @@ impl ProbeRun<'_> {
             Ok(reply) => {
                 let first = reply.first();
                 let prompt = reply.usage.map(|usage| usage.prompt);
-                let is_lost = self.plain_prompt_tokens.zip(prompt).filter(|(plain, own)| own <= plain && *own > 0);
+                let is_lost =
+                    self.plain_prompt_tokens.zip(prompt).filter(|(plain, own)| own <= plain && *own > 0);
                 if first.text.to_lowercase().contains("zebra") {
                     Finding::passed()
                 } else if let Some((plain, own)) = is_lost {

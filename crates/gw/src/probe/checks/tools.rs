@@ -25,40 +25,40 @@ fn tools() -> Value {
 
 impl ProbeRun<'_> {
     pub(super) async fn tools(&mut self) {
-        self.forced_tool().await;
-        if matches!(self.findings.of("tools.forced"), Some(Finding::NotOffered(_))) {
-            // Some endpoints have tools without a forced choice.
-            self.chosen_tool().await;
-            if !self.findings.has_passed("tools.auto") {
-                let why = "the endpoint has no tools".to_owned();
-                self.findings.add("tools.parallel", Finding::Skipped(why.clone()));
-                self.findings.add("tools.result", Finding::Skipped(why));
-                return;
-            }
-        } else {
-            self.chosen_tool().await;
+        let named = json!({ "type": "function", "function": { "name": TOOL } });
+        self.forced_tool("tools.forced", &named).await;
+        self.forced_tool("tools.required", &json!("required")).await;
+        self.chosen_tool().await;
+        let is_refused = |check: &&str| matches!(self.findings.of(check), Some(Finding::NotOffered(_)));
+        // Some endpoints have tools without a forced choice.
+        if ["tools.forced", "tools.required", "tools.auto"].iter().all(|check| is_refused(&check)) {
+            let why = "the endpoint has no tools".to_owned();
+            self.findings.add("tools.parallel", Finding::Skipped(why.clone()));
+            self.findings.add("tools.result", Finding::Skipped(why));
+            return;
         }
         self.parallel_tools().await;
         self.tool_result().await;
     }
 
-    async fn forced_tool(&mut self) {
-        let choice = json!({ "type": "function", "function": { "name": TOOL } });
+    /// The choice leaves the model no way but a call.
+    async fn forced_tool(&mut self, check: &'static str, choice: &Value) {
         let more = json!({ "tools": tools(), "tool_choice": choice });
         let request = self.request("What is the weather in Paris?", more);
-        let exchange = self.endpoint.chat("tools.forced", &request).await;
+        let exchange = self.endpoint.chat(check, &request).await;
         let finding = match exchange.reply {
             Err(failure) => Finding::of_refusal(&failure),
             Ok(reply) => {
                 let first = reply.first();
                 let too_short = self.was_too_short(&first.text, first.finish);
                 match first.calls.as_slice() {
-                    [] => too_short.unwrap_or_else(|| Finding::failed(format!("a call of {TOOL}"), text_of(&reply))),
+                    [] => too_short
+                        .unwrap_or_else(|| Finding::failed(format!("a call of {TOOL}"), text_of(&reply))),
                     [call, ..] => self.keep_call(call),
                 }
             }
         };
-        self.findings.add("tools.forced", finding);
+        self.findings.add(check, finding);
     }
 
     async fn chosen_tool(&mut self) {
@@ -99,7 +99,8 @@ impl ProbeRun<'_> {
         let finding = match self.endpoint.stream("tools.parallel", &request, ReadUntil::End).await {
             Err(failure) => Finding::of_refusal(&failure),
             Ok(facts) => {
-                let merged = WireEvents::read(&facts.raw).merged_calls().filter(|_| self.endpoint.is_openai());
+                let merged =
+                    WireEvents::read(&facts.raw).merged_calls().filter(|_| self.endpoint.is_openai());
                 match (merged, facts.failure) {
                     (Some(merged), _) => Finding::failed("an index for each call", merged),
                     (None, Some(failure)) => Finding::failed("a complete stream", failure_text(&failure)),
@@ -134,7 +135,10 @@ impl ProbeRun<'_> {
                 } else {
                     let too_short = self.was_too_short(&first.text, first.finish);
                     too_short.unwrap_or_else(|| {
-                        Finding::Skipped(format!("the answer does not mention the result: {}", text_of(&reply)))
+                        Finding::Skipped(format!(
+                            "the answer does not mention the result: {}",
+                            text_of(&reply)
+                        ))
                     })
                 }
             }

@@ -29,9 +29,7 @@ pub(super) fn plausible(
     // Some providers count the end of the answer, too.
     let least = (text / MAX_BYTES_PER_TOKEN).max(u64::from(text > 0));
     let completion = least..=max_tokens.saturating_add(MAX_TEMPLATE_TOKENS);
-    for (name, count, range) in
-        [("prompt", usage.prompt, prompt), ("answer", usage.completion, completion)]
-    {
+    for (name, count, range) in [("prompt", usage.prompt, prompt), ("answer", usage.completion, completion)] {
         if !range.contains(&count) {
             let expected = format!("{} to {} {name} tokens", range.start(), range.end());
             return Finding::failed(expected, format!("{count} {name} tokens"));
@@ -52,7 +50,9 @@ fn impossible(raw: &Value) -> Option<Finding> {
     let (prompt, completion) = (count("prompt_tokens"), count("completion_tokens"));
     let total = count("total_tokens");
     match (prompt, completion, total) {
-        (Some(0), Some(0), _) => Some(Finding::failed("counts of tokens", "0 prompt tokens, 0 answer tokens")),
+        (Some(0), Some(0), _) => {
+            Some(Finding::failed("counts of tokens", "0 prompt tokens, 0 answer tokens"))
+        }
         (Some(prompt), Some(completion), Some(total)) if prompt.saturating_add(completion) > total => {
             let sum = prompt.saturating_add(completion);
             Some(Finding::failed(format!("total_tokens {sum}"), format!("total_tokens {total}")))

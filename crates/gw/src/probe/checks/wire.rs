@@ -78,15 +78,17 @@ impl WireEvents {
 
     /// An event has a finish reason.
     pub(super) fn finish_reason(&self) -> Finding {
-        let reason = self.documents().find_map(|document| {
-            document.pointer("/choices/0/finish_reason")?.as_str().map(str::to_owned)
-        });
+        let reason = self
+            .documents()
+            .find_map(|document| document.pointer("/choices/0/finish_reason")?.as_str().map(str::to_owned));
         reason.map_or_else(|| Finding::failed("a finish_reason", "none in the stream"), Finding::Passed)
     }
 
     /// The last usage.
     pub(super) fn usage(&self) -> Option<Value> {
-        self.documents().filter_map(|document| document.get("usage").filter(|usage| usage.is_object()).cloned()).last()
+        self.documents()
+            .filter_map(|document| document.get("usage").filter(|usage| usage.is_object()).cloned())
+            .last()
     }
 
     /// Two tool calls with different ids have one index.
@@ -141,7 +143,8 @@ mod tests {
         assert_eq!(events(&[DONE, CHUNK]).done().as_str(), "failed");
         assert_eq!(events(&[CHUNK, r#"{"id":"d"}"#]).ids().as_str(), "failed");
         assert_eq!(events(&[r#"{"id":"c"}"#]).finish_reason().as_str(), "failed");
-        let call = |id: &str| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"{id}"}}]}}}}]}}"#);
+        let call =
+            |id: &str| format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"{id}"}}]}}}}]}}"#);
         assert_eq!(
             events(&[&call("a"), &call("b")]).merged_calls().as_deref(),
             Some("index 0 for the calls a and b")
