@@ -8,7 +8,8 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, check, clock, drill, explain, keys, models, reload_command, requests, serve, simulate, usage,
+    agents, check, clock, drill, explain, keys, models, probe, reload_command, requests, serve, simulate,
+    usage,
 };
 
 /// One API in front of many model providers.
@@ -45,6 +46,8 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Simulate failures of each provider on this machine, and show the answers that clients would get
     Drill(drill::DrillArgs),
+    /// Check with small calls that a provider's endpoint keeps its API, and print a report
+    Probe(probe::ProbeArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
     /// Start a coding agent or another program that uses the gateway's models
@@ -106,6 +109,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
+        Some(Command::Probe(args)) => probe::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),
         Some(Command::Setup(args)) => agents::guide::run(&common, &args),

@@ -20,6 +20,7 @@ pub mod model_discovery;
 pub mod models;
 pub mod paths;
 pub mod payloads;
+pub mod probe;
 pub mod readiness;
 pub mod reload;
 pub mod reload_command;

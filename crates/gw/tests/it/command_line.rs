@@ -9,4 +9,5 @@ mod first_minutes;
 mod first_run;
 mod keys;
 mod keys_docs;
+mod probe;
 mod simulate;
