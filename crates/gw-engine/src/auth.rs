@@ -93,8 +93,14 @@ impl Caller {
 
     /// The role of the key.
     #[must_use]
-    pub fn is_admin(&self) -> bool {
-        self.0.role == Role::Admin
+    pub fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// Whether an issuer of identities has identified the caller. Otherwise the caller holds a gateway key.
+    #[must_use]
+    pub fn is_of_issuer(&self) -> bool {
+        self.0.is_of_issuer
     }
 
     /// Whether the key's model list has this model: its id, a prefix of its id with `*`, or a name that stands for it.

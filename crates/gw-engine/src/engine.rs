@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
+use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused, SubjectUse};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
@@ -370,6 +370,17 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// How far the limits of the caller and its team are used up. None while they cannot be read.
+    pub async fn limit_use(&self, caller: &Caller) -> Option<Vec<SubjectUse>> {
+        self.services.limiter.inspect(caller.subjects()).await
+    }
+
+    /// The names of the models and aliases that the caller may use, in catalogue order.
+    #[must_use]
+    pub fn model_names(&self, caller: &Caller) -> Vec<String> {
+        self.snapshot().catalog.names(visible(caller, &|model| caller.may_use(model)))
     }
 
     /// The caller that the key of this id identifies.

@@ -16,6 +16,7 @@ pub enum Kind {
     InvalidApiKey,
     ModelNotAllowed,
     AdminRequired,
+    RoleNotAllowed,
     ModelNotFound,
     NotFound,
     UnknownUrl,
@@ -48,7 +49,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -58,6 +59,7 @@ impl Kind {
         Self::InvalidApiKey,
         Self::ModelNotAllowed,
         Self::AdminRequired,
+        Self::RoleNotAllowed,
         Self::ModelNotFound,
         Self::NotFound,
         Self::UnknownUrl,
@@ -103,6 +105,7 @@ impl Kind {
             Self::InvalidApiKey => (401, "authentication_error", "invalid_api_key"),
             Self::ModelNotAllowed => (403, "permission_error", "model_not_allowed"),
             Self::AdminRequired => (403, "permission_error", "admin_required"),
+            Self::RoleNotAllowed => (403, "permission_error", "role_not_allowed"),
             Self::ModelNotFound => (404, REQUEST, "model_not_found"),
             Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use gw_admin::Requester;
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::settings::Role;
 use gw_engine::{Caller, EventStream, request_id};
 use gw_wire::dialects::ClientDialect;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
@@ -199,11 +201,19 @@ where
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page()),
         (Endpoint::Status(report), Some(_)) => report(&state),
-        (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
+        (Endpoint::Me, Some(caller)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            Box::pin(admin::me(&state, &caller)).await
+        }
+        (Endpoint::Cache, Some(caller)) => {
+            let requester = requester(&caller, record);
+            Box::pin(admin::cache(&state, parts, &requester)).await
+        }
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
-        (Endpoint::Admin(build), Some(_)) => {
+        (Endpoint::Admin(build), Some(caller)) => {
             let id = found.id.as_deref().map(str::to_owned);
-            Box::pin(admin::answer(&state, parts, id, build, body)).await
+            let requester = requester(&caller, record);
+            Box::pin(admin::answer(&state, parts, id, build, requester, body)).await
         }
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -218,6 +228,10 @@ where
         }
         (Endpoint::Generate(operation), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
+            if caller.role() == Role::Viewer {
+                let message = "A key of role viewer may not generate: it reads the management API.";
+                return Err(Error::new(Kind::RoleNotAllowed, message));
+            }
             if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));
             }
@@ -229,6 +243,7 @@ where
         | (
             Endpoint::Status(_)
             | Endpoint::Cache
+            | Endpoint::Me
             | Endpoint::Explain
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)
@@ -252,10 +267,25 @@ fn authenticate(
     let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let caller = state.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
     record.key = Some(Arc::clone(caller.key_name()));
-    if guard == Guard::AdminKey && !caller.is_admin() {
+    check_role(guard, &parts.method, caller.role())?;
+    Ok(Some(caller))
+}
+
+/// Checks that a role has the rights that a URL needs for this method.
+fn check_role(guard: Guard, method: &Method, role: Role) -> Result<()> {
+    let Some(required) = guard.required_role(method).filter(|required| !role.includes(*required)) else {
+        return Ok(());
+    };
+    if role == Role::Inference {
         return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
     }
-    Ok(Some(caller))
+    let message = format!("This needs the role {}, and your role is {}.", required.as_str(), role.as_str());
+    Err(Error::new(Kind::RoleNotAllowed, message))
+}
+
+/// The requester of a management request: the caller, and the address of the client.
+fn requester(caller: &Caller, record: &RequestRecord) -> Requester {
+    Requester::of_caller(caller, record.client.ip().to_canonical().to_string())
 }
 
 fn unknown_url(parts: &Parts) -> Error {

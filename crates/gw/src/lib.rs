@@ -2,6 +2,7 @@
 
 pub mod admin_client;
 pub mod agents;
+pub mod audit;
 pub mod check;
 pub mod cli;
 pub mod clock;

@@ -36,6 +36,8 @@ pub(super) struct Key {
     pub(super) logs_payloads: bool,
     /// It is a stored key. Configured keys never become stale.
     pub(super) is_stored: bool,
+    /// An issuer of identities has identified the caller.
+    pub(super) is_of_issuer: bool,
 }
 
 /// A known digest.
@@ -185,6 +187,7 @@ impl Caller {
             subjects,
             logs_payloads: settings.log_payloads,
             is_stored: false,
+            is_of_issuer: false,
         }))
     }
 
@@ -202,6 +205,7 @@ impl Caller {
             subjects,
             logs_payloads: key.log_payloads,
             is_stored: true,
+            is_of_issuer: false,
         }))
     }
 
@@ -226,6 +230,7 @@ impl Caller {
             subjects: Box::default(),
             logs_payloads: false,
             is_stored: false,
+            is_of_issuer: false,
         }))
     }
 }

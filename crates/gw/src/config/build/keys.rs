@@ -31,7 +31,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
         keys.push(KeySettings {
             name,
             key: key.clone(),
-            role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
+            role: table.choice("role").and_then(Role::parse).unwrap_or(Role::Inference),
             models: table.texts("models"),
             limits: limits(table, report),
             log_payloads: table.bool("log_payloads").unwrap_or(false),

@@ -17,9 +17,9 @@ pub(super) static KEY: Section = Section {
         required("key", Kind::Secret(&CREDENTIAL), "The key: any text that is not blank."),
         key(
             "role",
-            Kind::Choice(&[("inference", &[]), ("admin", &[])]),
+            Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
             "\"inference\"",
-            "`inference` may use `/v1`. `admin` may also use the metrics and the management API.",
+            "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, and change keys, teams and the cache. `admin` may change everything.",
         ),
         key("models", PATTERNS, "all", "The models that the key may use, such as `[\"acme/*\"]`."),
         key(

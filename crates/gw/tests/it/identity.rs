@@ -1,0 +1,5 @@
+//! Identities: the holder of a key, roles, the audit log, identities of other issuers and sessions of browsers.
+
+mod audit;
+mod me;
+pub(crate) mod roles;
