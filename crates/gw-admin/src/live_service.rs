@@ -89,7 +89,7 @@ impl LiveAdminService {
     }
 
     /// Runs a question on the runtime of the store, for at most [`STORE_TIMEOUT`].
-    async fn in_bounded_time<T: Send + 'static>(
+    pub(crate) async fn in_bounded_time<T: Send + 'static>(
         &self,
         question: impl Future<Output = Result<T, AdminError>> + Send + 'static,
     ) -> gw_engine::Result<T> {

@@ -2,17 +2,20 @@
 //! the gateway serves.
 
 mod ring;
+mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use gw_identity::{Identity, Issuers};
 use gw_limits::{Limiter, Subject};
 use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
 use ring::{Key, Ring, Verdict};
+use tokens::TokenCallers;
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -41,6 +44,7 @@ pub(crate) struct KeyRing {
     /// Held while a ring is built, so that an older ring never replaces a newer one.
     setting: Mutex<()>,
     seen: Seen,
+    tokens: TokenCallers,
 }
 
 /// When the keys last agreed with the store.
@@ -153,6 +157,7 @@ impl KeyRing {
         stored: &[StoredKey],
         teams: &[Team],
         limiter: Limiter,
+        issuers: Option<Issuers>,
     ) -> Self {
         let caller = |key: &KeySettings| (key.clone(), Caller::of_configuration(key, &limiter));
         let configured: Vec<_> = configured.iter().map(caller).collect();
@@ -162,6 +167,7 @@ impl KeyRing {
             limiter,
             setting: Mutex::default(),
             seen: Seen { epoch: Instant::now(), at: AtomicU64::new(0) },
+            tokens: TokenCallers::new(issuers),
         }
     }
 
@@ -169,6 +175,7 @@ impl KeyRing {
     pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
         let _setting = self.setting.lock();
         self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
+        self.tokens.forget();
     }
 
     /// Notes that the keys agree with the store now. From the first note on, they grow stale.
@@ -179,6 +186,11 @@ impl KeyRing {
     /// The key of this id. It looks at all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
+    }
+
+    /// The caller of an identity whose session an edge has checked.
+    pub(crate) fn caller_of(&self, identity: &Identity) -> Result<Caller> {
+        tokens::caller_of(identity, &self.ring.load(), &self.limiter)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -215,7 +227,7 @@ impl KeyRing {
             (_, Some(key)) | (Some(Some(key)), None) => key,
         };
         let Ok(key) = std::str::from_utf8(key) else { return refuse(INCORRECT) };
-        if key.len() > MAX_KEY_BYTES {
+        if key.len() > MAX_KEY_BYTES && !self.tokens.accepts(key) {
             return refuse(INCORRECT);
         }
         self.admit(key, unix_seconds(), self.seen.ago(Instant::now()))
@@ -229,6 +241,9 @@ impl KeyRing {
         match verdict {
             Verdict::Welcome if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => Ok(caller.clone()),
             Verdict::Welcome => Err(away()),
+            Verdict::Unknown if self.tokens.accepts(key) => {
+                self.tokens.identify(key, hash, now, &ring, &self.limiter)
+            }
             // A key with a wrong checksum was never created, so no store can know it.
             Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => {
                 Err(away())

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use gw_identity::{Identity, Issuers};
 use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused, SubjectUse};
 use gw_providers::adapter::ListedModel;
 use gw_providers::provider::Provider;
@@ -72,6 +73,8 @@ pub struct Stored {
     pub sealer: Sealer,
     /// Runs the steps of requests that compute for long.
     pub cpu: CpuPool,
+    /// The issuers whose tokens identify callers.
+    pub issuers: Option<Issuers>,
 }
 
 impl Default for Stored {
@@ -88,6 +91,7 @@ impl Default for Stored {
             responses: StoredResponses::default(),
             sealer: Sealer::random(),
             cpu: CpuPool::default(),
+            issuers: None,
         }
     }
 }
@@ -136,7 +140,13 @@ impl Engine {
             state,
         };
         Ok(Arc::new(Self {
-            keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
+            keys: KeyRing::new(
+                &settings.keys,
+                &stored.keys,
+                &stored.teams,
+                stored.limiter.clone(),
+                stored.issuers,
+            ),
             services: Services {
                 snapshot: ArcSwap::from_pointee(snapshot),
                 metrics: Arc::new(Metrics::new(registry)),
@@ -206,6 +216,14 @@ impl Engine {
         api_key: impl Iterator<Item = &'h [u8]>,
     ) -> Result<Caller> {
         self.keys.identify(authorization, api_key)
+    }
+
+    /// The caller of an identity that an issuer has confirmed at a sign-in.
+    ///
+    /// # Errors
+    /// `invalid_api_key`: the identity's team does not exist.
+    pub fn caller_of(&self, identity: &Identity) -> Result<Caller> {
+        self.keys.caller_of(identity)
     }
 
     /// Replaces the stored keys and teams. Keys of the configuration stay.

@@ -17,6 +17,8 @@ pub enum Kind {
     ModelNotAllowed,
     AdminRequired,
     RoleNotAllowed,
+    SignInFailed,
+    CrossSiteRequest,
     ModelNotFound,
     NotFound,
     UnknownUrl,
@@ -49,7 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 40] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -60,6 +62,8 @@ impl Kind {
         Self::ModelNotAllowed,
         Self::AdminRequired,
         Self::RoleNotAllowed,
+        Self::SignInFailed,
+        Self::CrossSiteRequest,
         Self::ModelNotFound,
         Self::NotFound,
         Self::UnknownUrl,
@@ -106,6 +110,8 @@ impl Kind {
             Self::ModelNotAllowed => (403, "permission_error", "model_not_allowed"),
             Self::AdminRequired => (403, "permission_error", "admin_required"),
             Self::RoleNotAllowed => (403, "permission_error", "role_not_allowed"),
+            Self::SignInFailed => (403, "permission_error", "sign_in_failed"),
+            Self::CrossSiteRequest => (403, "permission_error", "cross_site_request"),
             Self::ModelNotFound => (404, REQUEST, "model_not_found"),
             Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),

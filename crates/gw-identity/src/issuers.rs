@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
 use crate::claims::Identity;
@@ -163,6 +164,15 @@ impl Issuers {
             self.0.wanted.notify_one();
         }
         verified
+    }
+
+    /// A digest of the rules that give the identities of an issuer their role. None: the issuer is not configured.
+    #[must_use]
+    pub fn rules(&self, issuer: &str) -> Option<String> {
+        let settings =
+            self.0.issuers.iter().map(|known| &known.settings).find(|known| known.issuer == issuer)?;
+        let rules = format!("{:?} {:?} {:?}", settings.roles, settings.default_role, settings.claims);
+        Some(Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// The place of the first issuer that a browser can sign in with, and its settings.

@@ -15,6 +15,7 @@ use crate::metrics::RouteLabel;
 use crate::ops;
 use crate::percent_decoding::decode;
 use crate::response::GatewayReply;
+use crate::sign_in::SignInAction;
 use crate::state::ServerState;
 use crate::stored_responses::StoredResponseAction;
 
@@ -70,6 +71,8 @@ pub(crate) enum Endpoint {
     Catalogue(fn(&ServerState, CatalogueCall<'_>) -> Result<GatewayReply>),
     /// `GET /v1/me`.
     Me,
+    /// The sign-in of browsers.
+    SignIn(SignInAction),
     /// A page without a key that every listener serves.
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
@@ -122,7 +125,7 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, SignIn, Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     [
@@ -163,6 +166,10 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/cache", GET_DELETE, OperatorKey, Cache),
         route("/admin/v1/audit", GET, ViewerKey, Admin(admin::audit)),
         route("/admin/v1/*", None, ViewerKey, NotFound),
+        route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
+        route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
+        route("/auth/session", GET, Open, SignIn(SignInAction::Page)),
+        route("/auth/logout", POST, Open, SignIn(SignInAction::Logout)),
         UNKNOWN,
     ]
 };
@@ -262,8 +269,10 @@ impl Route {
 
     /// The audience whose web pages may read the answers.
     pub(crate) fn audience(&self) -> Audience {
-        let is_for_users =
-            self.guard.required_role(&Method::GET).is_none() && self.pattern != UNKNOWN.pattern;
+        let is_sign_in = matches!(self.endpoint, Endpoint::SignIn(_));
+        let is_for_users = self.guard.required_role(&Method::GET).is_none()
+            && self.pattern != UNKNOWN.pattern
+            && !is_sign_in;
         if is_for_users { Audience::Users } else { Audience::Operators }
     }
 

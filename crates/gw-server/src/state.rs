@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::LiveAdminService;
+use gw_admin::{LiveAdminService, SignIn};
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use parking_lot::RwLock;
@@ -37,6 +37,9 @@ pub enum NotReady {
     StoreUnreachable,
 }
 
+/// The sign-in of browsers.
+pub type SignInService = Arc<SignIn>;
+
 /// The phases of the server's life, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -55,6 +58,8 @@ pub struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
+    /// The sign-in of browsers; None: no issuer is configured for it.
+    pub(crate) sign_in: Option<SignInService>,
     pub(crate) log: Arc<dyn AccessLog>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
@@ -84,6 +89,7 @@ impl ServerState {
         settings: ServerSettings,
         engine: Arc<Engine>,
         management: Arc<LiveAdminService>,
+        sign_in: Option<SignInService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,
@@ -105,6 +111,7 @@ impl ServerState {
             tls,
             engine,
             management,
+            sign_in,
             log,
             readiness,
             registry: RwLock::new(registry),

@@ -13,6 +13,7 @@ pub mod drill;
 pub mod encryption_key;
 pub mod explain;
 pub mod first_start;
+pub mod identity;
 pub mod keys;
 pub mod ledger;
 pub mod local_servers;

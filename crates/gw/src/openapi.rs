@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 42] = [
+const ROUTES: [(&str, &str); 46] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
@@ -50,6 +50,10 @@ const ROUTES: [(&str, &str); 42] = [
     ("get", "/admin/v1/cache"),
     ("get", "/admin/v1/config"),
     ("delete", "/admin/v1/cache"),
+    ("get", "/auth/login"),
+    ("get", "/auth/callback"),
+    ("get", "/auth/session"),
+    ("post", "/auth/logout"),
     ("get", "/openapi.json"),
     ("get", "/docs"),
 ];

@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::LiveAdminService;
+use gw_admin::{LiveAdminService, SignIn};
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
+use gw_identity::Issuers;
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
@@ -30,8 +31,8 @@ use crate::signals::StopSignals;
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
-    telemetry, watch,
+    encryption_key, first_start, identity, local_servers, model_discovery, paths, readiness, response_cache,
+    store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -101,6 +102,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         .map_err(CommandError::runtime)?;
     let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };
     let mut registry = Registry::default();
+    let own_sealer = sealer.clone();
     let parts = build_engine_parts(&setup, &store, stored, deployed.clone(), sealer, &mut registry).await?;
     let listed = if search.has_found() { first_lists(&parts.engine, &deployed).await } else { None };
     start_report::log(&setup, &search, &data)?;
@@ -109,7 +111,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         let model = setup::model_to_try(&catalog).or(listed);
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(Running { setup, store, parts, deployed, registry }, listeners, signals).await
+    serve(Running { setup, store, parts, deployed, registry, sealer: own_sealer }, listeners, signals).await
 }
 
 /// The engine and the parts that it uses.
@@ -119,6 +121,7 @@ struct EngineParts {
     payloads: Arc<Payloads>,
     limiter: Limiter,
     clock: Arc<TrustedClock>,
+    issuers: Option<Issuers>,
 }
 
 async fn build_engine_parts(
@@ -140,6 +143,7 @@ async fn build_engine_parts(
     let teams = store.teams().await.map_err(CommandError::runtime)?;
     let caching = response_cache::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
+    let issuers = identity::start(&setup.config.identity).await;
     let is_in_database = setup.config.responses.place == ResponsePlace::Database;
     let open =
         || -> Arc<dyn ResponseTable> { DatabaseResponses::start(store.clone(), sealer.clone(), &clock) };
@@ -153,6 +157,7 @@ async fn build_engine_parts(
         caching,
         responses: StoredResponses::new(setup.config.responses, table),
         sealer,
+        issuers: issuers.clone(),
         cpu: CpuPool::new(workers())
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };
@@ -162,7 +167,7 @@ async fn build_engine_parts(
     if may_remove_journal && limiter.delivery_figures().waiting == 0 {
         left.remove_segments();
     }
-    Ok(EngineParts { engine, journal, payloads, limiter, clock })
+    Ok(EngineParts { engine, journal, payloads, limiter, clock, issuers })
 }
 
 /// The parts of a gateway that is ready to serve.
@@ -172,11 +177,13 @@ struct Running {
     parts: EngineParts,
     deployed: Vec<Deployed>,
     registry: Registry,
+    /// Seals what browsers keep of a sign-in.
+    sealer: Sealer,
 }
 
 async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> Result<(), CommandError> {
-    let Running { setup, store, parts, deployed, registry } = running;
-    let EngineParts { engine, journal, payloads, limiter, clock } = parts;
+    let Running { setup, store, parts, deployed, registry, sealer } = running;
+    let EngineParts { engine, journal, payloads, limiter, clock, issuers } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
@@ -193,12 +200,17 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
+    let sign_in = issuers.zip(setup.config.identity.public_url.clone()).map(|(issuers, public_url)| {
+        let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
+        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, public_url))
+    });
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
         setup.config.server,
         engine,
         management,
+        sign_in,
         Arc::new(AccessLogWriter(access_log)),
         readiness,
         registry,

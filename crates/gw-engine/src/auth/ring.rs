@@ -17,7 +17,7 @@ use super::Caller;
 use crate::settings::KeySettings;
 
 /// The facts that a team's keys share: its limits and its permanent scope.
-type OfTeam = (Arc<Subject>, Arc<str>);
+pub(super) type OfTeam = (Arc<Subject>, Arc<str>);
 
 /// A key of the configuration or of the store.
 #[derive(Debug)]
@@ -85,6 +85,7 @@ pub(super) struct Ring {
     places: Vec<DigestEntry>,
     /// Compared if the search ends behind the last digest.
     nobody: DigestEntry,
+    teams: HashMap<String, OfTeam>,
 }
 
 impl Ring {
@@ -118,11 +119,16 @@ impl Ring {
         places.sort_by_key(|place| head(&place.hash));
         places.dedup_by_key(|place| place.hash);
         let nobody = DigestEntry::new([0; 32], &Caller::nobody(), true, None, None);
-        Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
+        Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody, teams }
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Caller> {
         self.places.iter().map(|place| &place.caller).find(|caller| &*caller.0.id == id)
+    }
+
+    /// The limits of a team.
+    pub(super) fn team(&self, id: &str) -> Option<&OfTeam> {
+        self.teams.get(id)
     }
 
     pub(super) fn is_empty(&self) -> bool {

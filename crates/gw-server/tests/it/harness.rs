@@ -97,6 +97,7 @@ impl Gateway {
             settings,
             engine,
             management,
+            None,
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             registry,

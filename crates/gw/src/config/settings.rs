@@ -7,6 +7,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::{CachingSettings, SemanticSettings};
 use gw_engine::settings::EngineSettings;
 use gw_engine::stored_responses::StoredResponseSettings;
+use gw_identity::IssuerSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
@@ -52,12 +53,23 @@ pub struct Config {
     pub redis: Option<RedisSettings>,
     /// `[cache]`.
     pub cache: CacheSettings,
+    /// `[identity]`.
+    pub identity: IdentitySettings,
     /// `[responses]`.
     pub responses: StoredResponseSettings,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
     pub later: Vec<LaterFeature>,
+}
+
+/// `[identity]`.
+#[derive(Clone, Debug, Default)]
+pub struct IdentitySettings {
+    /// The origin at which browsers reach the management API.
+    pub public_url: Option<String>,
+    /// `[[identity.issuers]]`, in the order of the file.
+    pub issuers: Vec<IssuerSettings>,
 }
 
 /// `[cache]`.

@@ -88,7 +88,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 14] = [
     ),
     (
         "gw-admin",
-        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine"],
+        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine", "gw-identity"],
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
     ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
