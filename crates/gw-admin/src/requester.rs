@@ -25,6 +25,12 @@ impl Requester {
         Self { actor: Actor { kind, id, name, address: Some(address) }, role: caller.role() }
     }
 
+    /// The gateway itself.
+    #[must_use]
+    pub fn of_gateway() -> Self {
+        Self { actor: Actor::gateway(), role: Role::Admin }
+    }
+
     /// A user of this machine who runs a command on the store. `id` is the user's number.
     #[must_use]
     pub fn of_command_line(id: String, name: String) -> Self {

@@ -180,6 +180,12 @@ pub(crate) async fn cache(state: &ServerState, parts: &Parts, requester: &Reques
     Ok(HttpReply::json(purge.run(engine).await?))
 }
 
+/// `POST /admin/v1/reload`.
+pub(crate) async fn reload(state: &ServerState, requester: &Requester) -> Result<GatewayReply> {
+    state.management.record(requester, "config.reload", "configuration").await?;
+    Ok(HttpReply::json(state.configuration.reload().await?))
+}
+
 async fn read<B>(state: &ServerState, headers: &HeaderMap, body: &mut B, max_bytes: usize) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,

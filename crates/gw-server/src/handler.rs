@@ -218,6 +218,10 @@ where
             let requester = requester(&caller, record);
             Box::pin(admin::cache(&state, parts, &requester)).await
         }
+        (Endpoint::Reload, Some(caller)) => {
+            let requester = requester(&caller, record);
+            Box::pin(admin::reload(&state, &requester)).await
+        }
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(caller)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -253,6 +257,7 @@ where
             Endpoint::Status(_)
             | Endpoint::Cache
             | Endpoint::Me
+            | Endpoint::Reload
             | Endpoint::Explain
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)

@@ -85,6 +85,8 @@ pub(crate) enum Endpoint {
     Explain,
     /// `/admin/v1/cache`.
     Cache,
+    /// `POST /admin/v1/reload`.
+    Reload,
     /// No endpoint: the answer is 404.
     NotFound,
 }
@@ -125,7 +127,8 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, SignIn, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, Reload, SignIn, Status,
+        StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     [
@@ -153,6 +156,7 @@ pub static ROUTES: &[Route] = &{
         route("/metrics", GET, ViewerKey, Status(ops::metrics)),
         route("/admin/v1/providers", GET, ViewerKey, Status(ops::providers)),
         route("/admin/v1/config", GET, ViewerKey, Status(ops::configuration)),
+        route("/admin/v1/reload", POST, OperatorKey, Reload),
         route("/admin/v1/keys", GET_POST, OperatorKey, Admin(admin::keys)),
         route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Admin(admin::key)),
         route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Admin(admin::rotate_key)),

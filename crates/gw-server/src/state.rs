@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::{LiveAdminService, SignIn};
+use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use parking_lot::RwLock;
@@ -58,6 +58,7 @@ pub struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
+    pub(crate) configuration: LiveConfiguration,
     /// The sign-in of browsers; None: no issuer is configured for it.
     pub(crate) sign_in: Option<SignInService>,
     pub(crate) log: Arc<dyn AccessLog>,
@@ -88,7 +89,7 @@ impl ServerState {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
-        management: Arc<LiveAdminService>,
+        (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
         sign_in: Option<SignInService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
@@ -111,6 +112,7 @@ impl ServerState {
             tls,
             engine,
             management,
+            configuration,
             sign_in,
             log,
             readiness,

@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 46] = [
+const ROUTES: [(&str, &str); 47] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
@@ -46,6 +46,7 @@ const ROUTES: [(&str, &str); 46] = [
     ("get", "/admin/v1/requests/{request_id}"),
     ("delete", "/admin/v1/requests/{request_id}/payload"),
     ("get", "/admin/v1/audit"),
+    ("post", "/admin/v1/reload"),
     ("post", "/admin/v1/routing/explain"),
     ("get", "/admin/v1/cache"),
     ("get", "/admin/v1/config"),

@@ -22,7 +22,7 @@ pub(super) static KEY: Section = Section {
             "role",
             Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
             "\"inference\"",
-            "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, and change keys, teams and the cache. `admin` may change everything.",
+            "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, change keys, teams and the cache, and reload the configuration. `admin` may change everything.",
         ),
         key("models", PATTERNS, "all", "The models that the key may use, such as `[\"acme/*\"]`."),
         key(

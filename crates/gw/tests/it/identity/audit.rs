@@ -48,6 +48,7 @@ async fn k14_every_change_is_recorded_with_its_actor_and_no_secret() {
         admin.send("DELETE", &path, None, None).await.ok();
         admin.send("DELETE", "/admin/v1/cache?model=acme/fast", None, None).await.ok();
         admin.send("DELETE", "/admin/v1/teams/blue", None, None).await.ok();
+        ask(&admin, "POST", "/admin/v1/reload", &json!({})).await.ok();
         // These change nothing.
         admin.send("DELETE", &path, None, None).await.ok();
         assert_eq!(ask(&admin, "PATCH", &path, &json!({ "name": "x" })).await.status, 400);
@@ -67,6 +68,7 @@ async fn k14_every_change_is_recorded_with_its_actor_and_no_secret() {
             ("key.revoke", id.as_str()),
             ("cache.purge", "model:acme/fast"),
             ("team.delete", "blue"),
+            ("config.reload", "configuration"),
         ];
         let expected = expected.map(|(action, object)| (json!(action), object));
         assert_eq!(done, expected.iter().map(|(action, object)| (action, *object)).collect::<Vec<_>>());

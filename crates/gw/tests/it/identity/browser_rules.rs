@@ -43,7 +43,8 @@ async fn k09_every_response_has_the_security_headers_errors_included() {
         }
     }
     let body = "x".repeat(100);
-    let large = callers[1].send("POST", "/v1/chat/completions", Some("text/plain"), Some(body.as_bytes())).await;
+    let large =
+        callers[1].send("POST", "/v1/chat/completions", Some("text/plain"), Some(body.as_bytes())).await;
     check("an unsupported media type", &large);
     let mut socket = tokio::net::TcpStream::connect(world.gateway.addr).await.expect("a connection");
     socket.write_all(b"GET / HTTP/1.1\r\nbad header\r\n\r\n").await.expect("sent");
@@ -69,12 +70,19 @@ async fn k10_no_page_of_another_origin_reads_an_operators_answer_and_none_sends_
             || route.pattern == "unknown"
             || route.pattern.starts_with("/auth/");
         for (world, named) in [(&open, None), (&named, Some(NAMED))] {
-            for origin in [None, Some(NAMED), Some("https://evil.example"), Some("null"), Some("https://console.example.evil")] {
+            for origin in [
+                None,
+                Some(NAMED),
+                Some("https://evil.example"),
+                Some("null"),
+                Some("https://console.example.evil"),
+            ] {
                 for method in ["GET", "POST", "OPTIONS"] {
                     for with_key in [true, false] {
                         let client = world.gateway.client();
                         let client: Client = if with_key { client.with_key(ADMIN) } else { client };
-                        let client = origin.map_or(client.clone(), |origin| client.with_header("origin", origin));
+                        let client =
+                            origin.map_or(client.clone(), |origin| client.with_header("origin", origin));
                         let answer = client.send(method, &path(route), Some("application/json"), None).await;
                         let label = format!("{method} {} from {origin:?}", route.pattern);
                         let expected = match origin {

@@ -192,7 +192,8 @@ impl TestIssuer {
     /// The form of the last request to the token endpoint, and its header `Authorization`.
     pub(crate) fn token_request(&self) -> (String, Option<String>) {
         let requests = self.server.requests();
-        let request = requests.iter().rev().find(|request| request.path.ends_with("/token")).expect("a request");
+        let request =
+            requests.iter().rev().find(|request| request.path.ends_with("/token")).expect("a request");
         let form = String::from_utf8_lossy(&request.body).into_owned();
         (form, request.header("authorization").map(str::to_owned))
     }

@@ -61,7 +61,9 @@ impl Site {
         let answer = self.browser().get("/auth/login").await;
         assert_eq!(answer.status, 303, "{}", answer.text());
         let location = answer.header("location").expect("the issuer's page").to_owned();
-        assert!(location.starts_with(&format!("{}/authorize?response_type=code&client_id=gw&", self.issuer.url)));
+        assert!(
+            location.starts_with(&format!("{}/authorize?response_type=code&client_id=gw&", self.issuer.url))
+        );
         let (cookie, attributes) = set_cookie(&answer, LOGIN).expect("a cookie");
         assert_eq!(attributes, "Path=/; Max-Age=600; Secure; HttpOnly; SameSite=Lax");
         Begun {
@@ -74,7 +76,8 @@ impl Site {
 
     /// The claims of a good ID token.
     fn claims(&self, begun: &Begun, more: Value) -> Value {
-        let own = json!({ "aud": "gw", "nonce": begun.nonce, "preferred_username": "ann", "roles": ["root"] });
+        let own =
+            json!({ "aud": "gw", "nonce": begun.nonce, "preferred_username": "ann", "roles": ["root"] });
         crate::harness::with(self.issuer.claims(own), more)
     }
 
@@ -129,7 +132,9 @@ async fn k07_a_sign_in_begins_a_session_with_256_random_bits_that_the_store_does
     let answer = site.come_back(&begun, id_token).await.ok();
     let (form, authorization) = site.issuer.token_request();
     assert_eq!(authorization.as_deref(), Some("Basic Z3c6cCUyMHc="), "RFC 6749, 2.3.1: gw:p%20w");
-    assert!(form.starts_with("grant_type=authorization_code&code=c-1&redirect_uri=https%3A%2F%2Fgw.example%2Fauth%2Fcallback&"));
+    assert!(form.starts_with(
+        "grant_type=authorization_code&code=c-1&redirect_uri=https%3A%2F%2Fgw.example%2Fauth%2Fcallback&"
+    ));
     let verifier = parameter(&format!("?{form}"), "code_verifier");
     use base64::Engine as _;
     use sha2::Digest as _;
@@ -143,7 +148,10 @@ async fn k07_a_sign_in_begins_a_session_with_256_random_bits_that_the_store_does
     assert!(!page.text().contains("<script"), "no script");
     let mut store = site.database().await;
     let rows: Vec<(Vec<u8>, String, String)> =
-        sqlx::query_as("SELECT hash, subject, identity FROM gateway_sessions").fetch_all(&mut store).await.expect("rows");
+        sqlx::query_as("SELECT hash, subject, identity FROM gateway_sessions")
+            .fetch_all(&mut store)
+            .await
+            .expect("rows");
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].0, sha2::Sha256::digest(&id).to_vec());
     assert!(!format!("{rows:?}").contains(&id));
@@ -197,7 +205,8 @@ async fn k07_a_changed_role_ends_the_sessions_of_the_old_one() {
     let refused = ask(&site.page(&viewer), "POST", "/admin/v1/keys", &json!({ "name": "x" })).await;
     assert_error("a viewer", &refused, 403, "permission_error", "role_not_allowed");
     // The rules that gave the role are others now, as after a change of the configuration.
-    site.execute("UPDATE gateway_sessions SET identity = replace(identity, '\"rules\":\"', '\"rules\":\"0')").await;
+    site.execute("UPDATE gateway_sessions SET identity = replace(identity, '\"rules\":\"', '\"rules\":\"0')")
+        .await;
     assert_eq!((site.status(&viewer).await, site.status(&other).await), (401, 401));
 }
 
@@ -206,7 +215,8 @@ async fn k08_a_session_is_for_own_pages_and_a_key_is_never_a_cookie() {
     let site = Site::start().await;
     let session = site.sign_in(json!({})).await;
     let cookie = format!("{SESSION}={session}");
-    let foreign = |name: &str, value: &str| site.browser().with_header("cookie", &cookie).with_header(name, value);
+    let foreign =
+        |name: &str, value: &str| site.browser().with_header("cookie", &cookie).with_header(name, value);
     let body = json!({ "name": "evil" });
     for client in [
         foreign("origin", "https://evil.example"),
@@ -219,22 +229,30 @@ async fn k08_a_session_is_for_own_pages_and_a_key_is_never_a_cookie() {
         assert_error("foreign", &refused, 403, "permission_error", "cross_site_request");
     }
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
-        let refused = site.page(&session).send("POST", "/admin/v1/keys", Some(kind), Some(b"{\"name\":\"evil\"}")).await;
+        let refused = site
+            .page(&session)
+            .send("POST", "/admin/v1/keys", Some(kind), Some(b"{\"name\":\"evil\"}"))
+            .await;
         assert_error(kind, &refused, 415, "invalid_request_error", "unsupported_media_type");
     }
     let refused = site.page(&session).send("DELETE", "/admin/v1/cache", None, None).await;
     assert_eq!(refused.status, 415, "a change without a body, too");
-    assert_eq!(ask(&site.page(&session), "POST", "/admin/v1/keys", &json!({ "name": "own" })).await.status, 201);
+    assert_eq!(
+        ask(&site.page(&session), "POST", "/admin/v1/keys", &json!({ "name": "own" })).await.status,
+        201
+    );
     let keys = site.world.gateway.client().with_key(ADMIN).get("/admin/v1/keys").await.ok().text();
     assert!(keys.contains("\"own\"") && !keys.contains("evil"));
     for name in [SESSION, "authorization", "x-api-key"] {
-        let client = site.browser().with_header("cookie", &format!("{name}={ADMIN}")).with_header("origin", ORIGIN);
+        let client =
+            site.browser().with_header("cookie", &format!("{name}={ADMIN}")).with_header("origin", ORIGIN);
         assert_eq!(client.get("/admin/v1/keys").await.status, 401, "{name}");
     }
     // A key in its header counts, whatever the cookie says.
     let with_key = site.page("x").with_key(ADMIN).get("/admin/v1/keys").await;
     assert_eq!(with_key.status, 200);
-    let spent = site.page(&session).post_json("/v1/chat/completions", &crate::harness::chat("acme/fast")).await;
+    let spent =
+        site.page(&session).post_json("/v1/chat/completions", &crate::harness::chat("acme/fast")).await;
     assert_eq!((spent.status, site.world.upstream.hits()), (401, 0), "a session generates nothing");
 }
 
