@@ -39,6 +39,13 @@ pub enum AdminRequest {
     ShowRequest(String),
     /// `DELETE /admin/v1/requests/{request_id}/payload`.
     DeletePayload(String),
+    /// `GET /admin/v1/audit`.
+    ListAudit {
+        /// The query.
+        query: String,
+        /// Whether the log is CSV if the query names no format.
+        is_csv_preferred: bool,
+    },
 }
 
 impl AdminRequest {
@@ -59,7 +66,8 @@ impl AdminRequest {
             | Self::ReportUsage { .. }
             | Self::ListRequests(_)
             | Self::ShowRequest(_)
-            | Self::DeletePayload(_) => false,
+            | Self::DeletePayload(_)
+            | Self::ListAudit { .. } => false,
         }
     }
 }

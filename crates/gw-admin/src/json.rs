@@ -29,7 +29,8 @@ pub(crate) struct LimitsObject {
     budget_usd: Option<Usd>,
     budget_period: Option<&'static str>,
     on_budget: Option<&'static str>,
-    budget: Option<BudgetObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<Option<BudgetObject>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,11 +51,16 @@ impl LimitsObject {
             budget_usd: limits.budget.map(|budget| Usd(budget.femtos())),
             budget_period: limits.budget.map(|budget| budget.period.as_str()),
             on_budget: limits.budget.map(|_| limits.on_budget.as_str()),
-            budget: limits.budget.map(|budget| BudgetObject {
+            budget: Some(limits.budget.map(|budget| BudgetObject {
                 spent_usd: Usd(spent),
                 resets_at: resets_at(budget.period.around(now).1),
-            }),
+            })),
         }
+    }
+
+    /// The limits without the state of the budget.
+    pub(crate) fn without_spending(self) -> Self {
+        Self { budget: None, ..self }
     }
 }
 

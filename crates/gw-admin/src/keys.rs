@@ -8,6 +8,7 @@ mod object;
 
 use gw_engine::catalog::query::shown;
 use gw_engine::error::Error;
+use gw_store::audit::AuditRecord;
 use gw_store::ledger::GroupBy;
 use gw_store::{NewKey, Role, StoredKey};
 use gw_wire::request::fields::{Path, invalid_value};
@@ -17,11 +18,17 @@ use self::object::KeyObject;
 use crate::body::{KeyChanges, parse_grace_seconds};
 use crate::error::{AdminError, not_found};
 use crate::records::Records;
+use crate::requester::Requester;
 use crate::response::{AdminResponse, AdminResult};
 use crate::spending::spent_by_one;
 
 /// `POST /admin/v1/keys` at the time `now` (unix seconds).
-pub(crate) async fn create_key(records: &Records, body: &[u8], now: i64) -> AdminResult {
+pub(crate) async fn create_key(
+    records: &Records,
+    requester: &Requester,
+    body: &[u8],
+    now: i64,
+) -> AdminResult {
     let changes = KeyChanges::parse(body)?;
     let name = changes.required_name()?;
     if changes.expires_at.flatten().is_some_and(|at| at <= now) {
@@ -31,7 +38,9 @@ pub(crate) async fn create_key(records: &Records, body: &[u8], now: i64) -> Admi
     let new = NewKey::generate()?;
     let mut key = new.stored(name, Role::Inference, now);
     changes.apply(&mut key)?;
-    records.store.insert_key(&key).await?;
+    requester.check_key_role(key.role)?;
+    let record = AuditRecord { after: audited(&key, now), ..requester.record("key.create", &key.id) };
+    records.store.insert_key_recorded(&key, &record).await?;
     let object = KeyObject::of_store(&key, 0, now).with_secret(new.expose());
     AdminResponse::json(&object).map(|response| AdminResponse { is_new: true, ..response })
 }
@@ -51,34 +60,54 @@ async fn stored_key_response(records: &Records, key: &StoredKey, now: i64) -> Ad
 }
 
 /// `PATCH /admin/v1/keys/{id}` at the time `now` (unix seconds).
-pub(crate) async fn update_key(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
+pub(crate) async fn update_key(
+    records: &Records,
+    requester: &Requester,
+    id: &str,
+    body: &[u8],
+    now: i64,
+) -> AdminResult {
     let key = changeable_key(records, id).await?;
     let changes = KeyChanges::parse(body)?;
     check_team(records, &changes).await?;
     let mut changed = key.clone();
     changes.apply(&mut changed)?;
+    requester.check_key_role(key.role)?;
+    requester.check_key_role(changed.role)?;
     check_admin_remains(records, &key, &changed, now).await?;
     // The changes are applied again in the store's transaction, because another program may have changed other members.
-    let changed = records.store.change_key(id, |key| _ = changes.apply(key)).await?;
+    let edit = |key: &mut StoredKey| _ = changes.apply(key);
+    let record = changed_key(requester, "key.update", now);
+    let changed = records.store.change_key_recorded(id, edit, record).await?;
     stored_key_response(records, &changed.ok_or_else(|| not_found("key", id))?, now).await
 }
 
 /// `DELETE /admin/v1/keys/{id}` at the time `now` (unix seconds). Revoking a revoked key changes nothing.
-pub(crate) async fn revoke_key(records: &Records, id: &str, now: i64) -> AdminResult {
+pub(crate) async fn revoke_key(records: &Records, requester: &Requester, id: &str, now: i64) -> AdminResult {
     check_not_configured(records, id)?;
     let key = records.stored_key(id).await?;
+    requester.check_key_role(key.role)?;
     if key.revoked_at.is_some() {
         return stored_key_response(records, &key, now).await;
     }
     let revoked = StoredKey { revoked_at: Some(now), ..key.clone() };
     check_admin_remains(records, &key, &revoked, now).await?;
-    let revoked = records.store.change_key(id, |key| _ = key.revoked_at.get_or_insert(now)).await?;
+    let edit = |key: &mut StoredKey| _ = key.revoked_at.get_or_insert(now);
+    let record = changed_key(requester, "key.revoke", now);
+    let revoked = records.store.change_key_recorded(id, edit, record).await?;
     stored_key_response(records, &revoked.ok_or_else(|| not_found("key", id))?, now).await
 }
 
 /// `POST /admin/v1/keys/{id}/rotate` at the time `now` (unix seconds).
-pub(crate) async fn rotate_key(records: &Records, id: &str, body: &[u8], now: i64) -> AdminResult {
+pub(crate) async fn rotate_key(
+    records: &Records,
+    requester: &Requester,
+    id: &str,
+    body: &[u8],
+    now: i64,
+) -> AdminResult {
     let key = changeable_key(records, id).await?;
+    requester.check_key_role(key.role)?;
     let grace_seconds = parse_grace_seconds(body)?;
     let new = NewKey::successor(&key.id)?;
     let hash = gw_store::keys::hash(new.expose());
@@ -86,9 +115,29 @@ pub(crate) async fn rotate_key(records: &Records, id: &str, body: &[u8], now: i6
         key.previous = (grace_seconds > 0).then_some((key.hash, now.saturating_add(grace_seconds)));
         key.hash = hash;
     };
-    let rotated = records.store.change_key(id, rotate).await?.ok_or_else(|| not_found("key", id))?;
+    let record = changed_key(requester, "key.rotate", now);
+    let rotated =
+        records.store.change_key_recorded(id, rotate, record).await?.ok_or_else(|| not_found("key", id))?;
     let spent = spent_by_one(&records.store, GroupBy::Key, id, &rotated.limits, now).await?;
     AdminResponse::json(&KeyObject::of_store(&rotated, spent, now).with_secret(new.expose()))
+}
+
+/// The key as the audit log shows it, without its secret and without its spending.
+fn audited(key: &StoredKey, now: i64) -> Option<String> {
+    serde_json::to_string(&KeyObject::of_store(key, 0, now).without_spending()).ok()
+}
+
+/// Makes the record of a change from the key before and after it.
+fn changed_key(
+    requester: &Requester,
+    action: &'static str,
+    now: i64,
+) -> impl FnOnce(&StoredKey, &StoredKey) -> AuditRecord {
+    move |before, after| AuditRecord {
+        before: audited(before, now),
+        after: audited(after, now),
+        ..requester.record(action, &after.id)
+    }
 }
 
 /// The store's key with this id, unless it is revoked.

@@ -5,21 +5,26 @@
 //! its engine. The functions read the engine itself: providers, response cache, configuration, routing.
 
 mod admin_request;
+mod audit;
 mod body;
 mod configuration;
+mod csv;
 mod error;
 mod ids;
 mod json;
 mod keys;
 mod live_service;
+mod me;
 mod providers;
 mod query;
 mod records;
 mod request_log;
+mod requester;
 mod response;
 mod response_cache;
 mod routing;
 mod service;
+mod sign_in;
 mod spending;
 mod teams;
 pub mod time;
@@ -32,7 +37,9 @@ pub use self::configuration::{
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;
 pub use self::providers::list_providers;
+pub use self::requester::Requester;
 pub use self::response::AdminResponse;
-pub use self::response_cache::{purge_cache, show_cache};
+pub use self::response_cache::{CachePurge, show_cache};
 pub use self::routing::explain_route;
 pub use self::service::AdminService;
+pub use self::sign_in::{BegunLogin, NewSession, SignIn};

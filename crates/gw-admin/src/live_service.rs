@@ -4,14 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::Engine;
 use gw_engine::error::{Error, Kind};
+use gw_engine::{Caller, Engine};
 use gw_store::Store;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::admin_request::AdminRequest;
 use crate::error::AdminError;
+use crate::me::show_me;
+use crate::requester::Requester;
 use crate::response::AdminResponse;
 use crate::service::AdminService;
 
@@ -46,18 +48,52 @@ impl LiveAdminService {
     ///
     /// # Errors
     /// The reason why the request is wrong; `store_unavailable`.
-    pub async fn answer(self: &Arc<Self>, request: AdminRequest) -> gw_engine::Result<AdminResponse> {
+    pub async fn answer(
+        self: &Arc<Self>,
+        request: AdminRequest,
+        requester: Requester,
+    ) -> gw_engine::Result<AdminResponse> {
         let this = Arc::clone(self);
-        let answer = self.runtime.spawn(async move {
-            tokio::time::timeout(STORE_TIMEOUT, async move {
-                if request.is_key_change() {
-                    this.change(request).await
-                } else {
-                    this.service.answer(request).await
-                }
-            })
-            .await
-        });
+        self.in_bounded_time(async move {
+            if request.is_key_change() {
+                this.change(request, &requester).await
+            } else {
+                this.service.answer(request, &requester).await
+            }
+        })
+        .await
+    }
+
+    /// `GET /v1/me`: the caller's own limits, spending, models and errors, in bounded time.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn me(self: &Arc<Self>, caller: &Caller) -> gw_engine::Result<AdminResponse> {
+        let (this, caller) = (Arc::clone(self), caller.clone());
+        self.in_bounded_time(async move { show_me(this.service.store(), &this.engine, &caller).await }).await
+    }
+
+    /// Appends a change that is not one of the store's to the audit log. The change is made after this succeeded, so that there
+    /// is no change without a record.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn record(
+        self: &Arc<Self>,
+        requester: &Requester,
+        action: &'static str,
+        object: &str,
+    ) -> gw_engine::Result<()> {
+        let (this, record) = (Arc::clone(self), requester.record(action, object));
+        self.in_bounded_time(async move { Ok(this.service.store().record_change(&record).await?) }).await
+    }
+
+    /// Runs a question on the runtime of the store, for at most [`STORE_TIMEOUT`].
+    pub(crate) async fn in_bounded_time<T: Send + 'static>(
+        &self,
+        question: impl Future<Output = Result<T, AdminError>> + Send + 'static,
+    ) -> gw_engine::Result<T> {
+        let answer = self.runtime.spawn(tokio::time::timeout(STORE_TIMEOUT, question));
         match answer.await {
             Ok(Ok(answer)) => answer.map_err(|error| match error {
                 AdminError::Rejected(error) => error,
@@ -70,9 +106,13 @@ impl LiveAdminService {
         }
     }
 
-    async fn change(&self, request: AdminRequest) -> Result<AdminResponse, AdminError> {
+    async fn change(
+        &self,
+        request: AdminRequest,
+        requester: &Requester,
+    ) -> Result<AdminResponse, AdminError> {
         let _guard = self.change_lock.lock().await;
-        let answer = self.service.answer(request).await?;
+        let answer = self.service.answer(request, requester).await?;
         if let Err(error) = self.refresh().await {
             tracing::warn!(%error, "a change is stored but not in force yet: the keys cannot be read from the store");
         }

@@ -125,8 +125,19 @@ impl QueryParams {
         Ok(filter)
     }
 
+    /// A whole number that is not negative.
+    ///
+    /// # Errors
+    /// `invalid_type`.
+    pub(crate) fn whole(&self, name: &'static str) -> Result<Option<i64>, Error> {
+        Ok(self.0.whole(name, 0)?.map(|number| i64::try_from(number).unwrap_or(i64::MAX)))
+    }
+
     /// A time as unix milliseconds.
-    fn moment(&self, name: &'static str, now: i64) -> Result<Option<i64>, Error> {
+    ///
+    /// # Errors
+    /// `invalid_value`.
+    pub(crate) fn moment(&self, name: &'static str, now: i64) -> Result<Option<i64>, Error> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         parse_moment(&text, now).map(Some).ok_or_else(|| {
             let message = format!(

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use gw_engine::catalog::query::invalid;
 use gw_engine::error::Error;
+use gw_store::Role;
 use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
@@ -13,6 +14,7 @@ use crate::ids::is_request_id;
 use crate::json::{DeletedObject, ListObject, Usd};
 use crate::query::QueryParams;
 use crate::records::Records;
+use crate::requester::Requester;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::format_millis;
 
@@ -172,17 +174,23 @@ pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> A
 }
 
 /// `GET /admin/v1/requests/{request_id}`.
-pub(crate) async fn show_request(records: &Records, id: &str) -> AdminResult {
+/// A viewer does not see the payload.
+pub(crate) async fn show_request(records: &Records, requester: &Requester, id: &str) -> AdminResult {
     let found = if is_request_id(id) { records.store.request(id).await? } else { None };
     let entry = found.ok_or_else(|| not_found("request", id))?;
     let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
-    let payload = Some(records.store.payload(&entry.request_id).await?.map(PayloadObject::from));
+    let payload = if requester.role.includes(Role::Operator) {
+        Some(records.store.payload(&entry.request_id).await?.map(PayloadObject::from))
+    } else {
+        None
+    };
     AdminResponse::json(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
 }
 
 /// `DELETE /admin/v1/requests/{request_id}/payload`.
-pub(crate) async fn delete_payload(records: &Records, id: &str) -> AdminResult {
-    if !is_request_id(id) || !records.store.delete_payload(id).await? {
+pub(crate) async fn delete_payload(records: &Records, requester: &Requester, id: &str) -> AdminResult {
+    let record = requester.record("payload.delete", id);
+    if !is_request_id(id) || !records.store.delete_payload_recorded(id, &record).await? {
         return Err(not_found("stored payload of a request", id).into());
     }
     AdminResponse::json(&DeletedObject::new("payload", id))

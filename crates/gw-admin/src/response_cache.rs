@@ -62,43 +62,61 @@ fn semantic_object((settings, figures): (&SemanticSettings, SimilarityFigures)) 
     })
 }
 
-/// `DELETE /admin/v1/cache`: purges the response cache.
-///
-/// Without a query it purges all answers. With `?model=` it purges the answers to requests for this model and those that this
-/// model gave. With `?key=` (an id, or the name of a key of the configuration) it purges the answers of this key; if the key's
-/// team shares its answers, it purges all of the team's answers.
-///
-/// # Errors
-/// `unsupported_parameter`, `invalid_value` and `empty_string` for a wrong query; `not_found` for an unknown key;
-/// `store_unavailable` if the shared cache does not answer.
-pub async fn purge_cache(engine: &Engine, query: &str) -> Result<Bytes> {
-    let params = QueryParams::parse(query, &["model", "key"])?;
-    let (model, key) = (params.value("model"), params.value("key"));
-    if model.is_some() && key.is_some() {
-        let message = "give either 'model' or 'key', not both.";
-        return Err(invalid_value(&Path::Top("key"), message).into());
-    }
-    // An empty value is probably an unset variable of a script, so it must not purge everything.
-    if let Some((name, _)) =
-        [("model", model), ("key", key)].into_iter().find(|(_, value)| *value == Some(""))
-    {
-        return Err(empty_string(&Path::Top(name)).into());
-    }
-    let purges = match (model, key) {
-        (Some(model), _) => vec![Purge::Model(model.into())],
-        (None, Some(key)) => purges_of_key(engine, key)?,
-        (None, None) => vec![Purge::All],
-    };
-    if let Some(caching) = engine.response_cache() {
-        for purge in &purges {
-            caching.cache().purge(purge).await.map_err(|_| {
-                let message =
-                    "The shared cache was not purged, because its Redis does not answer. Try again.";
-                Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))
-            })?;
+/// `DELETE /admin/v1/cache`: a purge of the response cache.
+#[derive(Debug)]
+pub struct CachePurge {
+    purges: Vec<Purge>,
+    /// The purged part, for the audit log: `all`, `model:NAME` or `key:ID`.
+    pub object: String,
+}
+
+impl CachePurge {
+    /// Reads the query of a purge.
+    ///
+    /// Without a query it purges all answers. With `?model=` it purges the answers to requests for this model and those that
+    /// this model gave. With `?key=` (an id, or the name of a key of the configuration) it purges the answers of this key; if the
+    /// key's team shares its answers, it purges all of the team's answers.
+    ///
+    /// # Errors
+    /// `unsupported_parameter`, `invalid_value` and `empty_string` for a wrong query; `not_found` for an unknown key.
+    pub fn parse(engine: &Engine, query: &str) -> Result<Self> {
+        let params = QueryParams::parse(query, &["model", "key"])?;
+        let (model, key) = (params.value("model"), params.value("key"));
+        if model.is_some() && key.is_some() {
+            let message = "give either 'model' or 'key', not both.";
+            return Err(invalid_value(&Path::Top("key"), message).into());
         }
+        // An empty value is probably an unset variable of a script, so it must not purge everything.
+        if let Some((name, _)) =
+            [("model", model), ("key", key)].into_iter().find(|(_, value)| *value == Some(""))
+        {
+            return Err(empty_string(&Path::Top(name)).into());
+        }
+        Ok(match (model, key) {
+            (Some(model), _) => {
+                Self { purges: vec![Purge::Model(model.into())], object: format!("model:{model}") }
+            }
+            (None, Some(key)) => Self { purges: purges_of_key(engine, key)?, object: format!("key:{key}") },
+            (None, None) => Self { purges: vec![Purge::All], object: "all".to_owned() },
+        })
     }
-    Ok(Bytes::from(json!({"object": "cache", "purged": true}).to_string()))
+
+    /// Purges the cache.
+    ///
+    /// # Errors
+    /// `store_unavailable` if the shared cache does not answer.
+    pub async fn run(&self, engine: &Engine) -> Result<Bytes> {
+        if let Some(caching) = engine.response_cache() {
+            for purge in &self.purges {
+                caching.cache().purge(purge).await.map_err(|_| {
+                    let message =
+                        "The shared cache was not purged, because its Redis does not answer. Try again.";
+                    Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))
+                })?;
+            }
+        }
+        Ok(Bytes::from(json!({"object": "cache", "purged": true}).to_string()))
+    }
 }
 
 /// The purges that remove a key's answers: those of its current scope, and those from a time when it was in no team.

@@ -5,6 +5,7 @@ use gw_store::ledger::{Filter, GroupBy, Sums};
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
 
+use crate::csv::csv_cell;
 use crate::error::AdminError;
 use crate::query::QueryParams;
 use crate::records::Records;
@@ -186,41 +187,5 @@ fn write_sums(out: &mut Vec<u8>, sums: &Sums) {
     for (index, (name, value)) in columns(sums).iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());
-    }
-}
-
-/// A cell of text, quoted as RFC 4180 says. A text that begins like a formula gets an apostrophe in front, because a
-/// spreadsheet would run the formula.
-fn csv_cell(text: &str) -> String {
-    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let guarded = if is_formula { format!("'{text}") } else { text.to_owned() };
-    if guarded.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", guarded.replace('"', "\"\""))
-    } else {
-        guarded
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::csv_cell;
-
-    #[test]
-    fn cells_are_quoted_and_formulas_are_text() {
-        for (text, written) in [
-            ("acme/fast", "acme/fast"),
-            ("", ""),
-            ("a,b", "\"a,b\""),
-            ("a\"b", "\"a\"\"b\""),
-            ("a\nb", "\"a\nb\""),
-            ("=1+1", "'=1+1"),
-            ("+x", "'+x"),
-            ("-x", "'-x"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("=HYPERLINK(\"x\",1)", "\"'=HYPERLINK(\"\"x\"\",1)\""),
-            ("\tx", "'\tx"),
-        ] {
-            assert_eq!(csv_cell(text), written, "{text}");
-        }
     }
 }

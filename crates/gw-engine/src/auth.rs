@@ -2,17 +2,20 @@
 //! the gateway serves.
 
 mod ring;
+mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
+use gw_identity::{Identity, Issuers};
 use gw_limits::{Limiter, Subject};
 use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
 use ring::{Key, Ring, Verdict};
+use tokens::TokenCallers;
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -40,6 +43,7 @@ pub(crate) struct KeyRing {
     /// The keys of the configuration. Held while a ring is built, so that an older ring never replaces a newer one.
     configured: Mutex<Vec<(KeySettings, Caller)>>,
     seen: Seen,
+    tokens: TokenCallers,
 }
 
 /// When the keys last agreed with the store.
@@ -92,8 +96,14 @@ impl Caller {
 
     /// The role of the key.
     #[must_use]
-    pub fn is_admin(&self) -> bool {
-        self.0.role == Role::Admin
+    pub fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// Whether an issuer of identities has identified the caller. Otherwise the caller holds a gateway key.
+    #[must_use]
+    pub fn is_of_issuer(&self) -> bool {
+        self.0.is_of_issuer
     }
 
     /// Whether the key's model list has this model: its id, a prefix of its id with `*`, or a name that stands for it.
@@ -146,6 +156,7 @@ impl KeyRing {
         stored: &[StoredKey],
         teams: &[Team],
         limiter: Limiter,
+        issuers: Option<Issuers>,
     ) -> Self {
         let configured = callers(configured, &limiter);
         Self {
@@ -153,6 +164,7 @@ impl KeyRing {
             configured: Mutex::new(configured),
             limiter,
             seen: Seen { epoch: Instant::now(), at: AtomicU64::new(0) },
+            tokens: TokenCallers::new(issuers),
         }
     }
 
@@ -160,6 +172,7 @@ impl KeyRing {
     pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
         let configured = self.configured.lock();
         self.ring.store(Arc::new(Ring::new(&configured, stored, teams, &self.limiter)));
+        self.tokens.forget();
     }
 
     /// Replaces the keys of the configuration from the next request on. The usage of a key that stays is kept. A stored key
@@ -169,6 +182,7 @@ impl KeyRing {
         *configured = callers(keys, &self.limiter);
         let ring = self.ring.load().with_configured(&configured);
         self.ring.store(Arc::new(ring));
+        self.tokens.forget();
     }
 
     /// Notes that the keys agree with the store now. From the first note on, they grow stale.
@@ -179,6 +193,11 @@ impl KeyRing {
     /// The key of this id. It looks at all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
+    }
+
+    /// The caller of an identity whose session an edge has checked.
+    pub(crate) fn caller_of(&self, identity: &Identity) -> Result<Caller> {
+        tokens::caller_of(identity, &self.ring.load(), &self.limiter)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -215,7 +234,7 @@ impl KeyRing {
             (_, Some(key)) | (Some(Some(key)), None) => key,
         };
         let Ok(key) = std::str::from_utf8(key) else { return refuse(INCORRECT) };
-        if key.len() > MAX_KEY_BYTES {
+        if key.len() > MAX_KEY_BYTES && !self.tokens.accepts(key) {
             return refuse(INCORRECT);
         }
         self.admit(key, unix_seconds(), self.seen.ago(Instant::now()))
@@ -229,6 +248,9 @@ impl KeyRing {
         match verdict {
             Verdict::Welcome if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => Ok(caller.clone()),
             Verdict::Welcome => Err(away()),
+            Verdict::Unknown if self.tokens.accepts(key) => {
+                self.tokens.identify(key, hash, now, &ring, &self.limiter)
+            }
             // A key with a wrong checksum was never created, so no store can know it.
             Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => {
                 Err(away())

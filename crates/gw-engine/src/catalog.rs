@@ -138,6 +138,12 @@ impl Catalog {
         self.index.models.iter().filter(|model| &*model.provider == provider).count()
     }
 
+    /// The names of the models and aliases that the caller may use, in the order of the list.
+    #[must_use]
+    pub fn names(&self, visible: Visible<'_>) -> Vec<String> {
+        list::names(&self.index, visible)
+    }
+
     /// The body of `GET /v1/models`: the models, then the aliases. `query` is the raw query string. With `client_version` in
     /// it, the body also has the `models` that Codex reads.
     ///

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
+use gw_identity::{Identity, Issuers};
+use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused, SubjectUse};
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
 use gw_routing::health::BreakerSettings;
@@ -59,6 +60,8 @@ pub struct Stored {
     pub sealer: Sealer,
     /// Runs the steps of requests that compute for long.
     pub cpu: CpuPool,
+    /// The issuers whose tokens identify callers.
+    pub issuers: Option<Issuers>,
 }
 
 impl Default for Stored {
@@ -75,6 +78,7 @@ impl Default for Stored {
             responses: StoredResponses::default(),
             sealer: Sealer::random(),
             cpu: CpuPool::default(),
+            issuers: None,
         }
     }
 }
@@ -117,6 +121,7 @@ impl Engine {
                 &stored.keys,
                 &stored.teams,
                 stored.limiter.clone(),
+                stored.issuers,
             ),
             services: Services {
                 snapshot: ArcSwap::from_pointee(snapshot),
@@ -203,6 +208,14 @@ impl Engine {
         api_key: impl Iterator<Item = &'h [u8]>,
     ) -> Result<Caller> {
         self.keys.identify(authorization, api_key)
+    }
+
+    /// The caller of an identity that an issuer has confirmed at a sign-in.
+    ///
+    /// # Errors
+    /// `invalid_api_key`: the identity's team does not exist.
+    pub fn caller_of(&self, identity: &Identity) -> Result<Caller> {
+        self.keys.caller_of(identity)
     }
 
     /// Replaces the stored keys and teams. Keys of the configuration stay.
@@ -367,6 +380,17 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// How far the limits of the caller and its team are used up. None while they cannot be read.
+    pub async fn limit_use(&self, caller: &Caller) -> Option<Vec<SubjectUse>> {
+        self.services.limiter.inspect(caller.subjects()).await
+    }
+
+    /// The names of the models and aliases that the caller may use, in catalogue order.
+    #[must_use]
+    pub fn model_names(&self, caller: &Caller) -> Vec<String> {
+        self.snapshot().catalog.names(visible(caller, &|model| caller.may_use(model)))
     }
 
     /// The caller that the key of this id identifies.

@@ -16,6 +16,9 @@ pub enum Kind {
     InvalidApiKey,
     ModelNotAllowed,
     AdminRequired,
+    RoleNotAllowed,
+    SignInFailed,
+    CrossSiteRequest,
     ModelNotFound,
     NotFound,
     UnknownUrl,
@@ -48,7 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 40] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -58,6 +61,9 @@ impl Kind {
         Self::InvalidApiKey,
         Self::ModelNotAllowed,
         Self::AdminRequired,
+        Self::RoleNotAllowed,
+        Self::SignInFailed,
+        Self::CrossSiteRequest,
         Self::ModelNotFound,
         Self::NotFound,
         Self::UnknownUrl,
@@ -103,6 +109,9 @@ impl Kind {
             Self::InvalidApiKey => (401, "authentication_error", "invalid_api_key"),
             Self::ModelNotAllowed => (403, "permission_error", "model_not_allowed"),
             Self::AdminRequired => (403, "permission_error", "admin_required"),
+            Self::RoleNotAllowed => (403, "permission_error", "role_not_allowed"),
+            Self::SignInFailed => (403, "permission_error", "sign_in_failed"),
+            Self::CrossSiteRequest => (403, "permission_error", "cross_site_request"),
             Self::ModelNotFound => (404, REQUEST, "model_not_found"),
             Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),

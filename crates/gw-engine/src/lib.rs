@@ -17,6 +17,7 @@ mod execute;
 pub mod explain;
 pub mod ledger_spending;
 mod limit_error;
+pub mod limit_use;
 mod messages;
 pub mod metrics;
 pub mod payloads;

@@ -66,6 +66,13 @@ impl BudgetState {
         amounts.is_known
     }
 
+    /// The spent and the reserved amount of the current period. None while the spending is unknown.
+    pub(crate) fn look(&self, budget: Budget, unix: i64) -> Option<(i128, i128)> {
+        let amounts = &mut *self.amounts.lock();
+        amounts.enter_period(budget.period, unix);
+        amounts.is_known.then_some((amounts.spent, amounts.reserved))
+    }
+
     /// Checks that anything is left.
     pub(crate) fn check(&self, budget: Budget, unix: i64) -> Decision<()> {
         let amounts = &mut *self.amounts.lock();

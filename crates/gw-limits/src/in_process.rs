@@ -1,6 +1,7 @@
 //! Admission and reservation within one process.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gw_store::Limits;
@@ -15,6 +16,7 @@ use crate::refusal::{Refusal, Refused};
 use crate::reservation::{LocalReservation, Reservation, ReservationRequest};
 use crate::spending_ledger::SpendingLedger;
 use crate::subject::{State, Subject};
+use crate::subject_use::{BudgetUse, SubjectUse};
 
 /// The limiter of one process.
 #[derive(Debug)]
@@ -70,6 +72,14 @@ impl InProcess {
             }
         }
         Ok(())
+    }
+
+    /// How far the limits of these subjects are used up.
+    pub(crate) async fn inspect(&self, subjects: &[Arc<Subject>]) -> Vec<SubjectUse> {
+        // A budget stays unknown if the ledger does not answer.
+        let _ = self.learn_budgets(subjects).await;
+        let (now, unix) = (self.clock.monotonic_micros(), self.clock.unix_seconds());
+        subjects.iter().map(|subject| look(subject, now, unix)).collect()
     }
 
     /// Takes a request per minute and a place among the requests in flight.
@@ -185,6 +195,23 @@ fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (Rat
         Err(window) => (window, Some(time_until_expiry(window.blocked_by, now))),
     };
     (RateState::of_window(limit, window, now), wait)
+}
+
+fn look(subject: &Subject, now: f64, unix: i64) -> SubjectUse {
+    let (limits, state) = (*subject.limits(), subject.state());
+    let requests = limits.rpm.map(|limit| match limits.burst {
+        Some(burst) => RateState::of_gcra(limit, burst, state.request_gcra.tat(), now),
+        None => RateState::of_window(limit, state.request_window.look(now), now),
+    });
+    SubjectUse {
+        kind: subject.kind(),
+        id: subject.id().to_owned(),
+        limits,
+        requests,
+        tokens: limits.tpm.map(|limit| TokenState::new(limit, state.token_gcra.tat(), now)),
+        in_flight: limits.max_in_flight.map(|_| state.in_flight.load(Ordering::Acquire)),
+        budget: limits.budget.and_then(|budget| state.budget.look(budget, unix)).map(BudgetUse::from),
+    }
 }
 
 fn budget_refusal(denial: BudgetDenial, subject: &Subject) -> Refusal {

@@ -58,6 +58,7 @@ mod sliding_window;
 mod spending_ledger;
 mod subject;
 mod subject_kind;
+mod subject_use;
 
 pub use self::redis::settings::{RedisSettings, WhenAway};
 pub use admission::AdmissionPermit;
@@ -72,3 +73,4 @@ pub use session::{
 pub use spending_ledger::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger};
 pub use subject::Subject;
 pub use subject_kind::SubjectKind;
+pub use subject_use::{BudgetUse, SubjectUse};

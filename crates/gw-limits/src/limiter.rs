@@ -18,6 +18,7 @@ use crate::session::{SessionId, SessionLimit, SessionRequest, SessionTable, Sess
 use crate::spending_ledger::SpendingLedger;
 use crate::subject::Subject;
 use crate::subject_kind::SubjectKind;
+use crate::subject_use::SubjectUse;
 
 /// Limits and budgets of all keys and teams. Cheap to clone. All clones share their state.
 #[derive(Clone, Debug)]
@@ -154,6 +155,14 @@ impl Limiter {
         match &self.0.redis {
             None => self.0.in_process.admit(subjects, 1).await,
             Some(redis) => redis.admit(&self.0.in_process, request_id, subjects).await,
+        }
+    }
+
+    /// How far the limits of these subjects are used up. Nothing is counted. None while Redis does not answer.
+    pub async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
+        match &self.0.redis {
+            None => Some(self.0.in_process.inspect(subjects).await),
+            Some(redis) => redis.inspect(subjects).await,
         }
     }
 

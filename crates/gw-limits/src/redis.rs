@@ -40,6 +40,7 @@ pub(crate) mod amount;
 pub(crate) mod answer;
 mod circuits;
 pub(crate) mod holdings;
+mod inspect;
 pub(crate) mod late_budget;
 pub(crate) mod message;
 pub(crate) mod outbox;

@@ -65,6 +65,13 @@ impl SlidingWindow {
         window.requests = window.requests.saturating_add(1);
         Ok(window.state(0.0))
     }
+
+    /// The contents of the window now. Nothing is added.
+    pub(crate) fn look(&self, now: f64) -> WindowState {
+        let window = &mut *self.0.lock();
+        window.expire(now);
+        window.state(0.0)
+    }
 }
 
 impl Buckets {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_admin::{AdminRequest, purge_cache, show_cache};
+use gw_admin::{AdminRequest, AdminResponse, CachePurge, Requester, show_cache};
 use gw_engine::Caller;
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
@@ -106,12 +106,18 @@ pub(crate) fn forget_payload(mut call: AdminCall) -> Result<AdminRequest> {
     call.id().map(AdminRequest::DeletePayload)
 }
 
-/// Answers a request of an admin. `build` is the endpoint of the route.
+/// `/admin/v1/audit`.
+pub(crate) fn audit(call: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::ListAudit { query: call.query, is_csv_preferred: call.wants_csv })
+}
+
+/// Answers a request of an operator. `build` is the endpoint of the route.
 pub(crate) async fn answer<B>(
     state: &ServerState,
     parts: &Parts,
     id: Option<String>,
     build: fn(AdminCall) -> Result<AdminRequest>,
+    requester: Requester,
     body: &mut B,
 ) -> Result<GatewayReply>
 where
@@ -127,12 +133,20 @@ where
         wants_csv: wants_csv(&parts.headers),
         body,
     };
-    let document = state.management.answer(build(call)?).await?;
+    Ok(reply(state.management.answer(build(call)?, requester).await?))
+}
+
+/// `GET /v1/me`.
+pub(crate) async fn me(state: &ServerState, caller: &Caller) -> Result<GatewayReply> {
+    state.management.me(caller).await.map(reply)
+}
+
+fn reply(document: AdminResponse) -> GatewayReply {
     let status = if document.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut reply = HttpReply::full(status, if document.is_csv { CSV } else { JSON }, document.body);
     // Some of these answers hold the secret of a new key, others the usage of a team: no cache may keep them.
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(reply)
+    reply
 }
 
 /// `POST /admin/v1/routing/explain`: the body is the request whose route is explained.
@@ -156,12 +170,20 @@ where
 }
 
 /// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.
-pub(crate) async fn cache(state: &ServerState, parts: &Parts) -> Result<GatewayReply> {
-    let query = parts.uri.query().unwrap_or("");
-    let is_purge = parts.method == Method::DELETE;
+pub(crate) async fn cache(state: &ServerState, parts: &Parts, requester: &Requester) -> Result<GatewayReply> {
     let engine = &state.engine;
-    let body = if is_purge { purge_cache(engine, query).await? } else { show_cache(engine) };
-    Ok(HttpReply::json(body))
+    if parts.method != Method::DELETE {
+        return Ok(HttpReply::json(show_cache(engine)));
+    }
+    let purge = CachePurge::parse(engine, parts.uri.query().unwrap_or(""))?;
+    state.management.record(requester, "cache.purge", &purge.object).await?;
+    Ok(HttpReply::json(purge.run(engine).await?))
+}
+
+/// `POST /admin/v1/reload`.
+pub(crate) async fn reload(state: &ServerState, requester: &Requester) -> Result<GatewayReply> {
+    state.management.record(requester, "config.reload", "configuration").await?;
+    Ok(HttpReply::json(state.configuration.reload().await?))
 }
 
 async fn read<B>(state: &ServerState, headers: &HeaderMap, body: &mut B, max_bytes: usize) -> Result<Bytes>

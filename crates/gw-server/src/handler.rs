@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use gw_admin::Requester;
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::settings::Role;
 use gw_engine::{Caller, EventStream, request_id};
 use gw_wire::dialects::ClientDialect;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
@@ -33,7 +35,8 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Guard, RouteMatch};
+use crate::router::{self, Endpoint, Guard, Route, RouteMatch};
+use crate::sign_in;
 use crate::state::ServerState;
 use crate::stored_responses;
 use crate::timed_io::Activity;
@@ -140,8 +143,9 @@ fn finish(
         reply.headers.insert(PROCESSING_MS, HeaderValue::from(millis));
     }
     reply.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if !record.route.pattern.starts_with("/v1") {
-        ops::harden(&mut reply.headers);
+    // A generated answer is for programs, and gets no more headers than it needs.
+    if record.call.is_none() || !reply.status.is_success() {
+        ops::harden(&mut reply.headers, record.state.tls.is_some());
     }
     record.state.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
     if parts.method == Method::HEAD {
@@ -191,20 +195,38 @@ where
         state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
         return Ok(reply);
     }
-    let caller = authenticate(&state, parts, route.guard, record)?;
+    let caller = match route.guard {
+        Guard::Open => None,
+        _ => Some(authenticate(&state, parts, route, record).await?),
+    };
     if let Some(allow) = route.method_error(&parts.method) {
         return Ok(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id));
     }
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::SignIn(action), _) => {
+            let address = record.client.ip().to_canonical().to_string();
+            Box::pin(sign_in::answer(&state, parts, action, address)).await
+        }
         (Endpoint::Status(report), Some(_)) => report(&state),
-        (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
-        (Endpoint::Reload, Some(_)) => Ok(HttpReply::json(state.configuration.reload().await?)),
+        (Endpoint::Me, Some(caller)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            Box::pin(admin::me(&state, &caller)).await
+        }
+        (Endpoint::Cache, Some(caller)) => {
+            let requester = requester(&caller, record);
+            Box::pin(admin::cache(&state, parts, &requester)).await
+        }
+        (Endpoint::Reload, Some(caller)) => {
+            let requester = requester(&caller, record);
+            Box::pin(admin::reload(&state, &requester)).await
+        }
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
-        (Endpoint::Admin(build), Some(_)) => {
+        (Endpoint::Admin(build), Some(caller)) => {
             let id = found.id.as_deref().map(str::to_owned);
-            Box::pin(admin::answer(&state, parts, id, build, body)).await
+            let requester = requester(&caller, record);
+            Box::pin(admin::answer(&state, parts, id, build, requester, body)).await
         }
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -219,6 +241,10 @@ where
         }
         (Endpoint::Generate(operation), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
+            if caller.role() == Role::Viewer {
+                let message = "A key of role viewer may not generate: it reads the management API.";
+                return Err(Error::new(Kind::RoleNotAllowed, message));
+            }
             if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));
             }
@@ -230,6 +256,7 @@ where
         | (
             Endpoint::Status(_)
             | Endpoint::Cache
+            | Endpoint::Me
             | Endpoint::Reload
             | Endpoint::Explain
             | Endpoint::Admin(_)
@@ -241,23 +268,46 @@ where
     }
 }
 
-/// Finds the holder of the request's key and checks its role. None: the URL needs no key.
-fn authenticate(
+/// Finds the holder of the request's key or session, and checks its role.
+async fn authenticate(
     state: &ServerState,
     parts: &Parts,
-    guard: Guard,
+    route: &Route,
     record: &mut RequestRecord,
-) -> Result<Option<Caller>> {
-    if guard == Guard::Open {
-        return Ok(None);
-    }
+) -> Result<Caller> {
+    let has_key = [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
+    // A session may use what a console shows: the management API, and its own figures.
+    let takes_session = route.guard != Guard::Key || matches!(route.endpoint(), Endpoint::Me);
+    let session = if takes_session && !has_key && state.sign_in.is_some() {
+        Box::pin(sign_in::caller_of_session(state, parts)).await?
+    } else {
+        None
+    };
     let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let caller = state.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
+    let caller = match session {
+        Some(caller) => caller,
+        None => state.engine.identify(values(AUTHORIZATION), values(API_KEY))?,
+    };
     record.key = Some(Arc::clone(caller.key_name()));
-    if guard == Guard::AdminKey && !caller.is_admin() {
+    check_role(route.guard, &parts.method, caller.role())?;
+    Ok(caller)
+}
+
+/// Checks that a role has the rights that a URL needs for this method.
+fn check_role(guard: Guard, method: &Method, role: Role) -> Result<()> {
+    let Some(required) = guard.required_role(method).filter(|required| !role.includes(*required)) else {
+        return Ok(());
+    };
+    if role == Role::Inference {
         return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
     }
-    Ok(Some(caller))
+    let message = format!("This needs the role {}, and your role is {}.", required.as_str(), role.as_str());
+    Err(Error::new(Kind::RoleNotAllowed, message))
+}
+
+/// The requester of a management request: the caller, and the address of the client.
+fn requester(caller: &Caller, record: &RequestRecord) -> Requester {
+    Requester::of_caller(caller, record.client.ip().to_canonical().to_string())
 }
 
 fn unknown_url(parts: &Parts) -> Error {

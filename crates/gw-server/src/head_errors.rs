@@ -9,7 +9,10 @@ use std::task::{Context, Poll};
 
 use gw_engine::error::{Error, Kind};
 use gw_engine::request_id;
+use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::ops;
 
 /// The end of every head.
 const END: &[u8] = b"\r\n\r\n";
@@ -65,6 +68,11 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
             answer.extend_from_slice(line);
             answer.extend_from_slice(b"\r\n");
         }
+    }
+    let mut security = HeaderMap::new();
+    ops::harden(&mut security, false);
+    for (name, value) in &security {
+        answer.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
     let more = format!(
         "content-type: application/json\r\ncontent-length: {}\r\nx-content-type-options: nosniff\r\n\

@@ -35,6 +35,7 @@ mod router;
 pub mod serve;
 mod session;
 pub mod settings;
+mod sign_in;
 mod stall;
 pub mod state;
 mod stored_responses;

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+};
 use http::{HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
@@ -13,7 +15,7 @@ use crate::listener::Listener;
 use crate::response::{GatewayReply, HttpReply, JSON};
 use crate::state::ServerState;
 
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -23,8 +25,11 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// Adds the security headers that browsers obey. Every response outside `/v1` has them.
-pub(crate) fn harden(headers: &mut HeaderMap) {
+/// Adds the security headers that browsers obey. Every response has them, except a generated answer.
+pub(crate) fn harden(headers: &mut HeaderMap, is_encrypted: bool) {
+    if is_encrypted {
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
@@ -140,7 +145,8 @@ fn render_docs(document: &str) -> String {
     page
 }
 
-fn escape(text: &str) -> String {
+/// Escapes a text for HTML.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -159,6 +165,16 @@ mod tests {
         }
         assert!(!page.contains("script") && !page.contains("style"));
         assert!(render_docs("not json").ends_with("</html>"));
+    }
+
+    #[test]
+    fn k09_only_an_encrypted_connection_demands_encryption() {
+        for is_encrypted in [true, false] {
+            let mut headers = HeaderMap::new();
+            harden(&mut headers, is_encrypted);
+            assert_eq!(headers.contains_key(STRICT_TRANSPORT_SECURITY), is_encrypted);
+            assert_eq!(headers.len(), 4 + usize::from(is_encrypted));
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cors::Cors;
+use crate::ops;
 use crate::response::{Content, HttpReply, PROCESSING_MS, REQUEST_ID};
 use crate::upload::overloaded;
 
@@ -35,6 +36,7 @@ impl PreparedRefusal {
         let Content::Full(body) = &reply.content else { return None };
         let mut headers = reply.headers;
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        ops::harden(&mut headers, false);
         headers.insert(PROCESSING_MS, HeaderValue::from_static("0"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         cors.allow(&HeaderMap::new()).apply(&mut headers);

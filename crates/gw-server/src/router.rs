@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_admin::AdminRequest;
 use gw_engine::error::Result;
+use gw_engine::settings::Role;
 use http::Method;
 
 use crate::admin::{self, AdminCall};
@@ -14,6 +15,7 @@ use crate::metrics::RouteLabel;
 use crate::ops;
 use crate::percent_decoding::decode;
 use crate::response::GatewayReply;
+use crate::sign_in::SignInAction;
 use crate::state::ServerState;
 use crate::stored_responses::StoredResponseAction;
 
@@ -24,8 +26,26 @@ pub enum Guard {
     Open,
     /// Callers with a valid key.
     Key,
-    /// Callers with a valid key of role admin.
+    /// Callers who may read the management API: viewers, operators and admins.
+    ViewerKey,
+    /// Viewers may read, operators and admins may change.
+    OperatorKey,
+    /// Viewers and operators may read, admins may change.
     AdminKey,
+}
+
+impl Guard {
+    /// The role with the fewest rights that may send this method. None: the method needs no role.
+    #[must_use]
+    pub fn required_role(self, method: &Method) -> Option<Role> {
+        let is_read = [Method::GET, Method::HEAD].contains(method);
+        match self {
+            Self::Open | Self::Key => None,
+            Self::OperatorKey if !is_read => Some(Role::Operator),
+            Self::AdminKey if !is_read => Some(Role::Admin),
+            Self::ViewerKey | Self::OperatorKey | Self::AdminKey => Some(Role::Viewer),
+        }
+    }
 }
 
 /// One row of the table: a URL, its methods, its guard and its endpoint.
@@ -49,6 +69,10 @@ pub(crate) enum Endpoint {
     StoredResponse(StoredResponseAction),
     /// A question about the model catalogue. It counts as a request in flight.
     Catalogue(fn(&ServerState, CatalogueCall<'_>) -> Result<GatewayReply>),
+    /// `GET /v1/me`.
+    Me,
+    /// The sign-in of browsers.
+    SignIn(SignInAction),
     /// A page without a key that every listener serves.
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
@@ -103,9 +127,10 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Reload, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, Reload, SignIn, Status,
+        StoredResponse,
     };
-    use Guard::{AdminKey, Key, Open};
+    use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     [
         route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
         route("/v1/completions", POST, Key, Generate(Operation::Completion)),
@@ -121,28 +146,34 @@ pub static ROUTES: &[Route] = &{
         route("/v1/models", GET, Key, Catalogue(catalogue::list)),
         route("/v1/models/compare", GET, Key, Catalogue(catalogue::compare)),
         route("/v1/models/{id}", GET, Key, Catalogue(catalogue::model)),
+        route("/v1/me", GET, Key, Me),
         route("/v1/*", None, Key, NotFound),
         route("/healthz", GET, Open, Probe(ops::healthz)),
         route("/readyz", GET, Open, Probe(ops::readyz)),
         route("/", GET, Open, Probe(ops::links)),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
-        route("/metrics", GET, AdminKey, Status(ops::metrics)),
-        route("/admin/v1/providers", GET, AdminKey, Status(ops::providers)),
-        route("/admin/v1/config", GET, AdminKey, Status(ops::configuration)),
-        route("/admin/v1/reload", POST, AdminKey, Reload),
-        route("/admin/v1/keys", GET_POST, AdminKey, Admin(admin::keys)),
-        route("/admin/v1/keys/{id}", GET_PATCH_DELETE, AdminKey, Admin(admin::key)),
-        route("/admin/v1/keys/{id}/rotate", POST, AdminKey, Admin(admin::rotate_key)),
-        route("/admin/v1/teams", GET, AdminKey, Admin(admin::teams)),
-        route("/admin/v1/teams/{id}", GET_PUT_DELETE, AdminKey, Admin(admin::team)),
-        route("/admin/v1/usage", GET, AdminKey, Admin(admin::usage)),
-        route("/admin/v1/requests", GET, AdminKey, Admin(admin::requests)),
-        route("/admin/v1/requests/{id}", GET, AdminKey, Admin(admin::request)),
+        route("/metrics", GET, ViewerKey, Status(ops::metrics)),
+        route("/admin/v1/providers", GET, ViewerKey, Status(ops::providers)),
+        route("/admin/v1/config", GET, ViewerKey, Status(ops::configuration)),
+        route("/admin/v1/reload", POST, OperatorKey, Reload),
+        route("/admin/v1/keys", GET_POST, OperatorKey, Admin(admin::keys)),
+        route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Admin(admin::key)),
+        route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Admin(admin::rotate_key)),
+        route("/admin/v1/teams", GET, ViewerKey, Admin(admin::teams)),
+        route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Admin(admin::team)),
+        route("/admin/v1/usage", GET, ViewerKey, Admin(admin::usage)),
+        route("/admin/v1/requests", GET, ViewerKey, Admin(admin::requests)),
+        route("/admin/v1/requests/{id}", GET, ViewerKey, Admin(admin::request)),
         route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Admin(admin::forget_payload)),
-        route("/admin/v1/routing/explain", POST, AdminKey, Explain),
-        route("/admin/v1/cache", GET_DELETE, AdminKey, Cache),
-        route("/admin/v1/*", None, AdminKey, NotFound),
+        route("/admin/v1/routing/explain", POST, ViewerKey, Explain),
+        route("/admin/v1/cache", GET_DELETE, OperatorKey, Cache),
+        route("/admin/v1/audit", GET, ViewerKey, Admin(admin::audit)),
+        route("/admin/v1/*", None, ViewerKey, NotFound),
+        route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
+        route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
+        route("/auth/session", GET, Open, SignIn(SignInAction::Page)),
+        route("/auth/logout", POST, Open, SignIn(SignInAction::Logout)),
         UNKNOWN,
     ]
 };
@@ -242,7 +273,10 @@ impl Route {
 
     /// The audience whose web pages may read the answers.
     pub(crate) fn audience(&self) -> Audience {
-        let is_for_users = self.guard != Guard::AdminKey && self.pattern != UNKNOWN.pattern;
+        let is_sign_in = matches!(self.endpoint, Endpoint::SignIn(_));
+        let is_for_users = self.guard.required_role(&Method::GET).is_none()
+            && self.pattern != UNKNOWN.pattern
+            && !is_sign_in;
         if is_for_users { Audience::Users } else { Audience::Operators }
     }
 

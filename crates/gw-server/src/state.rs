@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::{LiveAdminService, LiveConfiguration};
+use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use parking_lot::RwLock;
@@ -37,6 +37,9 @@ pub enum NotReady {
     StoreUnreachable,
 }
 
+/// The sign-in of browsers.
+pub type SignInService = Arc<SignIn>;
+
 /// The phases of the server's life, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -56,6 +59,8 @@ pub struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
     pub(crate) configuration: LiveConfiguration,
+    /// The sign-in of browsers; None: no issuer is configured for it.
+    pub(crate) sign_in: Option<SignInService>,
     pub(crate) log: Arc<dyn AccessLog>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
@@ -85,6 +90,7 @@ impl ServerState {
         settings: ServerSettings,
         engine: Arc<Engine>,
         (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
+        sign_in: Option<SignInService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,
@@ -107,6 +113,7 @@ impl ServerState {
             engine,
             management,
             configuration,
+            sign_in,
             log,
             readiness,
             registry: RwLock::new(registry),

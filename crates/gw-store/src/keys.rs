@@ -28,16 +28,32 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 pub enum Role {
     /// Only /v1.
     Inference,
+    /// The management API and metrics, without changes and without stored prompts. Of /v1 it may use what costs nothing.
+    Viewer,
+    /// /v1, metrics and the management API, without changes of the configuration and of keys of role admin.
+    Operator,
     /// /v1, the management API and metrics.
     Admin,
 }
 
 impl Role {
+    /// Every role, the one with the fewest rights first.
+    pub const ALL: [Self; 4] = [Self::Inference, Self::Viewer, Self::Operator, Self::Admin];
+
+    /// Whether the role has at least the rights of `other` in the management API.
+    #[must_use]
+    pub fn includes(self, other: Self) -> bool {
+        let rank = |role| Self::ALL.iter().position(|known| *known == role);
+        rank(self) >= rank(other)
+    }
+
     /// The spelling in the store, the configuration and the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Inference => "inference",
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
             Self::Admin => "admin",
         }
     }
@@ -45,7 +61,7 @@ impl Role {
     /// The reverse of [`Role::as_str`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Inference, Self::Admin].into_iter().find(|role| role.as_str() == text)
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Persistent storage: gateway keys as hashes, teams, the ledger and optionally payloads, in an embedded SQLite file or in
 //! a PostgreSQL database that replicas share.
 
+pub mod audit;
 pub mod clock;
 pub mod db;
 mod error;
@@ -12,6 +13,7 @@ pub mod payloads;
 mod postgres;
 mod private;
 mod secrets;
+pub mod sessions;
 mod sql;
 mod sqlite;
 pub mod stored_responses;

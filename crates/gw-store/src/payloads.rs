@@ -1,6 +1,7 @@
 //! Stored bodies of requests and answers, for keys with payload logging. They have their own rows and a shorter retention
 //! than the ledger. They arrive here redacted and bounded. Storing is best effort: the journal does not hold them.
 
+use crate::audit::AuditRecord;
 use crate::db::{BYTES_PER_ROW, Result, Store, WriteTransaction};
 use crate::sql::{Row, Sql};
 
@@ -66,6 +67,12 @@ impl Store {
     pub async fn delete_payload(&self, request_id: &str) -> Result<bool> {
         let delete = "DELETE FROM payloads WHERE request_id = $1";
         Ok(self.run(Sql::new(delete).name(request_id)).await? > 0)
+    }
+
+    /// As [`Store::delete_payload`], with a record in the audit log.
+    pub async fn delete_payload_recorded(&self, request_id: &str, record: &AuditRecord) -> Result<bool> {
+        let delete = "DELETE FROM payloads WHERE request_id = $1";
+        Ok(self.run_recorded(Sql::new(delete).name(request_id), record).await? > 0)
     }
 
     /// Deletes the payloads before this time (unix milliseconds), at most `at_most`; returns how many.

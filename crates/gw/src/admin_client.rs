@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use gw_admin::{AdminError, AdminRequest, AdminService};
+use gw_admin::{AdminError, AdminRequest, AdminService, Requester};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
@@ -85,7 +85,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
 async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, CommandError> {
     let setup = setup::load(common)?;
     let store = store::open_shared(&setup).await?;
-    let answer = AdminService::new(store.clone(), &setup.config.engine.keys).answer(ask).await;
+    let service = AdminService::new(store.clone(), &setup.config.engine.keys);
+    let answer = service.answer(ask, &this_user()).await;
     store.close().await;
     match answer {
         Ok(document) => Ok(document.body),
@@ -95,6 +96,14 @@ async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, Comma
         Err(AdminError::Rejected(error)) => Err(CommandError::Runtime(error.message.into_owned())),
         Err(AdminError::Store(error)) => Err(CommandError::Runtime(error.to_string())),
     }
+}
+
+/// The user of the operating system who runs the command.
+#[must_use]
+pub fn this_user() -> Requester {
+    let uid = rustix::process::getuid().as_raw();
+    let name = paths::variable("USER").or_else(|| paths::variable("LOGNAME"));
+    Requester::of_command_line(format!("uid:{uid}"), name.unwrap_or_default())
 }
 
 /// The method, the path below `/admin/v1/` and the body.
@@ -171,6 +180,7 @@ fn request(ask: &AdminRequest) -> AdminHttpRequest {
         AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
         AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
         AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
+        AdminRequest::ListAudit { query, .. } => (Method::GET, format!("audit?{query}"), none),
     }
 }
 

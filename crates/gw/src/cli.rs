@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, check, clock, drill, explain, keys, models, probe, reload_command, requests, serve, simulate,
+    agents, audit, check, clock, drill, explain, keys, models, probe, reload_command, requests, serve, simulate,
     usage,
 };
 
@@ -40,6 +40,8 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Show the request log, the newest request first
     Requests(requests::RequestsArgs),
+    /// Show, export and verify the log of changes
+    Audit(audit::AuditArgs),
     /// Show whether the gateway trusts this machine's clock, and confirm the clock
     Clock(clock::ClockArgs),
     /// Explain the routing and the worst-case cost of a request without calling a provider
@@ -106,6 +108,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Requests(args)) => requests::run(&common, &args),
+        Some(Command::Audit(args)) => audit::run(&common, &args),
         Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),

@@ -215,6 +215,7 @@ async fn show(store: &Store, confirm: bool) -> gw_store::Result<String> {
     text.push_str(&match judge(wall, noted, row) {
         Verdict::Trusted(_) => "the clock is trusted; there is nothing to confirm\n".to_owned(),
         Verdict::Doubted(_) if confirm => {
+            store.record_change(&admin_client::this_user().record("clock.confirm", "clock")).await?;
             store.record_confirmed_time(wall).await?;
             "confirmed: a gateway with this time purges old data, at most a tenth of the log in an hour\n"
                 .to_owned()
@@ -314,6 +315,8 @@ mod tests {
         assert_eq!(store.clock_record().await.unwrap(), noted(NOW, None));
         assert!(show(&store, false).await.unwrap().contains(" days ahead of "));
         assert!(show(&store, true).await.unwrap().contains("\nconfirmed: "));
+        let changes = store.audit(&gw_store::audit::AuditFilter::default(), 9).await.unwrap();
+        assert_eq!((changes.len(), changes[0].action.as_str()), (1, "clock.confirm"));
         let (clock, before) = TrustedClock::open(&store, &mut Registry::default()).await.unwrap();
         assert_eq!((clock.is_doubted(), before), (false, Some(NOW)));
         assert!(store.clock_record().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));

@@ -33,7 +33,9 @@ mod tests;
 pub use fingerprint::{Fingerprints, provider_path};
 pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
-pub use settings::{CacheSettings, Config, Loaded, Lookup, Readable, Refused, Source, StoreSettings};
+pub use settings::{
+    CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, Refused, Source, StoreSettings,
+};
 
 /// The largest configuration file.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

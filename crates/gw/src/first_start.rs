@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gw_store::audit::{Actor, AuditRecord};
 use gw_store::{NewKey, Role, Store, StoredKey};
 
 /// The new keys.
@@ -31,6 +32,14 @@ pub async fn create_keys(
     let stored =
         [admin.stored("admin", Role::Admin, now), inference.stored("inference", Role::Inference, now)];
     let kept = store.insert_first_keys(&stored).await?;
+    for key in stored.iter().filter(|key| kept.contains(&key.id)) {
+        let after = serde_json::json!({ "id": key.id, "name": key.name, "role": key.role.as_str() });
+        let (actor, object) = (Actor::gateway(), key.id.clone());
+        let at = now.saturating_mul(1000);
+        let after = Some(after.to_string());
+        let record = AuditRecord { at, actor, action: "key.create", object, before: None, after };
+        store.record_change(&record).await?;
+    }
     let is_kept = |key: &NewKey| kept.iter().any(|id| id == key.id());
     Ok(is_kept(&admin).then(|| FirstKeys { inference: Some(inference).filter(|key| is_kept(key)), admin }))
 }

@@ -64,7 +64,7 @@ struct NewKeyArgs {
     /// Label shown in lists and reports
     #[arg(long)]
     name: String,
-    /// Role: inference, or admin, which may also use the management API
+    /// Role: inference, viewer, operator or admin; all but inference may use the management API
     #[arg(long, default_value = "inference")]
     role: String,
     /// Team of the key

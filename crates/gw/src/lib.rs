@@ -2,6 +2,7 @@
 
 pub mod admin_client;
 pub mod agents;
+pub mod audit;
 pub mod check;
 pub mod cli;
 pub mod clock;
@@ -12,6 +13,7 @@ pub mod drill;
 pub mod encryption_key;
 pub mod explain;
 pub mod first_start;
+pub mod identity;
 pub mod keys;
 pub mod ledger;
 pub mod local_servers;

@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 40] = [
+const ROUTES: [(&str, &str); 47] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
@@ -26,6 +26,7 @@ const ROUTES: [(&str, &str); 40] = [
     ("get", "/v1/models"),
     ("get", "/v1/models/{model_id}"),
     ("get", "/v1/models/compare"),
+    ("get", "/v1/me"),
     ("get", "/healthz"),
     ("get", "/readyz"),
     ("get", "/metrics"),
@@ -44,10 +45,16 @@ const ROUTES: [(&str, &str); 40] = [
     ("get", "/admin/v1/requests"),
     ("get", "/admin/v1/requests/{request_id}"),
     ("delete", "/admin/v1/requests/{request_id}/payload"),
+    ("get", "/admin/v1/audit"),
+    ("post", "/admin/v1/reload"),
     ("post", "/admin/v1/routing/explain"),
     ("get", "/admin/v1/cache"),
     ("get", "/admin/v1/config"),
     ("delete", "/admin/v1/cache"),
+    ("get", "/auth/login"),
+    ("get", "/auth/callback"),
+    ("get", "/auth/session"),
+    ("post", "/auth/logout"),
     ("get", "/openapi.json"),
     ("get", "/docs"),
 ];

@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_admin::{
     ConfigurationSource, ConfigurationState, LiveAdminService, RefusedReload, ReloadFuture, ReloadReport,
+    Requester,
 };
 use gw_engine::Engine;
 use gw_engine::engine::{Configured, Deployed};
@@ -122,11 +123,30 @@ impl Reloader {
             Ok(setup) if trigger == Trigger::File && self.is_applied(&setup, &applied) => {
                 return Ok(ReloadReport::default());
             }
-            Ok(setup) => self.apply(setup, &mut applied).await,
+            Ok(setup) => {
+                let applied = self.apply(setup, &mut applied).await;
+                if applied.is_ok() {
+                    self.record(trigger).await;
+                }
+                applied
+            }
             Err(problems) => Err(problems),
         };
         self.note(trigger, &loaded);
         loaded
+    }
+
+    /// Records a reload that no request asked for in the audit log. The file is changed already, so a store that does not answer
+    /// does not stop the reload.
+    async fn record(&self, trigger: Trigger) {
+        if trigger == Trigger::Request {
+            return;
+        }
+        let recorded =
+            self.live.management.record(&Requester::of_gateway(), "config.reload", "configuration").await;
+        if let Err(error) = recorded {
+            tracing::warn!(error = %error.message, "a reload is missing in the audit log");
+        }
     }
 
     /// Reads the configuration. A large file takes time, so another thread reads it.
@@ -265,7 +285,7 @@ fn deploy(
 fn needs_start(path: &str) -> bool {
     let (section, key) = path.split_once('.').unwrap_or((path, ""));
     match section {
-        "store" | "redis" | "responses" => true,
+        "store" | "redis" | "responses" | "identity" => true,
         "server" => key != "request_limits",
         "cache" => matches!(key, "max_mib" | "backend"),
         _ => false,

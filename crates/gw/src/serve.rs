@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::{LiveAdminService, LiveConfiguration};
+use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
+use gw_identity::Issuers;
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
@@ -32,8 +33,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
-    telemetry, watch,
+    encryption_key, first_start, identity, local_servers, model_discovery, paths, readiness, response_cache,
+    store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -122,6 +123,7 @@ struct EngineParts {
     limiter: Limiter,
     clock: Arc<TrustedClock>,
     response_cache: CurrentCache,
+    issuers: Option<Issuers>,
 }
 
 async fn build_engine_parts(
@@ -143,6 +145,7 @@ async fn build_engine_parts(
     let teams = store.teams().await.map_err(CommandError::runtime)?;
     let response_cache = response_cache::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
+    let issuers = identity::start(&setup.config.identity).await;
     let is_in_database = setup.config.responses.place == ResponsePlace::Database;
     let open =
         || -> Arc<dyn ResponseTable> { DatabaseResponses::start(store.clone(), sealer.clone(), &clock) };
@@ -156,6 +159,7 @@ async fn build_engine_parts(
         caching: response_cache.load_full(),
         responses: StoredResponses::new(setup.config.responses, table),
         sealer,
+        issuers: issuers.clone(),
         cpu: CpuPool::new(workers())
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };
@@ -165,7 +169,7 @@ async fn build_engine_parts(
     if may_remove_journal && limiter.delivery_figures().waiting == 0 {
         left.remove_segments();
     }
-    Ok(EngineParts { engine, journal, payloads, limiter, clock, response_cache })
+    Ok(EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers })
 }
 
 /// The parts of a gateway that is ready to serve.
@@ -184,7 +188,7 @@ async fn serve(
     signals: Signals,
 ) -> Result<(), CommandError> {
     let Running { setup, store, parts, sealer, mut registry } = running;
-    let EngineParts { engine, journal, payloads, limiter, clock, response_cache } = parts;
+    let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
@@ -195,8 +199,12 @@ async fn serve(
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
-    let live =
-        Live { engine: Arc::clone(&engine), management: Arc::clone(&management), response_cache, sealer };
+    let live = Live {
+        engine: Arc::clone(&engine),
+        management: Arc::clone(&management),
+        response_cache,
+        sealer: sealer.clone(),
+    };
     let reloader = Reloader::start(common, &setup, live, &mut registry);
     if let Some(file) = setup.path.clone().filter(|_| setup.config.reload_on_change) {
         tokio::spawn(reload::keep_up_to_date(Arc::clone(&reloader), file));
@@ -206,12 +214,17 @@ async fn serve(
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
+    let sign_in = issuers.zip(setup.config.identity.public_url.clone()).map(|(issuers, public_url)| {
+        let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
+        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, public_url))
+    });
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
         setup.config.server,
         engine,
         (management, configuration),
+        sign_in,
         Arc::new(AccessLogWriter(access_log)),
         readiness,
         registry,

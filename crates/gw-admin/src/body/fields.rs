@@ -63,7 +63,7 @@ pub(super) fn money(path: &Path<'_>, value: View<'_>) -> Result<u64, Invalid> {
 
 pub(super) fn role(path: &Path<'_>, value: View<'_>) -> Result<Role, Invalid> {
     let text = string(path, value)?;
-    Role::parse(&text).ok_or_else(|| not_one_of(path, &["inference", "admin"], &text))
+    Role::parse(&text).ok_or_else(|| not_one_of(path, &Role::ALL.map(Role::as_str), &text))
 }
 
 pub(super) fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid> {

@@ -42,6 +42,11 @@ impl<'a> KeyObject<'a> {
         Self { key: Some(secret), ..self }
     }
 
+    /// Leaves out the state of the budget.
+    pub(super) fn without_spending(self) -> Self {
+        Self { limits: self.limits.without_spending(), ..self }
+    }
+
     /// `spent` is in femto-USD, in the current period of the budget.
     pub(super) fn of_store(key: &'a StoredKey, spent: i128, now: i64) -> Self {
         let until = key.previous.map(|(_, until)| until).filter(|until| *until > now);

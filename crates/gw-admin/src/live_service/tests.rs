@@ -11,6 +11,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
+fn requester() -> Requester {
+    Requester::of_command_line("0".to_owned(), "boss".to_owned())
+}
+
 async fn running(configured: Vec<KeySettings>) -> (Arc<LiveAdminService>, Arc<Engine>, Store) {
     let settings = EngineSettings { keys: configured, ..EngineSettings::default() };
     let engine =
@@ -22,7 +26,8 @@ async fn running(configured: Vec<KeySettings>) -> (Arc<LiveAdminService>, Arc<En
 }
 
 async fn create(service: &Arc<LiveAdminService>, members: Value) -> Value {
-    let response = service.answer(AdminRequest::CreateKey(members.to_string().into())).await.unwrap();
+    let response =
+        service.answer(AdminRequest::CreateKey(members.to_string().into()), requester()).await.unwrap();
     assert!(response.is_new && !response.is_csv);
     serde_json::from_slice(&response.body).unwrap()
 }
@@ -40,15 +45,16 @@ async fn a_change_is_in_force_when_its_answer_is_there() {
     let key = create(&service, json!({ "name": "k" })).await;
     let (secret, id) = (key["key"].as_str().unwrap(), key["id"].as_str().unwrap());
     assert_eq!(status(&engine, secret), 200);
-    service.answer(AdminRequest::RevokeKey(id.to_owned())).await.unwrap();
+    service.answer(AdminRequest::RevokeKey(id.to_owned()), requester()).await.unwrap();
     assert_eq!(status(&engine, secret), 401);
 }
 
 #[tokio::test]
 async fn a_change_goes_on_when_nobody_waits_for_it() {
     let (service, engine, store) = running(Vec::new()).await;
-    let mut answering =
-        Box::pin(service.answer(AdminRequest::CreateKey(json!({ "name": "k" }).to_string().into())));
+    let mut answering = Box::pin(
+        service.answer(AdminRequest::CreateKey(json!({ "name": "k" }).to_string().into()), requester()),
+    );
     // The future is dropped after its first poll, as if the client disconnected.
     let mut is_pending = |cx: &mut std::task::Context<'_>| answering.as_mut().poll(cx).is_pending();
     assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(is_pending(cx))).await);
@@ -83,7 +89,7 @@ async fn s_questions_are_503_in_bounded_time_and_keys_go_on_when_the_store_is_aw
         AdminRequest::ShowRequest("req_1".to_owned()),
     ] {
         let start = Instant::now();
-        let error = service.answer(request.clone()).await.unwrap_err();
+        let error = service.answer(request.clone(), requester()).await.unwrap_err();
         assert_eq!((error.status(), error.code()), (503, "store_unavailable"), "{request:?}");
         assert!(!error.message.contains("memory"), "the message quotes the store's error: {}", error.message);
         assert!(start.elapsed() < STORE_TIMEOUT + Duration::from_secs(2), "{request:?}");
@@ -111,7 +117,7 @@ async fn two_admins_cannot_revoke_each_other_at_once() {
         let key = create(&service, json!({ "name": name, "role": "admin" })).await;
         ids.push(key["id"].as_str().unwrap().to_owned());
     }
-    let both = ids.iter().map(|id| service.answer(AdminRequest::RevokeKey(id.clone())));
+    let both = ids.iter().map(|id| service.answer(AdminRequest::RevokeKey(id.clone()), requester()));
     let done = futures_util::future::join_all(both).await;
     assert_eq!(done.iter().filter(|answer| answer.is_ok()).count(), 1);
     let left = store.keys().await.unwrap();
@@ -131,6 +137,9 @@ async fn an_admin_of_the_configuration_is_enough() {
     };
     let (service, engine, _) = running(vec![boss]).await;
     let key = create(&service, json!({ "name": "a", "role": "admin" })).await;
-    service.answer(AdminRequest::RevokeKey(key["id"].as_str().unwrap().to_owned())).await.unwrap();
+    service
+        .answer(AdminRequest::RevokeKey(key["id"].as_str().unwrap().to_owned()), requester())
+        .await
+        .unwrap();
     assert_eq!(status(&engine, "sk-boss"), 200);
 }

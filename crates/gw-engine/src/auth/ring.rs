@@ -17,7 +17,7 @@ use super::Caller;
 use crate::settings::KeySettings;
 
 /// The facts that a team's keys share: its limits and its permanent scope.
-type OfTeam = (Arc<Subject>, Arc<str>);
+pub(super) type OfTeam = (Arc<Subject>, Arc<str>);
 
 /// A key of the configuration or of the store.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(super) struct Key {
     pub(super) logs_payloads: bool,
     /// It is a stored key. Configured keys never become stale.
     pub(super) is_stored: bool,
+    /// An issuer of identities has identified the caller.
+    pub(super) is_of_issuer: bool,
 }
 
 /// A known digest.
@@ -83,6 +85,7 @@ pub(super) struct Ring {
     places: Vec<DigestEntry>,
     /// Compared if the search ends behind the last digest.
     nobody: DigestEntry,
+    teams: HashMap<String, OfTeam>,
 }
 
 impl Ring {
@@ -109,14 +112,14 @@ impl Ring {
                 places.push(DigestEntry::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
-        Self::sorted(places)
+        Self::sorted(places, teams)
     }
 
     /// The stored keys of this ring with these keys of the configuration.
     pub(super) fn with_configured(&self, configured: &[(KeySettings, Caller)]) -> Self {
         let mut places = Self::configured_entries(configured);
         places.extend(self.places.iter().filter(|place| place.caller.0.is_stored).cloned());
-        Self::sorted(places)
+        Self::sorted(places, self.teams.clone())
     }
 
     fn configured_entries(configured: &[(KeySettings, Caller)]) -> Vec<DigestEntry> {
@@ -127,16 +130,21 @@ impl Ring {
         configured.iter().map(entry).collect()
     }
 
-    fn sorted(mut places: Vec<DigestEntry>) -> Self {
+    fn sorted(mut places: Vec<DigestEntry>, teams: HashMap<String, OfTeam>) -> Self {
         // The sort is stable: if two keys have one digest, the configured one counts.
         places.sort_by_key(|place| head(&place.hash));
         places.dedup_by_key(|place| place.hash);
         let nobody = DigestEntry::new([0; 32], &Caller::nobody(), true, None, None);
-        Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody }
+        Self { heads: places.iter().map(|place| head(&place.hash)).collect(), places, nobody, teams }
     }
 
     pub(super) fn find(&self, id: &str) -> Option<&Caller> {
         self.places.iter().map(|place| &place.caller).find(|caller| &*caller.0.id == id)
+    }
+
+    /// The limits of a team.
+    pub(super) fn team(&self, id: &str) -> Option<&OfTeam> {
+        self.teams.get(id)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -201,6 +209,7 @@ impl Caller {
             subjects,
             logs_payloads: settings.log_payloads,
             is_stored: false,
+            is_of_issuer: false,
         }))
     }
 
@@ -218,6 +227,7 @@ impl Caller {
             subjects,
             logs_payloads: key.log_payloads,
             is_stored: true,
+            is_of_issuer: false,
         }))
     }
 
@@ -242,6 +252,7 @@ impl Caller {
             subjects: Box::default(),
             logs_payloads: false,
             is_stored: false,
+            is_of_issuer: false,
         }))
     }
 }

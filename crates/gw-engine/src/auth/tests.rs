@@ -12,7 +12,7 @@ fn ring(expires_at: Option<i64>) -> KeyRing {
         log_payloads: false,
         expires_at,
     };
-    KeyRing::new(&[key], &[], &[], limiter())
+    KeyRing::new(&[key], &[], &[], limiter(), None)
 }
 
 fn identify(ring: &KeyRing, headers: &[&[u8]]) -> std::result::Result<Caller, String> {
@@ -140,7 +140,7 @@ fn keys_are_replaced_while_the_gateway_serves() {
 
 #[test]
 fn both_secrets_of_a_rotation_are_good_until_its_grace_is_over() {
-    let ring = KeyRing::new(&[], &[], &[], limiter());
+    let ring = KeyRing::new(&[], &[], &[], limiter(), None);
     let ((old, key), (new, other)) = (stored("a"), stored("b"));
     let until = i64::try_from(NOW).unwrap() + 10;
     ring.set(&[StoredKey { previous: Some((key.hash, until)), hash: other.hash, ..key }], &[]);
@@ -154,7 +154,7 @@ fn both_secrets_of_a_rotation_are_good_until_its_grace_is_over() {
 #[tokio::test]
 async fn what_a_key_has_used_of_its_rate_outlives_a_change_of_keys() {
     let limiter = limiter();
-    let ring = KeyRing::new(&[], &[], &[], limiter.clone());
+    let ring = KeyRing::new(&[], &[], &[], limiter.clone(), None);
     let (secret, mut key) = stored("a");
     key.limits.rpm = Some(1);
     ring.set(std::slice::from_ref(&key), &[]);
@@ -172,7 +172,7 @@ async fn what_a_key_has_used_of_its_rate_outlives_a_change_of_keys() {
 
 #[test]
 fn a_key_counts_for_its_team_too() {
-    let ring = KeyRing::new(&[], &[], &[], limiter());
+    let ring = KeyRing::new(&[], &[], &[], limiter(), None);
     let (secret, mut key) = stored("a");
     let id = key.id.clone();
     key.team = Some("search".to_owned());
@@ -229,7 +229,7 @@ fn i11_tokens_that_share_prefix_or_suffix_never_alias() {
             StoredKey { id: format!("k{n}"), name: n.to_string(), hash, ..key.clone() }
         })
         .collect();
-    let ring = KeyRing::new(&[], &[made, vec![key]].concat(), &[], limiter());
+    let ring = KeyRing::new(&[], &[made, vec![key]].concat(), &[], limiter(), None);
     let name = |token: &str| code(ring.admit(token, NOW, LATELY)).ok();
     for n in 0..EACH {
         let token = front(n);
@@ -286,7 +286,7 @@ fn k02_no_refusal_takes_longer_than_another() {
     keys.extend(more);
     let (expired, more) = many(&|key| key.expires_at = Some(1));
     keys.extend(more);
-    let ring = KeyRing::new(&[], &keys, &[], limiter());
+    let ring = KeyRing::new(&[], &keys, &[], limiter(), None);
     let unknown: Vec<String> = (0..64).map(|_| stored("x").0).collect();
     let wrong_secret: Vec<String> =
         good.iter().map(|key| gw_store::NewKey::successor(&key[..12]).unwrap().expose().to_owned()).collect();

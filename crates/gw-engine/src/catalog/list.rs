@@ -174,6 +174,12 @@ pub(super) fn alias_entry<'i>(
     Some(ListEntry::Alias { name, first, models })
 }
 
+/// The names that the caller may use, without the models that fail on purpose.
+pub(super) fn names(index: &Index, visible: Visible<'_>) -> Vec<String> {
+    let listed = entries(index, visible).filter(|(_, entry)| !entry.model().is_fault);
+    listed.map(|(_, entry)| entry.name().to_owned()).collect()
+}
+
 /// A filter that is not set passes everything.
 fn any(wanted: &[&str], has: impl Fn(&str) -> bool) -> bool {
     wanted.is_empty() || wanted.iter().any(|wanted| has(wanted))

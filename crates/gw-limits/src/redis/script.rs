@@ -29,20 +29,21 @@ pub(crate) struct Scripts {
     pub(crate) begin_generation: Script,
     pub(crate) enter_session: Script,
     pub(crate) charge_session: Script,
+    pub(crate) inspect: Script,
     #[cfg(test)]
     pub(crate) period: Script,
 }
 
 macro_rules! script {
-    ($file:literal) => {
-        Script::new(concat!(include_str!("prelude.lua"), include_str!($file)))
+    ($($file:literal),+) => {
+        Script::new(concat!(include_str!("prelude.lua"), $(include_str!($file)),+))
     };
 }
 
 impl Default for Scripts {
     fn default() -> Self {
         Self {
-            admit: script!("admit.lua"),
+            admit: script!("window.lua", "admit.lua"),
             reserve: script!("reserve.lua"),
             settle: script!("settle.lua"),
             release: script!("release.lua"),
@@ -55,6 +56,7 @@ impl Default for Scripts {
             begin_generation: script!("begin_generation.lua"),
             enter_session: script!("enter_session.lua"),
             charge_session: script!("charge_session.lua"),
+            inspect: script!("window.lua", "inspect.lua"),
             #[cfg(test)]
             period: script!("period.lua"),
         }
@@ -62,10 +64,10 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 13] {
+    pub(crate) fn all(&self) -> [&Script; 14] {
         let Self { admit, reserve, settle, release, learn_spending, forget_spending, .. } = self;
         let Self { heartbeat, circuits, list_requests, report_holding, begin_generation, .. } = self;
-        let Self { enter_session, charge_session, .. } = self;
+        let Self { enter_session, charge_session, inspect, .. } = self;
         [
             admit,
             reserve,
@@ -80,6 +82,7 @@ impl Scripts {
             begin_generation,
             enter_session,
             charge_session,
+            inspect,
         ]
     }
 }

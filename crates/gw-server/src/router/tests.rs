@@ -163,8 +163,10 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             "a row above hides {pattern}"
         );
         let guard = match pattern {
-            "/metrics" => Guard::AdminKey,
-            _ if pattern.starts_with("/admin/") => Guard::AdminKey,
+            "/metrics" | "/admin/v1/routing/explain" => Guard::ViewerKey,
+            "/admin/v1/requests/{id}/payload" => Guard::AdminKey,
+            _ if pattern.starts_with("/admin/") && [None, GET].contains(&route.methods) => Guard::ViewerKey,
+            _ if pattern.starts_with("/admin/") => Guard::OperatorKey,
             _ if pattern.starts_with("/v1/") => Guard::Key,
             _ => Guard::Open,
         };
@@ -175,16 +177,20 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             Endpoint::Probe(_) | Endpoint::Page(_) => {
                 assert!(!needs_key && route.methods == GET, "{pattern}")
             }
+            Endpoint::SignIn(_) => assert!(!needs_key && [GET, POST].contains(&route.methods), "{pattern}"),
             Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
             Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
             | Endpoint::Status(_)
             | Endpoint::Admin(_)
             | Endpoint::Explain
+            | Endpoint::Me
             | Endpoint::Reload
             | Endpoint::Cache => assert!(needs_key && route.methods.is_some(), "{pattern}"),
         }
-        let is_for_operators = guard == Guard::AdminKey || pattern == "unknown";
+        let is_for_operators = ![Guard::Open, Guard::Key].contains(&guard)
+            || pattern == "unknown"
+            || pattern.starts_with("/auth/");
         assert_eq!(route.audience() == Audience::Operators, is_for_operators, "{pattern}");
     }
 }

@@ -113,6 +113,7 @@ impl Gateway {
             settings,
             engine,
             (management, configuration),
+            None,
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             registry,

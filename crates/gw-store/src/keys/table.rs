@@ -1,6 +1,7 @@
 //! The rows of keys and teams.
 
 use super::{Role, StoredKey};
+use crate::audit::AuditRecord;
 use crate::db::{Result, Store, WriteTransaction};
 use crate::limits::{Budget, Limits, OnBudget, Period};
 use crate::sql::{Row, Sql};
@@ -82,6 +83,11 @@ impl Store {
         self.run(insert(key)).await.map(drop)
     }
 
+    /// As [`Store::insert_key`], with a record in the audit log.
+    pub async fn insert_key_recorded(&self, key: &StoredKey, record: &AuditRecord) -> Result<()> {
+        self.run_recorded(insert(key), record).await.map(drop)
+    }
+
     /// Inserts the keys of a first start and returns the ids of the inserted ones: all keys if the store has never had a
     /// key, the admin keys if it has never had an admin key, otherwise none. Atomic: of several processes that start on one
     /// store at the same time, one inserts the keys.
@@ -122,7 +128,20 @@ impl Store {
         id: &str,
         edit: impl FnOnce(&mut StoredKey) + Send,
     ) -> Result<Option<StoredKey>> {
-        self.edit_row(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
+        let edited = self.edit_row(self.begin().await?, id, edit, |_: &_, _: &_| None).await;
+        edited.map_err(|error| self.error(&error))
+    }
+
+    /// As [`Store::change_key`], with a record of the key before and after the change in the audit log.
+    pub async fn change_key_recorded(
+        &self,
+        id: &str,
+        edit: impl FnOnce(&mut StoredKey) + Send,
+        record: impl FnOnce(&StoredKey, &StoredKey) -> AuditRecord + Send,
+    ) -> Result<Option<StoredKey>> {
+        let record = |before: &StoredKey, after: &StoredKey| Some(record(before, after));
+        let edited = self.edit_row(self.begin().await?, id, edit, record).await;
+        edited.map_err(|error| self.error(&error))
     }
 
     async fn edit_row<R: EditableRow>(
@@ -130,6 +149,7 @@ impl Store {
         mut change: WriteTransaction<'_>,
         id: &str,
         edit: impl FnOnce(&mut R) + Send,
+        record: impl FnOnce(&R, &R) -> Option<AuditRecord> + Send,
     ) -> sqlx::Result<Option<R>> {
         change.run(Sql::new(SERIALISE_CHANGES)).await?;
         let rows = change.all(Sql::new(R::SELECT).text(id)).await?;
@@ -139,8 +159,11 @@ impl Store {
         };
         let mut row = old.clone();
         edit(&mut row);
-        row.restore_identity(old);
+        row.restore_identity(old.clone());
         change.run(row.write_back()).await?;
+        if let Some(record) = record(&old, &row) {
+            change.append(&record).await?;
+        }
         change.commit().await?;
         Ok(Some(row))
     }
@@ -160,9 +183,20 @@ impl Store {
         self.run(put(team)).await.map(drop)
     }
 
+    /// As [`Store::put_team`], with a record in the audit log.
+    pub async fn put_team_recorded(&self, team: &Team, record: &AuditRecord) -> Result<()> {
+        self.run_recorded(put(team), record).await.map(drop)
+    }
+
     /// Edits the team with this name, as [`Store::change_key`] edits a key.
     pub async fn change_team(&self, id: &str, edit: impl FnOnce(&mut Team) + Send) -> Result<Option<Team>> {
-        self.edit_row(self.begin().await?, id, edit).await.map_err(|error| self.error(&error))
+        let edited = self.edit_row(self.begin().await?, id, edit, |_: &_, _: &_| None).await;
+        edited.map_err(|error| self.error(&error))
+    }
+
+    /// As [`Store::delete_team`], with a record in the audit log.
+    pub async fn delete_team_recorded(&self, id: &str, record: &AuditRecord) -> Result<bool> {
+        Ok(self.run_recorded(Sql::new("DELETE FROM teams WHERE id = $1").text(id), record).await? > 0)
     }
 
     /// Deletes the team with this name; returns whether it existed. Keys that name it stay unchanged.

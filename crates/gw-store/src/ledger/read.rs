@@ -108,6 +108,12 @@ impl Store {
         self.list(sql, read).await
     }
 
+    /// The newest requests of a key that failed, the newest first.
+    pub async fn failures(&self, key_id: &str, limit: u32) -> Result<Vec<Entry>> {
+        let sql = if self.is_postgres() { failures(key_id, limit) } else { sqlite::failures(key_id, limit) };
+        self.list(sql, read).await
+    }
+
     /// The request with this id.
     pub async fn request(&self, request_id: &str) -> Result<Option<Entry>> {
         let sql = if self.is_postgres() {
@@ -193,6 +199,23 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
         sql.push(") AS ledger").push(NEWEST_FIRST).push_int(i64::from(limit));
     }
     sql
+}
+
+/// The newest failures of a key in PostgreSQL.
+fn failures(key_id: &str, limit: u32) -> Sql<'_> {
+    let mut sql = Sql::new("SELECT ledger.entry FROM (");
+    push_hours_with_failures(&mut sql, key_id, limit);
+    sql.push(") AS hours CROSS JOIN LATERAL (SELECT * FROM ledger WHERE at >= hours.hour * 1000");
+    sql.push(" AND at < hours.hour * 1000 + 3600000 AND status <> 'ok' AND key_id = ").push_name(key_id);
+    sql.push(NEWEST_FIRST).push_int(i64::from(limit)).push(") AS ledger");
+    sql.push(NEWEST_FIRST).push_int(i64::from(limit));
+    sql
+}
+
+/// The newest hours in which requests of a key failed. Each has a failure, so as many hours as failures are enough.
+pub(super) fn push_hours_with_failures<'q>(sql: &mut Sql<'q>, key_id: &'q str, limit: u32) {
+    sql.push("SELECT DISTINCT hour FROM usage_hours WHERE failed > 0 AND key_id = ").push_name(key_id);
+    sql.push(" ORDER BY hour DESC LIMIT ").push_int(i64::from(limit));
 }
 
 /// The most groups of a report by session.

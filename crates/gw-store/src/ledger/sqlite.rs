@@ -9,7 +9,7 @@ use sqlx::{Row as _, Sqlite};
 
 use super::groups::Groups;
 use super::line::{Line, Names};
-use super::read::push_hours_with;
+use super::read::{push_hours_with, push_hours_with_failures};
 use super::{Cursor, Filter};
 use crate::sql::Sql;
 
@@ -194,6 +194,20 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
         sql.push(" AND (r.at, r.request_id) < (").push_int(*at).push(", ").push_name(request_id).push(")");
     }
     sql.push(" ORDER BY r.at DESC, r.request_id DESC LIMIT ").push_int(i64::from(limit));
+    sql.push(") CROSS JOIN ledger_rows AS r ON r.at = found_at AND r.request_id = found_id").push(WITH_GROUP);
+    sql.push(" ORDER BY r.at DESC, r.request_id DESC");
+    sql
+}
+
+/// The newest failures of a key.
+pub(super) fn failures(key_id: &str, limit: u32) -> Sql<'_> {
+    let mut sql = Sql::new(ENTRY);
+    sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM (");
+    push_hours_with_failures(&mut sql, key_id, limit);
+    sql.push(") AS hours CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000");
+    sql.push(" AND r.at < hours.hour * 1000 + 3600000 AND r.status IS NOT NULL");
+    sql.push(" AND r.who IN (SELECT id FROM ledger_groups WHERE key_id = ").push_name(key_id);
+    sql.push(") ORDER BY r.at DESC, r.request_id DESC LIMIT ").push_int(i64::from(limit));
     sql.push(") CROSS JOIN ledger_rows AS r ON r.at = found_at AND r.request_id = found_id").push(WITH_GROUP);
     sql.push(" ORDER BY r.at DESC, r.request_id DESC");
     sql

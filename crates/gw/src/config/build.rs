@@ -22,6 +22,7 @@ use super::tree::Table;
 mod cache;
 mod fields;
 mod guards;
+mod identity;
 mod keys;
 mod models;
 mod providers;
@@ -53,6 +54,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache::cache(root, &names, report),
         responses: responses::responses(root),
+        identity: identity::identity(root, report),
         store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),

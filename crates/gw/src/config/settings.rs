@@ -7,6 +7,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::{CachingSettings, SemanticSettings};
 use gw_engine::settings::EngineSettings;
 use gw_engine::stored_responses::StoredResponseSettings;
+use gw_identity::IssuerSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
@@ -55,6 +56,8 @@ pub struct Config {
     pub redis: Option<RedisSettings>,
     /// `[cache]`.
     pub cache: CacheSettings,
+    /// `[identity]`.
+    pub identity: IdentitySettings,
     /// `[responses]`.
     pub responses: StoredResponseSettings,
     /// `server.data_dir`, resolved against the directory of the file.
@@ -63,6 +66,15 @@ pub struct Config {
     pub later: Vec<LaterFeature>,
     /// The digests of all settings, which a reload compares.
     pub fingerprints: Fingerprints,
+}
+
+/// `[identity]`.
+#[derive(Clone, Debug, Default)]
+pub struct IdentitySettings {
+    /// The origin at which browsers reach the management API.
+    pub public_url: Option<String>,
+    /// `[[identity.issuers]]`, in the order of the file.
+    pub issuers: Vec<IssuerSettings>,
 }
 
 /// `[cache]`.

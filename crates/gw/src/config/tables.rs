@@ -7,6 +7,7 @@ mod agents;
 mod aliases;
 mod cache;
 mod guards;
+mod identity;
 mod keys;
 mod kinds;
 mod models;
@@ -42,5 +43,6 @@ pub(super) static ROOT: Section = Section {
         key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
+        key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],
 };

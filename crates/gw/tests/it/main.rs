@@ -12,6 +12,7 @@ mod cache;
 mod command_line;
 mod faults;
 mod harness;
+mod identity;
 mod ledger;
 mod limits;
 mod providers;

@@ -72,7 +72,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 13] = [
+const FLOORS: [(&str, &[&str], &[&str]); 14] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -80,17 +80,18 @@ const FLOORS: [(&str, &[&str], &[&str]); 13] = [
     ("gw-cache", &["gw-redis", "gw-wire"], &["hyper", "http", "axum", "sqlx"]),
     ("gw-providers", &["gw-wire"], &["sqlx", "axum"]),
     ("gw-routing", &["gw-wire"], &["tokio", "hyper", "http", "axum", "sqlx", "rustls", "jiff", "rand"]),
+    ("gw-identity", &["gw-wire", "gw-store"], &["hyper", "http", "axum", "sqlx", "rustls"]),
     (
         "gw-engine",
-        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-limits"],
+        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-limits", "gw-identity"],
         &["axum", "hyper", "hyper-util", "sqlx", "rustls"],
     ),
     (
         "gw-admin",
-        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine"],
+        &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine", "gw-identity"],
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
-    ("gw-server", &["gw-admin", "gw-engine", "gw-wire"], &["sqlx"]),
+    ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw-bench", &["gw-routing", "gw-store"], &["axum", "hyper", "sqlx"]),
     (
@@ -103,6 +104,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 13] = [
             "gw-providers",
             "gw-routing",
             "gw-engine",
+            "gw-identity",
             "gw-admin",
             "gw-server",
         ],

@@ -31,7 +31,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
         keys.push(KeySettings {
             name,
             key: key.clone(),
-            role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
+            role: table.choice("role").and_then(Role::parse).unwrap_or(Role::Inference),
             models: table.texts("models"),
             limits: limits(table, report),
             log_payloads: table.bool("log_payloads").unwrap_or(false),
@@ -42,7 +42,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
 }
 
 /// Reads the limits of a key. An option of a limit needs the limit itself.
-fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
+pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
     let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
     for (part, whole) in [("budget_period", "budget_usd"), ("on_budget", "budget_usd"), ("burst", "rpm")] {

@@ -3,6 +3,9 @@
 use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
 use super::super::schema::{Kind, Section, key, required};
 
+pub(super) const BUDGET_PERIODS: Kind =
+    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]);
+pub(super) const ON_BUDGET: Kind = Kind::Choice(&[("finish", &[]), ("cut", &[])]);
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
 
 pub(super) static KEY: Section = Section {
@@ -17,9 +20,9 @@ pub(super) static KEY: Section = Section {
         required("key", Kind::Secret(&CREDENTIAL), "The key: any text that is not blank."),
         key(
             "role",
-            Kind::Choice(&[("inference", &[]), ("admin", &[])]),
+            Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
             "\"inference\"",
-            "`inference` may use `/v1`. `admin` may also use the metrics and the management API.",
+            "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, change keys, teams and the cache, and reload the configuration. `admin` may change everything.",
         ),
         key("models", PATTERNS, "all", "The models that the key may use, such as `[\"acme/*\"]`."),
         key(
@@ -49,13 +52,13 @@ pub(super) static KEY: Section = Section {
         key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period."),
         key(
             "budget_period",
-            Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
+            BUDGET_PERIODS,
             "\"month\"",
             "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
         ),
         key(
             "on_budget",
-            Kind::Choice(&[("finish", &[]), ("cut", &[])]),
+            ON_BUDGET,
             "\"finish\"",
             "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
         ),

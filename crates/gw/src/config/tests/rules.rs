@@ -360,7 +360,7 @@ fn keys_are_checked() {
         "[[keys]]\nkey = \"x\"\nmodels = []\nrole = \"amdin\"\nexpires_at = 2027-01-01",
         &[
             "3:10: keys[0].models: is empty; leave the key out instead",
-            "4:8: keys[0].role: unknown word; expected one of \"inference\", \"admin\"; did you mean 'admin'?",
+            "4:8: keys[0].role: unknown word; expected one of \"inference\", \"viewer\", \"operator\", \"admin\"; did you mean 'admin'?",
             "5:14: keys[0].expires_at: expected a date and time with an offset, such as 2027-01-01T00:00:00Z, found a date or \
          time without one",
         ],

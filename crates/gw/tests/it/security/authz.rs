@@ -1,15 +1,17 @@
 //! Access rights: every route of the router's own table, with every kind of key and every method.
 
 use gw_server::{Guard, ROUTES, Route};
+use gw_store::Role;
 use gw_testkit::Client;
 use serde_json::json;
 
 use crate::admin::keys::{ask, create, worlds};
-use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
+use crate::harness::{ADMIN, EXPIRED, KEY, Setup, assert_error};
+use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-const URLS: [(&str, &str, &[u16]); 37] = [
+const URLS: [(&str, &str, &[u16]); 43] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -24,11 +26,16 @@ const URLS: [(&str, &str, &[u16]); 37] = [
     ("/v1/models", "/v1/models", &[200, 200]),
     ("/v1/models/compare", "/v1/models/compare?models=acme/fast,beta/fast", &[200, 200]),
     ("/v1/models/{id}", "/v1/models/acme/fast", &[200, 200]),
+    ("/v1/me", "/v1/me", &[200, 200]),
     ("/v1/*", "/v1/files", &[]),
     ("/healthz", "/healthz", &[200, 200]),
     ("/readyz", "/readyz", &[200, 200]),
     ("/metrics", "/metrics", &[200, 200]),
     ("/admin/v1/*", "/admin/v1/nothing", &[]),
+    ("/auth/login", "/auth/login", &[404, 404]),
+    ("/auth/callback", "/auth/callback", &[404, 404]),
+    ("/auth/session", "/auth/session", &[404, 404]),
+    ("/auth/logout", "/auth/logout", &[404]),
     ("/openapi.json", "/openapi.json", &[200, 200]),
     ("/docs", "/docs", &[200, 200]),
     ("unknown", "/nothing", &[]),
@@ -43,6 +50,7 @@ const URLS: [(&str, &str, &[u16]); 37] = [
     ("/admin/v1/requests/{id}", "/admin/v1/requests/req_none", &[404, 404]),
     ("/admin/v1/requests/{id}/payload", "/admin/v1/requests/req_none/payload", &[404]),
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain", &[400]),
+    ("/admin/v1/audit", "/admin/v1/audit", &[200, 200]),
     ("/admin/v1/cache", "/admin/v1/cache", &[200, 200, 200]),
     ("/admin/v1/config", "/admin/v1/config", &[200, 200]),
     ("/admin/v1/reload", "/admin/v1/reload", &[200]),
@@ -51,25 +59,55 @@ const URLS: [(&str, &str, &[u16]); 37] = [
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
+/// The URLs that cost money, which a viewer may not use.
+const GENERATION: [&str; 8] = [
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/responses",
+    "/v1/responses/input_tokens",
+    "/v1/responses/compact",
+];
+
+/// Whether a role may send this method to a URL with this guard.
+fn has_rights(guard: Guard, method: &str, role: Option<Role>) -> bool {
+    let is_read = matches!(method, "GET" | "HEAD");
+    match (guard, role) {
+        (Guard::Open | Guard::Key, _) | (_, Some(Role::Admin)) => true,
+        (_, None | Some(Role::Inference)) => false,
+        (Guard::ViewerKey, _) => true,
+        (Guard::OperatorKey, Some(role)) => is_read || role == Role::Operator,
+        (Guard::AdminKey, _) => is_read,
+    }
+}
+
 /// The status, and the code of a refusal, by the order of checks: the key first, then the role, the URL and the method.
 /// The endpoint answers with one of `statuses`.
 fn expected(
     route: &Route,
     statuses: &[u16],
     method: &str,
-    is_known: bool,
-    is_admin: bool,
+    role: Option<Role>,
 ) -> (u16, Option<&'static str>) {
-    match (method, route.guard) {
-        ("OPTIONS", _) => return (204, None),
-        (_, Guard::Key | Guard::AdminKey) if !is_known => return (401, Some("invalid_api_key")),
-        (_, Guard::AdminKey) if !is_admin => return (403, Some("admin_required")),
-        _ => {}
+    if method == "OPTIONS" {
+        return (204, None);
+    }
+    if route.guard != Guard::Open && role.is_none() {
+        return (401, Some("invalid_api_key"));
+    }
+    if !has_rights(route.guard, method, role) {
+        let is_inference = role == Some(Role::Inference);
+        return (403, Some(if is_inference { "admin_required" } else { "role_not_allowed" }));
     }
     let Some(methods) = route.methods else { return (404, Some("unknown_url")) };
     let methods: Vec<&str> = methods.split(", ").filter(|method| *method != "OPTIONS").collect();
     assert_eq!(methods.len(), statuses.len(), "{}: a status for each of {methods:?}", route.pattern);
     match methods.iter().position(|allowed| *allowed == method) {
+        Some(_) if role == Some(Role::Viewer) && GENERATION.contains(&route.pattern) => {
+            (403, Some("role_not_allowed"))
+        }
         Some(place) => (statuses[place], None),
         None => (405, Some("method_not_allowed")),
     }
@@ -77,33 +115,35 @@ fn expected(
 
 #[tokio::test]
 async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
-    let world = world().await;
+    let world = Setup { extra: roles::keys(), ..Setup::default() }.start().await;
     let admin = world.gateway.client().with_key(ADMIN);
-    ask(&admin, "PUT", "/admin/v1/teams/blue", &json!({})).await;
     let nobody = world.gateway.client();
-    let callers: [(&str, Client, bool, bool); 5] = [
-        ("nobody", nobody.clone(), false, false),
-        ("a stranger", nobody.with_key("sk-gw-stranger"), false, false),
-        ("an expired key", nobody.with_key(EXPIRED), false, false),
-        ("an inference key", nobody.with_key(KEY), true, false),
-        ("an admin", admin.clone(), true, true),
+    let callers: [(&str, Client, Option<Role>); 7] = [
+        ("nobody", nobody.clone(), None),
+        ("a stranger", nobody.with_key("sk-gw-stranger"), None),
+        ("an expired key", nobody.with_key(EXPIRED), None),
+        ("an inference key", nobody.with_key(KEY), Some(Role::Inference)),
+        ("a viewer", nobody.with_key(roles::VIEWER), Some(Role::Viewer)),
+        ("an operator", nobody.with_key(roles::OPERATOR), Some(Role::Operator)),
+        ("an admin", admin.clone(), Some(Role::Admin)),
     ];
     let mut urls: std::collections::BTreeMap<_, _> =
         URLS.map(|(pattern, url, statuses)| (pattern, (url, statuses))).into();
     for route in ROUTES {
-        // The admin comes last, because an admin may change and revoke the key.
-        let (_, key) = create(&admin, json!({ "name": "victim" })).await;
-        let id = key["id"].as_str().expect("an id").to_owned();
-        let (url, statuses) = urls
+        let (pattern_url, statuses) = urls
             .remove(route.pattern)
             .unwrap_or_else(|| panic!("{} has no entry in the matrix", route.pattern));
-        let url = url.replace("<id>", &id);
-        for (caller, client, is_known, is_admin) in &callers {
+        for (caller, client, role) in &callers {
+            // A caller with the rights may change and revoke the key, and delete the team.
+            ask(&admin, "PUT", "/admin/v1/teams/blue", &json!({})).await;
+            let (_, key) = create(&admin, json!({ "name": "victim" })).await;
+            let id = key["id"].as_str().expect("an id").to_owned();
+            let url = pattern_url.replace("<id>", &id);
             for method in METHODS {
                 let label = format!("{method} {url} by {caller}");
                 let body = (!matches!(method, "GET" | "HEAD" | "OPTIONS")).then_some(&b"{}"[..]);
                 let answer = client.send(method, &url, Some("application/json"), body).await;
-                let (status, code) = expected(route, statuses, method, *is_known, *is_admin);
+                let (status, code) = expected(route, statuses, method, *role);
                 assert_eq!(answer.status, status, "{label}: {}", answer.text());
                 match code {
                     _ if method == "HEAD" || status == 204 => assert!(answer.body.is_empty(), "{label}"),
@@ -116,7 +156,7 @@ async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
                 }
                 assert!(answer.header("x-request-id").is_some(), "{label}");
             }
-            if !is_admin {
+            if !matches!(role, Some(Role::Operator | Role::Admin)) {
                 let kept = admin.get(&format!("/admin/v1/keys/{id}")).await.ok().json();
                 assert!(
                     kept["revoked_at"].is_null() && kept["rotated"].is_null(),

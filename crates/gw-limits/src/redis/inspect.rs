@@ -1,0 +1,51 @@
+//! Reads the use of limits from Redis.
+
+use std::sync::Arc;
+
+use super::RedisLimiter;
+use super::amount::FEMTOS_OF_NANO;
+use super::answer::Answer;
+use crate::limit_state::{RateState, TokenState};
+use crate::subject::Subject;
+use crate::subject_use::{BudgetUse, SubjectUse};
+
+/// The fields of `inspect.lua` for one subject.
+const FIELDS: usize = 4;
+
+impl RedisLimiter {
+    /// How far the limits of these subjects are used up. None if Redis does not answer.
+    pub(crate) async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
+        let replica = &self.replica;
+        let call = replica.call("").subjects(&replica.settings.prefix, subjects);
+        let answer = replica.ask(&replica.scripts.inspect, &call).await.ok()?;
+        if answer.refused.is_some() {
+            return None;
+        }
+        let uses = subjects.iter().enumerate();
+        Some(uses.map(|(index, subject)| read(&answer, index * FIELDS, subject)).collect())
+    }
+}
+
+fn read(answer: &Answer, from: usize, subject: &Subject) -> SubjectUse {
+    let (limits, now) = (*subject.limits(), answer.now);
+    let requests = limits.rpm.and_then(|limit| match limits.burst {
+        Some(burst) => Some(RateState::of_gcra(limit, burst, answer.tat(from)?, now)),
+        None => Some(RateState::of_window(limit, answer.window(from)?, now)),
+    });
+    let tokens = limits.tpm.and_then(|limit| Some(TokenState::new(limit, answer.tat(from + 1)?, now)));
+    let in_flight = limits.max_in_flight.and_then(|_| answer.field(from + 2).parse().ok());
+    let budget = || {
+        let (spent, reserved) = answer.field(from + 3).split_once(' ')?;
+        let femtos = |nano: &str| Some(nano.parse::<i128>().ok()?.saturating_mul(FEMTOS_OF_NANO));
+        Some(BudgetUse { spent_femtos: femtos(spent)?, reserved_femtos: femtos(reserved)? })
+    };
+    SubjectUse {
+        kind: subject.kind(),
+        id: subject.id().to_owned(),
+        limits,
+        requests,
+        tokens,
+        in_flight,
+        budget: limits.budget.and_then(|_| budget()),
+    }
+}
