@@ -5,6 +5,7 @@ pub mod clock;
 pub mod db;
 mod error;
 pub mod journal;
+pub mod configuration;
 pub mod keys;
 pub mod ledger;
 pub mod limits;

@@ -11,6 +11,7 @@ use problems::{Position, ProblemReport};
 use walk::Walker;
 
 mod build;
+mod document;
 mod file;
 mod formats;
 mod interpolate;
@@ -29,6 +30,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use document::toml_text;
 pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
 pub use settings::{CacheSettings, Config, Loaded, Lookup, Readable, Refused, Source, StoreSettings};

@@ -12,6 +12,7 @@ pub mod drill;
 pub mod encryption_key;
 pub mod explain;
 pub mod first_start;
+pub mod import;
 pub mod keys;
 pub mod ledger;
 pub mod local_servers;

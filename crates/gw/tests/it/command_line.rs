@@ -7,6 +7,7 @@ mod drill;
 mod explain;
 mod first_minutes;
 mod first_run;
+mod import;
 mod keys;
 mod keys_docs;
 mod simulate;
