@@ -20,6 +20,8 @@ pub enum Kind {
     NotFound,
     UnknownUrl,
     MethodNotAllowed,
+    ConfiguredInFile,
+    VersionMismatch,
     RequestTimeout,
     RequestTooLarge,
     UriTooLong,
@@ -48,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 39] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -62,6 +64,8 @@ impl Kind {
         Self::NotFound,
         Self::UnknownUrl,
         Self::MethodNotAllowed,
+        Self::ConfiguredInFile,
+        Self::VersionMismatch,
         Self::RequestTimeout,
         Self::RequestTooLarge,
         Self::UriTooLong,
@@ -107,6 +111,8 @@ impl Kind {
             Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),
             Self::MethodNotAllowed => (405, REQUEST, "method_not_allowed"),
+            Self::ConfiguredInFile => (409, REQUEST, "configured_in_file"),
+            Self::VersionMismatch => (412, REQUEST, "version_mismatch"),
             Self::RequestTimeout => (408, REQUEST, "request_timeout"),
             Self::RequestTooLarge => (413, REQUEST, "request_too_large"),
             Self::UriTooLong => (414, REQUEST, "uri_too_long"),

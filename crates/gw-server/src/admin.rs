@@ -164,7 +164,12 @@ pub(crate) async fn cache(state: &ServerState, parts: &Parts) -> Result<GatewayR
     Ok(HttpReply::json(body))
 }
 
-async fn read<B>(state: &ServerState, headers: &HeaderMap, body: &mut B, max_bytes: usize) -> Result<Bytes>
+pub(crate) async fn read<B>(
+    state: &ServerState,
+    headers: &HeaderMap,
+    body: &mut B,
+    max_bytes: usize,
+) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,

@@ -21,6 +21,7 @@ use crate::admin;
 use crate::admission::Admission;
 use crate::catalogue::CatalogueCall;
 use crate::client_dialect::{self, OVERLOADED};
+use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
@@ -200,6 +201,10 @@ where
         (Endpoint::Page(page), _) => Ok(page()),
         (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
+        (Endpoint::Configuration, Some(caller)) => {
+            let id = found.id.as_deref();
+            Box::pin(configuration::answer(&state, parts, &caller, id, body)).await
+        }
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(_)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -230,6 +235,7 @@ where
             Endpoint::Status(_)
             | Endpoint::Cache
             | Endpoint::Explain
+            | Endpoint::Configuration
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)

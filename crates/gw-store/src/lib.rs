@@ -2,10 +2,10 @@
 //! a PostgreSQL database that replicas share.
 
 pub mod clock;
+pub mod configuration;
 pub mod db;
 mod error;
 pub mod journal;
-pub mod configuration;
 pub mod keys;
 pub mod ledger;
 pub mod limits;

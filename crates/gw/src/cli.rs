@@ -7,7 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{agents, check, clock, drill, explain, import, keys, models, requests, serve, simulate, usage};
+use crate::{
+    agents, check, clock, drill, explain, export, import, keys, models, requests, serve, simulate, usage,
+};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -43,6 +45,8 @@ enum Command {
     Drill(drill::DrillArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
+    /// Write the file, the configuration of the API, the keys and the teams to one gateway.toml
+    Export(export::ExportArgs),
     /// Convert the configuration of another gateway to a gateway.toml
     Import(import::ImportArgs),
     /// Start a coding agent or another program that uses the gateway's models
@@ -104,6 +108,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
+        Some(Command::Export(args)) => export::run(&common, &args),
         Some(Command::Import(args)) => import::run(&args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),
         Some(Command::Setup(args)) => agents::guide::run(&common, &args),

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use gw_providers::seal::EncryptionKey;
+use gw_providers::seal::{EncryptionKey, SecretSealer};
 use gw_store::Store;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
@@ -46,6 +46,15 @@ pub fn previous_of_environment() -> Result<Option<EncryptionKey>, String> {
 fn of_variable(name: &str) -> Result<Option<EncryptionKey>, String> {
     let Some(text) = paths::variable(name).map(SecretString::from) else { return Ok(None) };
     EncryptionKey::parse(text.expose_secret()).map(Some).map_err(|fault| format!("{name} {fault}"))
+}
+
+/// The sealer of the secrets that the store keeps, with this key and the key before a rotation.
+///
+/// # Errors
+/// Exit code 2 for a wrong value in the environment.
+pub fn secret_sealer(key: &EncryptionKey) -> Result<SecretSealer, CommandError> {
+    let previous = previous_of_environment().map_err(CommandError::Usage)?;
+    Ok(SecretSealer::new(key, previous.as_ref()))
 }
 
 /// The key, which is created if there is none.

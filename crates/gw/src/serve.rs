@@ -13,7 +13,7 @@ use gw_engine::payloads::Payloads;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
-use gw_providers::seal::Sealer;
+use gw_providers::seal::{EncryptionKey, Sealer};
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
@@ -21,7 +21,9 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::clock::TrustedClock;
-use crate::command::{CommandError, Common, ServeArgs, print};
+use crate::command::{CommandError, Common, ServeArgs, first_lines, print};
+use crate::configuration::merge::{self, FileState};
+use crate::configuration::{StoredConfiguration, overlay};
 use crate::ledger::{self, Ledger};
 use crate::log_writer::LogWriter;
 use crate::payloads::{self, PayloadTasks};
@@ -85,6 +87,10 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
     }
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let store = store::open(&setup).await?;
+    let content = &setup.config.store.content;
+    store.insert_missing(&content.keys, &content.teams).await.map_err(CommandError::runtime)?;
+    let encryption_key = encryption_key::open(&store, &data).await?;
+    let configuration = merge_stored(&mut setup, &store, &encryption_key).await?;
     let stored = store.keys().await.map_err(CommandError::runtime)?;
     let has_configured_keys = !setup.config.engine.keys.is_empty();
     if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {
@@ -93,7 +99,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
     let listeners = bind(&setup).await?;
     let address = listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
-    let sealer = Sealer::new(&encryption_key::open(&store, &data).await?);
+    let sealer = Sealer::new(&encryption_key);
     let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
     // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
     let created = first_start::create_keys(&store, has_configured_keys, first_start::now())
@@ -109,7 +115,37 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         let model = setup::model_to_try(&catalog).or(listed);
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(Running { setup, store, parts, deployed, registry }, listeners, signals).await
+    serve(Running { setup, store, configuration, parts, deployed, registry }, listeners, signals).await
+}
+
+/// Adds the configuration that was made over the API. Seals its secrets again after a rotation of the encryption key.
+async fn merge_stored(
+    setup: &mut Setup,
+    store: &Store,
+    key: &EncryptionKey,
+) -> Result<Arc<StoredConfiguration>, CommandError> {
+    let sealer = encryption_key::secret_sealer(key)?;
+    let resealed = overlay::reseal(store, &sealer).await.map_err(CommandError::runtime)?;
+    if resealed > 0 {
+        tracing::info!("{resealed} stored secrets are sealed with the new encryption key");
+    }
+    let overlay = overlay::load(store, &sealer).await.map_err(CommandError::runtime)?;
+    if !overlay.entries.is_empty() {
+        let file = FileState::read(setup.path.clone())
+            .map_err(|problem| CommandError::Usage(problem.to_string()))?;
+        let verdict = merge::check(&file, &overlay);
+        let Some(merged) = verdict.setup else {
+            let lines: Vec<String> = verdict.problems.iter().map(|problem| format!("  {problem}")).collect();
+            return Err(CommandError::Usage(format!(
+                "the file and the configuration that was made over the API do not fit together:\n{}",
+                first_lines(&lines).trim_end()
+            )));
+        };
+        let listen = std::mem::take(&mut setup.config.server.listen);
+        *setup = merged;
+        setup.config.server.listen = listen;
+    }
+    Ok(StoredConfiguration::new(store.clone(), sealer, setup.path.clone()))
 }
 
 /// The engine and the parts that it uses.
@@ -169,13 +205,14 @@ async fn build_engine_parts(
 struct Running {
     setup: Setup,
     store: Store,
+    configuration: Arc<StoredConfiguration>,
     parts: EngineParts,
     deployed: Vec<Deployed>,
     registry: Registry,
 }
 
 async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> Result<(), CommandError> {
-    let Running { setup, store, parts, deployed, registry } = running;
+    let Running { setup, store, configuration, parts, deployed, registry } = running;
     let EngineParts { engine, journal, payloads, limiter, clock } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
@@ -188,6 +225,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     }
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    management.set_configuration(configuration);
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
     if setup.config.redis.is_some() {

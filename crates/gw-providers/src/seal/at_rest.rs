@@ -51,6 +51,16 @@ impl SecretSealer {
         Self { current: cipher(key), previous: previous.and_then(cipher) }
     }
 
+    /// A random id for a new row: 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// The system gives no random numbers.
+    pub fn new_row() -> Result<String, SecretError> {
+        let mut bytes = [0; 16];
+        rand::fill(&mut bytes).map_err(|_| SecretError::Unsealable)?;
+        Ok(bytes.iter().fold(String::with_capacity(32), |id, byte| format!("{id}{byte:02x}")))
+    }
+
     /// Seals the secret of a row.
     ///
     /// # Errors
@@ -120,7 +130,10 @@ mod tests {
         for (row, sealed) in [("row-1", &two), ("row-2", &one)] {
             assert_eq!(sealer.open(row, sealed).unwrap_err(), SecretError::Unopenable, "{row}");
         }
-        assert_eq!(SecretSealer::new(&key(2), None).open("row-1", &one).unwrap_err(), SecretError::Unopenable);
+        assert_eq!(
+            SecretSealer::new(&key(2), None).open("row-1", &one).unwrap_err(),
+            SecretError::Unopenable
+        );
         for damaged in ["", "gws1.", "gws1.AAAA", &one[..one.len() - 2], &one.replacen("gws1", "gws2", 1)] {
             assert_eq!(sealer.open("row-1", damaged).unwrap_err(), SecretError::Unopenable, "{damaged}");
         }
@@ -134,6 +147,9 @@ mod tests {
         assert_eq!((secret.expose_secret(), is_old), ("s", true));
         let again = rotated.seal("row", &secret).unwrap();
         assert!(!SecretSealer::new(&key(2), None).open("row", &again).unwrap().1);
-        assert_eq!(SecretSealer::new(&key(1), None).open("row", &again).unwrap_err(), SecretError::Unopenable);
+        assert_eq!(
+            SecretSealer::new(&key(1), None).open("row", &again).unwrap_err(),
+            SecretError::Unopenable
+        );
     }
 }

@@ -5,6 +5,7 @@ mod config;
 mod docs_examples;
 mod drill;
 mod explain;
+mod export;
 mod first_minutes;
 mod first_run;
 mod import;

@@ -42,7 +42,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
 }
 
 /// Reads the limits of a key. An option of a limit needs the limit itself.
-fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
+pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
     let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
     for (part, whole) in [("budget_period", "budget_usd"), ("on_budget", "budget_usd"), ("burst", "rpm")] {
