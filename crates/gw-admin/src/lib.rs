@@ -7,6 +7,7 @@
 mod admin_request;
 mod body;
 mod configuration;
+mod configuration_requests;
 mod error;
 mod ids;
 mod json;
@@ -27,8 +28,11 @@ mod usage;
 
 pub use self::admin_request::AdminRequest;
 pub use self::configuration::{
+    ConfigurationSource, ConfigurationState, LiveConfiguration, RefusedReload, ReloadFuture, ReloadReport,
+};
+pub use self::configuration_requests::{
     ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
-    ConfigurationResponse, ConfigurationService, show_configuration,
+    ConfigurationResponse, ConfigurationService,
 };
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;

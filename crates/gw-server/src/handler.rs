@@ -205,6 +205,7 @@ where
             let id = found.id.as_deref();
             Box::pin(configuration::answer(&state, parts, &caller, id, body)).await
         }
+        (Endpoint::Reload, Some(_)) => Ok(HttpReply::json(state.configuration.reload().await?)),
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(_)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -234,6 +235,7 @@ where
         | (
             Endpoint::Status(_)
             | Endpoint::Cache
+            | Endpoint::Reload
             | Endpoint::Explain
             | Endpoint::Configuration
             | Endpoint::Admin(_)

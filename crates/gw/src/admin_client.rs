@@ -70,6 +70,15 @@ pub fn get(url: &str, path: &str) -> Result<Bytes, CommandError> {
     runtime()?.block_on(Box::pin(over_http(url, (Method::GET, path.to_owned(), Bytes::new()))))
 }
 
+/// Asks a running gateway to load its configuration again.
+///
+/// # Errors
+/// As [`ask`].
+pub fn reload(url: &str) -> Result<Bytes, CommandError> {
+    runtime()?
+        .block_on(Box::pin(over_http(url, (Method::POST, "reload".to_owned(), Bytes::from_static(b"{}")))))
+}
+
 /// Builds the runtime of a command.
 ///
 /// # Errors

@@ -8,7 +8,8 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, check, clock, drill, explain, export, import, keys, models, requests, serve, simulate, usage,
+    agents, check, clock, drill, explain, export, import, keys, models, reload_command, requests, serve,
+    simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -31,6 +32,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the model catalogue
     Models(models::ModelsArgs),
+    /// Make the running gateway read its configuration again
+    Reload(reload_command::ReloadArgs),
     /// Create, list, rotate and revoke gateway keys
     Keys(keys::KeysArgs),
     /// Report requests, tokens and costs by key, team, model, provider or time
@@ -101,6 +104,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         }
         Some(Command::Check(args)) => check::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
+        Some(Command::Reload(args)) => reload_command::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Requests(args)) => requests::run(&common, &args),

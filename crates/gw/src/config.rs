@@ -13,6 +13,7 @@ use walk::Walker;
 mod build;
 mod document;
 mod file;
+mod fingerprint;
 mod formats;
 mod interpolate;
 mod masked;
@@ -33,6 +34,7 @@ mod walk;
 mod tests;
 
 pub use document::toml_text;
+pub use fingerprint::{Fingerprints, provider_path};
 pub use problems::{LaterFeature, Location, Problem};
 pub use raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use reference::reference;
@@ -114,7 +116,7 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
-    Ok(Config { later, engine, ..config })
+    Ok(Config { later, engine, fingerprints: Fingerprints::of(&root), ..config })
 }
 
 /// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.

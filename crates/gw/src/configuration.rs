@@ -11,7 +11,9 @@ mod input;
 pub mod merge;
 pub mod overlay;
 mod sections;
+mod start;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +30,7 @@ use tokio::sync::Mutex;
 use apply::ApplyConfiguration;
 use merge::FileState;
 use overlay::{Overlay, OverlayError};
+pub use start::{MergeError, open};
 
 /// Answers the requests below `/admin/v1/config/`.
 pub struct StoredConfiguration {
@@ -35,6 +38,8 @@ pub struct StoredConfiguration {
     sealer: SecretSealer,
     /// The file; None: the gateway runs without one.
     path: Option<PathBuf>,
+    /// The providers that the API had made at the start.
+    made_at_start: BTreeSet<String>,
     applier: OnceLock<Arc<dyn ApplyConfiguration>>,
     /// Allows one change at a time, because a change is checked against the entries before it.
     changing: Mutex<()>,
@@ -47,10 +52,16 @@ impl fmt::Debug for StoredConfiguration {
 }
 
 impl StoredConfiguration {
-    /// The configuration of this store beside this file.
+    /// The configuration of this store beside this file. `made_at_start` are the names of the providers that the API had made.
     #[must_use]
-    pub fn new(store: Store, sealer: SecretSealer, path: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { store, sealer, path, applier: OnceLock::new(), changing: Mutex::default() })
+    pub fn new(
+        store: Store,
+        sealer: SecretSealer,
+        path: Option<PathBuf>,
+        made_at_start: BTreeSet<String>,
+    ) -> Arc<Self> {
+        let (applier, changing) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { store, sealer, path, made_at_start, applier, changing })
     }
 
     /// Sets the part that puts a changed configuration into force. Without it, changes apply at the next start.

@@ -1,5 +1,6 @@
 //! `model-gateway export`: writes the whole configuration to one gateway.toml.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -56,7 +57,7 @@ async fn of_store(common: &Common, has_secrets: bool) -> Result<Export, CommandE
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let store = store::open_shared(&setup).await?;
     let sealer = encryption_key::secret_sealer(&encryption_key::open(&store, &data).await?)?;
-    let configuration = StoredConfiguration::new(store.clone(), sealer, setup.path.clone());
+    let configuration = StoredConfiguration::new(store.clone(), sealer, setup.path.clone(), BTreeSet::new());
     let export = configuration.export(has_secrets).await;
     store.close().await;
     export.map_err(|error| CommandError::Runtime(error.message.into_owned()))

@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 51] = [
+const ROUTES: [(&str, &str); 52] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
@@ -47,6 +47,7 @@ const ROUTES: [(&str, &str); 51] = [
     ("post", "/admin/v1/routing/explain"),
     ("get", "/admin/v1/cache"),
     ("get", "/admin/v1/config"),
+    ("post", "/admin/v1/reload"),
     ("get", "/admin/v1/config/history"),
     ("get", "/admin/v1/config/export"),
     ("post", "/admin/v1/config/undo"),

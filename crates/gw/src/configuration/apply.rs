@@ -3,18 +3,16 @@
 use std::fmt::Debug;
 use std::pin::Pin;
 
-use crate::setup::Setup;
-
-/// The result of an application, in the future. The error says in a sentence why the old configuration stays in force.
-pub type ApplyFuture<'a> = Pin<Box<dyn Future<Output = Result<(), ApplyError>> + Send + 'a>>;
+/// The result of an application, in the future: the settings that only a restart applies, as paths such as `cache.backend`.
+pub type ApplyFuture<'a> = Pin<Box<dyn Future<Output = Result<Vec<String>, ApplyError>> + Send + 'a>>;
 
 /// The reason why a configuration is not in force.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ApplyError(pub String);
 
-/// Puts a configuration into force.
+/// Puts the configuration of the file and the store into force.
 pub trait ApplyConfiguration: Debug + Send + Sync {
-    /// Applies a configuration that passed all checks.
-    fn apply(&self, setup: Setup) -> ApplyFuture<'_>;
+    /// Applies the configuration as it is stored now, whole or not at all.
+    fn apply(&self) -> ApplyFuture<'_>;
 }

@@ -117,7 +117,9 @@ impl StoredConfiguration {
             set(&mut object, "applies", json!(applies));
             return Ok(Some(json_response(&object, None)));
         }
-        let Some(setup) = verdict.setup else { return Err(refused(&verdict.problems)) };
+        if verdict.setup.is_none() {
+            return Err(refused(&verdict.problems));
+        }
         let stored = self.store.change_configuration(&change, &secrets).await;
         if !stored.map_err(|error| unavailable(&error))? {
             return Ok(None);
@@ -130,8 +132,8 @@ impl StoredConfiguration {
         );
         let applied = match self.applier.get() {
             None => json!({"applies": "at_next_start"}),
-            Some(applier) => match applier.apply(setup).await {
-                Ok(()) => json!({"applies": "now"}),
+            Some(applier) => match applier.apply().await {
+                Ok(restart_required) => applied(&change.section, restart_required),
                 Err(error) => {
                     tracing::warn!("a change of the configuration is stored but not in force: {error}");
                     json!({"applies": "at_next_start", "reason": error.to_string()})
@@ -295,6 +297,16 @@ fn refused(problems: &[String]) -> Error {
     let more = problems.len().saturating_sub(SHOWN_PROBLEMS);
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     invalid("invalid_configuration", format!("The configuration cannot be used: {}{more}.", shown.join("; ")))
+}
+
+/// Whether a change is in force. Some settings need a restart.
+fn applied(section: &str, mut restart_required: Vec<String>) -> Value {
+    restart_required.retain(|path| path.split('.').next() == Some(section));
+    if restart_required.is_empty() {
+        return json!({"applies": "now"});
+    }
+    let reason = format!("only a restart applies {}", restart_required.join(", "));
+    json!({"applies": "at_next_start", "reason": reason})
 }
 
 fn set(object: &mut Value, name: &str, value: Value) {

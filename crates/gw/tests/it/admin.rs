@@ -3,4 +3,5 @@
 mod configuration;
 pub(crate) mod keys;
 mod process;
+mod reload;
 pub(crate) mod usage;

@@ -26,7 +26,7 @@ impl Place {
 
     fn config(&self) -> String {
         format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 60000\n[routing]\nretries = 0\n[aliases]\nfixed = \"demo/echo\"\n\
+            "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 60000\n[routing]\nretries = 0\n[aliases]\nfixed = \"demo/chat\"\n\
              [[providers]]\nname = \"demo\"\n[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"{}\"\napi_key = \
              \"sk-of-the-file\"\n[[models]]\nid = \"acme/fast\"\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n[[keys]]\nname = \
              \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n",
@@ -73,11 +73,12 @@ async fn make_gamma(place: &Place, admin: &Client) {
     ] {
         let answer = put(admin, path, body).await;
         assert_eq!(answer.status, 201, "{path}: {}", answer.text());
+        assert_eq!(answer.json()["applies"], "now", "{path}: {}", answer.text());
     }
 }
 
 #[tokio::test]
-async fn what_the_api_makes_is_used_from_the_next_start_on() {
+async fn what_the_api_makes_is_used_at_once_and_after_a_restart() {
     let place = Place::new().await;
     let gateway = place.start().await;
     let boss = admin(&gateway);
@@ -86,6 +87,17 @@ async fn what_the_api_makes_is_used_from_the_next_start_on() {
     let made = show(&boss, "providers/gamma").await;
     assert_eq!((&made["source"], &made["version"]), (&json!("api"), &json!(1)));
     assert_eq!(made["value"]["api_key"], "***");
+    let answer = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("swift")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(place.upstream.last().header("authorization"), Some(&*format!("Bearer {CANARY}")));
+    let removed = ask(&boss, "DELETE", &format!("{CONFIG}/aliases/swift"), &json!({})).await.ok().json();
+    assert_eq!(removed["applies"], "now");
+    let gone = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("swift")).await;
+    assert_eq!((gone.status, gone.code().as_str()), (404, "model_not_found"));
+    ask(&boss, "POST", &format!("{CONFIG}/undo"), &json!({})).await.ok();
+    let large = put(&boss, "cache", json!({ "max_mib": 7 })).await.json();
+    assert_eq!(large["applies"], "at_next_start", "{large}");
+    assert!(large["reason"].as_str().is_some_and(|reason| reason.contains("cache.max_mib")), "{large}");
     drop(gateway.stop());
 
     let gateway = place.start().await;
@@ -184,13 +196,13 @@ async fn the_history_names_each_change_and_undo_walks_back() {
     let gateway = place.start().await;
     let boss = admin(&gateway);
     let swift = format!("{CONFIG}/aliases/swift");
-    put(&boss, "aliases/swift", json!({ "targets": ["acme/fast"] })).await.ok();
-    ask(&boss, "PATCH", &swift, &json!({ "targets": ["demo/echo"] })).await.ok();
+    assert_eq!(put(&boss, "aliases/swift", json!({ "targets": ["acme/fast"] })).await.status, 201);
+    ask(&boss, "PATCH", &swift, &json!({ "targets": ["demo/chat"] })).await.ok();
     ask(&boss, "DELETE", &swift, &json!({})).await.ok();
     let history = show(&boss, "history").await;
     let changes: Vec<_> = history["data"].as_array().expect("changes").iter().collect();
     let of = |change: &Value| (change["version"].clone(), change["before"].clone(), change["after"].clone());
-    let (fast, echo) = (json!({ "targets": ["acme/fast"] }), json!({ "targets": ["demo/echo"] }));
+    let (fast, echo) = (json!({ "targets": ["acme/fast"] }), json!({ "targets": ["demo/chat"] }));
     let expected = [
         (json!(3), echo.clone(), json!(null)),
         (json!(2), fast.clone(), echo.clone()),
@@ -274,7 +286,7 @@ async fn k03_swapped_ciphertexts_are_an_error() {
     let boss = admin(&gateway);
     for name in ["gamma", "delta"] {
         let body = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": format!("{CANARY}-{name}") });
-        put(&boss, &format!("providers/{name}"), body).await.ok();
+        assert_eq!(put(&boss, &format!("providers/{name}"), body).await.status, 201);
     }
     let mut database = place.database().await;
     let rows = sqlx::query("SELECT id, sealed FROM configuration_secrets ORDER BY id")
@@ -342,4 +354,19 @@ async fn k03_the_encryption_key_is_rotated_under_load() {
     drop(new_only.stop());
     let output = place.launch().env("MODEL_GATEWAY_ENCRYPTION_KEY", OLD_KEY).run();
     assert_eq!(output.status.code(), Some(1), "the old key opens nothing any more");
+}
+
+#[tokio::test]
+async fn a_change_over_one_replica_is_in_force_on_the_other() {
+    let place = Place::new().await;
+    let (one, other) = (place.start().await, place.start().await);
+    make_gamma(&place, &admin(&one)).await;
+    let client = other.client().with_key(KEY);
+    gw_testkit::within("the other replica has the alias", async {
+        while client.post_json("/v1/chat/completions", &chat("swift")).await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(place.upstream.last().header("authorization"), Some(&*format!("Bearer {CANARY}")));
 }
