@@ -8,6 +8,7 @@ mod admin_request;
 mod audit;
 mod body;
 mod configuration;
+mod configuration_requests;
 mod csv;
 mod error;
 mod ids;
@@ -33,6 +34,10 @@ mod usage;
 pub use self::admin_request::AdminRequest;
 pub use self::configuration::{
     ConfigurationSource, ConfigurationState, LiveConfiguration, RefusedReload, ReloadFuture, ReloadReport,
+};
+pub use self::configuration_requests::{
+    ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
+    ConfigurationResponse, ConfigurationService,
 };
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;

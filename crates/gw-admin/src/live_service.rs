@@ -1,7 +1,7 @@
 //! Answers operators' requests for a running gateway, whose engine follows every change.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gw_engine::error::{Error, Kind};
@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::admin_request::AdminRequest;
+use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
 use crate::error::AdminError;
 use crate::me::show_me;
 use crate::requester::Requester;
@@ -32,6 +33,8 @@ pub struct LiveAdminService {
     /// The revision of the keys that the engine has. The lock is held while the keys are read, so that an older reading
     /// never replaces a newer one.
     loaded_revision: Mutex<Option<i64>>,
+    /// Answers the requests about the configuration. It is set once, after the start.
+    configuration: OnceLock<Arc<dyn ConfigurationService>>,
 }
 
 impl LiveAdminService {
@@ -40,7 +43,39 @@ impl LiveAdminService {
     pub fn new(store: Store, engine: Arc<Engine>, runtime: Handle) -> Arc<Self> {
         let service = AdminService::new(store, &engine.configured().settings.keys);
         let (change_lock, loaded_revision) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { service, engine, runtime, change_lock, loaded_revision })
+        Arc::new(Self {
+            service,
+            engine,
+            runtime,
+            change_lock,
+            loaded_revision,
+            configuration: OnceLock::new(),
+        })
+    }
+
+    /// Sets the service that answers the requests about the configuration. The first one stays.
+    pub fn set_configuration(&self, service: Arc<dyn ConfigurationService>) {
+        let _ = self.configuration.set(service);
+    }
+
+    /// Answers a request about the configuration in bounded time. A change is completed even if the caller drops the future.
+    ///
+    /// # Errors
+    /// The reason why the request is wrong; `store_unavailable`.
+    pub async fn configure(&self, request: ConfigurationRequest) -> gw_engine::Result<ConfigurationResponse> {
+        let Some(service) = self.configuration.get().cloned() else {
+            return Err(Error::new(Kind::NotFound, "This gateway has no configuration that can be changed."));
+        };
+        let answer = self
+            .runtime
+            .spawn(async move { tokio::time::timeout(STORE_TIMEOUT, service.answer(request)).await });
+        match answer.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
+            Err(_) => {
+                Err(Error::new(Kind::InternalError, "The gateway failed while answering this request."))
+            }
+        }
     }
 
     /// Answers a request in bounded time. A change is in force in this process before the answer is returned, and is

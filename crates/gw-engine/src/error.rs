@@ -23,6 +23,8 @@ pub enum Kind {
     NotFound,
     UnknownUrl,
     MethodNotAllowed,
+    ConfiguredInFile,
+    VersionMismatch,
     RequestTimeout,
     RequestTooLarge,
     UriTooLong,
@@ -51,7 +53,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -68,6 +70,8 @@ impl Kind {
         Self::NotFound,
         Self::UnknownUrl,
         Self::MethodNotAllowed,
+        Self::ConfiguredInFile,
+        Self::VersionMismatch,
         Self::RequestTimeout,
         Self::RequestTooLarge,
         Self::UriTooLong,
@@ -116,6 +120,8 @@ impl Kind {
             Self::NotFound => (404, REQUEST, "not_found"),
             Self::UnknownUrl => (404, REQUEST, "unknown_url"),
             Self::MethodNotAllowed => (405, REQUEST, "method_not_allowed"),
+            Self::ConfiguredInFile => (409, REQUEST, "configured_in_file"),
+            Self::VersionMismatch => (412, REQUEST, "version_mismatch"),
             Self::RequestTimeout => (408, REQUEST, "request_timeout"),
             Self::RequestTooLarge => (413, REQUEST, "request_too_large"),
             Self::UriTooLong => (414, REQUEST, "uri_too_long"),

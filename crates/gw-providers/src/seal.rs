@@ -10,6 +10,7 @@
 //! is below 2^-32, the bound of NIST SP 800-38D for random nonces. An observer learns only whether two contents are
 //! equal.
 
+mod at_rest;
 mod key;
 mod target;
 
@@ -21,6 +22,7 @@ use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+pub use self::at_rest::{SecretError, SecretSealer};
 pub use self::key::{EncryptionKey, KEY_BYTES, KeyFormatError};
 pub use self::target::{Issuer, OpenedSeal, ReplayTarget};
 

@@ -186,7 +186,12 @@ pub(crate) async fn reload(state: &ServerState, requester: &Requester) -> Result
     Ok(HttpReply::json(state.configuration.reload().await?))
 }
 
-async fn read<B>(state: &ServerState, headers: &HeaderMap, body: &mut B, max_bytes: usize) -> Result<Bytes>
+pub(crate) async fn read<B>(
+    state: &ServerState,
+    headers: &HeaderMap,
+    body: &mut B,
+    max_bytes: usize,
+) -> Result<Bytes>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,

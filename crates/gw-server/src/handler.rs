@@ -23,6 +23,7 @@ use crate::admin;
 use crate::admission::Admission;
 use crate::catalogue::CatalogueCall;
 use crate::client_dialect::{self, OVERLOADED};
+use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
@@ -222,6 +223,11 @@ where
             let requester = requester(&caller, record);
             Box::pin(admin::reload(&state, &requester)).await
         }
+        (Endpoint::Configuration, Some(caller)) => {
+            let id = found.id.as_deref();
+            let requester = requester(&caller, record);
+            Box::pin(configuration::answer(&state, parts, &requester, id, body)).await
+        }
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(caller)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -259,6 +265,7 @@ where
             | Endpoint::Me
             | Endpoint::Reload
             | Endpoint::Explain
+            | Endpoint::Configuration
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)

@@ -8,6 +8,7 @@ mod admin;
 mod admission;
 mod catalogue;
 mod client_dialect;
+mod configuration;
 mod connection;
 mod cors;
 mod cut;

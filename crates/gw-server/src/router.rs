@@ -85,6 +85,8 @@ pub(crate) enum Endpoint {
     Explain,
     /// `/admin/v1/cache`.
     Cache,
+    /// The URLs below `/admin/v1/config/`.
+    Configuration,
     /// `POST /admin/v1/reload`.
     Reload,
     /// No endpoint: the answer is 404.
@@ -111,6 +113,7 @@ const DELETE: Option<&str> = Some("DELETE, OPTIONS");
 const GET_DELETE: Option<&str> = Some("GET, HEAD, DELETE, OPTIONS");
 const GET_POST: Option<&str> = Some("GET, HEAD, POST, OPTIONS");
 const GET_PATCH_DELETE: Option<&str> = Some("GET, HEAD, PATCH, DELETE, OPTIONS");
+const GET_PUT_PATCH_DELETE: Option<&str> = Some("GET, HEAD, PUT, PATCH, DELETE, OPTIONS");
 const GET_PUT_DELETE: Option<&str> = Some("GET, HEAD, PUT, DELETE, OPTIONS");
 
 const fn route(
@@ -124,11 +127,16 @@ const fn route(
 
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
+/// A section of the configuration.
+const CONFIG_SECTION: &str = "/admin/v1/config/{id}";
+/// An entry of a section. Its name may contain slashes, as the ids of models do.
+const CONFIG_ENTRY: &str = "/admin/v1/config/{id}/{id}";
+
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, Me, NotFound, Page, Probe, Reload, SignIn, Status,
-        StoredResponse,
+        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, NotFound, Page, Probe, Reload, SignIn,
+        Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     [
@@ -169,6 +177,11 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/routing/explain", POST, ViewerKey, Explain),
         route("/admin/v1/cache", GET_DELETE, OperatorKey, Cache),
         route("/admin/v1/audit", GET, ViewerKey, Admin(admin::audit)),
+        route("/admin/v1/config/history", GET, AdminKey, Configuration),
+        route("/admin/v1/config/export", GET, AdminKey, Configuration),
+        route("/admin/v1/config/undo", POST, AdminKey, Configuration),
+        route(CONFIG_SECTION, GET_PUT_PATCH_DELETE, AdminKey, Configuration),
+        route(CONFIG_ENTRY, GET_PUT_PATCH_DELETE, AdminKey, Configuration),
         route("/admin/v1/*", None, ViewerKey, NotFound),
         route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
         route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
@@ -259,6 +272,10 @@ impl Route {
         }
         if self.pattern == path && !path.contains('{') {
             return Some(None);
+        }
+        if [CONFIG_SECTION, CONFIG_ENTRY].contains(&self.pattern) {
+            let rest = path.strip_prefix("/admin/v1/config/").filter(|rest| !rest.is_empty())?;
+            return (rest.contains('/') == (self.pattern == CONFIG_ENTRY)).then(|| decode(rest));
         }
         let (pattern, path) = (Item::split(self.pattern)?, Item::split(path)?);
         if (pattern.collection, pattern.action) != (path.collection, path.action) {

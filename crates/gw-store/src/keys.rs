@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::db::{Error, Result};
 use crate::limits::Limits;
+pub(crate) use table::SERIALISE_CHANGES;
 pub use table::Team;
 
 /// The prefix of every generated key.

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod clock;
+pub mod configuration;
 pub mod db;
 mod error;
 pub mod journal;

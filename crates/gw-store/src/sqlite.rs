@@ -189,6 +189,7 @@ fn migrator() -> Migrator {
         change(11, "secrets", include_str!("../migrations/0011_secrets.sql")),
         change(12, "responses", include_str!("../migrations/0012_responses.sql")),
         change(13, "identity", include_str!("../migrations/0013_identity.sql")),
+        change(14, "configuration", include_str!("../migrations/0014_configuration.sql")),
     ])
 }
 

@@ -62,6 +62,14 @@ pub fn explain_route(url: &str, key: Option<&str>, body: Bytes) -> Result<Bytes,
     runtime()?.block_on(Box::pin(over_http(url, (Method::POST, path, body))))
 }
 
+/// Reads a document of a running gateway. `path` is the path below `/admin/v1/`.
+///
+/// # Errors
+/// As [`ask`].
+pub fn get(url: &str, path: &str) -> Result<Bytes, CommandError> {
+    runtime()?.block_on(Box::pin(over_http(url, (Method::GET, path.to_owned(), Bytes::new()))))
+}
+
 /// Asks a running gateway to load its configuration again.
 ///
 /// # Errors

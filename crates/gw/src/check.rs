@@ -47,6 +47,7 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
         print(&first_lines(&notes))?;
     }
     problems.extend(encryption_key::of_environment().err());
+    problems.extend(encryption_key::previous_of_environment().err());
     if problems.is_empty() {
         return print(&format!("{name}: no problems\n"));
     }
@@ -64,7 +65,7 @@ enum KeyCheck {
 
 /// Checks the addresses and the existence of the store's file. It opens no store and asks no name server.
 fn check_keys(setup: &Setup) -> KeyCheck {
-    if !setup.config.engine.keys.is_empty() {
+    if !setup.config.engine.keys.is_empty() || !setup.config.store.content.keys.is_empty() {
         return KeyCheck::Passes;
     }
     let server = &setup.config.server;

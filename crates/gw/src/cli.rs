@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, audit, check, clock, drill, explain, keys, models, probe, reload_command, requests, serve, simulate,
-    usage,
+    agents, audit, check, clock, drill, explain, export, import, keys, models, probe, reload_command,
+    requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -52,6 +52,10 @@ enum Command {
     Probe(probe::ProbeArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
+    /// Write the file, the configuration of the API, the keys and the teams to one gateway.toml
+    Export(export::ExportArgs),
+    /// Convert the configuration of another gateway to a gateway.toml
+    Import(import::ImportArgs),
     /// Start a coding agent or another program that uses the gateway's models
     Run(agents::launch::RunArgs),
     /// Print the configuration that connects a program to the gateway
@@ -114,6 +118,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Probe(args)) => probe::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
+        Some(Command::Export(args)) => export::run(&common, &args),
+        Some(Command::Import(args)) => import::run(&args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),
         Some(Command::Setup(args)) => agents::guide::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),

@@ -11,6 +11,7 @@ use problems::{Position, ProblemReport};
 use walk::Walker;
 
 mod build;
+mod document;
 mod file;
 mod fingerprint;
 mod formats;
@@ -18,6 +19,7 @@ mod interpolate;
 mod masked;
 mod overlay;
 mod problems;
+mod raw;
 mod reference;
 mod scalar;
 mod schema;
@@ -25,17 +27,22 @@ mod secret;
 mod settings;
 mod tables;
 mod tree;
+mod visit;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
+pub use document::toml_text;
 pub use fingerprint::{Fingerprints, provider_path};
 pub use problems::{LaterFeature, Location, Problem};
+pub use raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use reference::reference;
 pub use settings::{
-    CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, Refused, Source, StoreSettings,
+    CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, Refused, Source, StoreContent,
+    StoreSettings,
 };
+pub use visit::{Leaf, section_keys, visit_section};
 
 /// The largest configuration file.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -60,6 +67,23 @@ pub fn load(source: Source) -> Result<Loaded, Refused> {
             checked.map(|config| Loaded { config, path: None })
         }
     }
+}
+
+/// Reads the text of the file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read_text(path: &Path) -> Result<String, Problem> {
+    read(path)
+}
+
+/// Checks a text in place of the file at `path`, with this process's environment. `lookup` gives the values of references.
+///
+/// # Errors
+/// All problems, in the order of the text.
+pub fn load_text(text: &str, path: &Path, lookup: Lookup<'_>) -> Result<Config, Refused> {
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    check(text, path, lookup, &names)
 }
 
 /// Checks a text as [`load`] checks a file. Problems name `path`, and relative paths start at its directory.

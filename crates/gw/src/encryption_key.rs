@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use gw_providers::seal::EncryptionKey;
+use gw_providers::seal::{EncryptionKey, SecretSealer};
 use gw_store::Store;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
@@ -14,6 +14,9 @@ use crate::paths;
 
 /// The variable that holds the key.
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
+
+/// The variable that holds the key before a rotation. It opens secrets that are sealed again with the current key.
+const PREVIOUS_VARIABLE: &str = "MODEL_GATEWAY_PREVIOUS_ENCRYPTION_KEY";
 
 /// The name of the key in the store.
 const STORED_NAME: &str = "encryption_key";
@@ -29,8 +32,29 @@ const MAX_FILE_BYTES: u64 = 1024;
 /// # Errors
 /// The value is not a key. The message does not show the value.
 pub fn of_environment() -> Result<Option<EncryptionKey>, String> {
-    let Some(text) = paths::variable(VARIABLE).map(SecretString::from) else { return Ok(None) };
-    EncryptionKey::parse(text.expose_secret()).map(Some).map_err(|fault| format!("{VARIABLE} {fault}"))
+    of_variable(VARIABLE)
+}
+
+/// The key before a rotation; None if the variable is not set.
+///
+/// # Errors
+/// The value is not a key. The message does not show the value.
+pub fn previous_of_environment() -> Result<Option<EncryptionKey>, String> {
+    of_variable(PREVIOUS_VARIABLE)
+}
+
+fn of_variable(name: &str) -> Result<Option<EncryptionKey>, String> {
+    let Some(text) = paths::variable(name).map(SecretString::from) else { return Ok(None) };
+    EncryptionKey::parse(text.expose_secret()).map(Some).map_err(|fault| format!("{name} {fault}"))
+}
+
+/// The sealer of the secrets that the store keeps, with this key and the key before a rotation.
+///
+/// # Errors
+/// Exit code 2 for a wrong value in the environment.
+pub fn secret_sealer(key: &EncryptionKey) -> Result<SecretSealer, CommandError> {
+    let previous = previous_of_environment().map_err(CommandError::Usage)?;
+    Ok(SecretSealer::new(key, previous.as_ref()))
 }
 
 /// The key, which is created if there is none.

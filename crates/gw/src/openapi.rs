@@ -9,7 +9,7 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 47] = [
+const ROUTES: [(&str, &str); 58] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
@@ -50,6 +50,17 @@ const ROUTES: [(&str, &str); 47] = [
     ("post", "/admin/v1/routing/explain"),
     ("get", "/admin/v1/cache"),
     ("get", "/admin/v1/config"),
+    ("get", "/admin/v1/config/history"),
+    ("get", "/admin/v1/config/export"),
+    ("post", "/admin/v1/config/undo"),
+    ("get", "/admin/v1/config/{section}"),
+    ("put", "/admin/v1/config/{section}"),
+    ("patch", "/admin/v1/config/{section}"),
+    ("delete", "/admin/v1/config/{section}"),
+    ("get", "/admin/v1/config/{section}/{name}"),
+    ("put", "/admin/v1/config/{section}/{name}"),
+    ("patch", "/admin/v1/config/{section}/{name}"),
+    ("delete", "/admin/v1/config/{section}/{name}"),
     ("delete", "/admin/v1/cache"),
     ("get", "/auth/login"),
     ("get", "/auth/callback"),

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::config::Source;
@@ -49,7 +49,7 @@ pub enum DataDirError {
         /// The directory.
         path: PathBuf,
         /// The reason.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -73,6 +73,20 @@ pub fn data_dir(configured: Option<&Path>) -> Result<PathBuf, DataDirError> {
 #[must_use]
 pub fn find_data_dir(configured: Option<&Path>) -> Option<PathBuf> {
     choose(configured, |name| env::var_os(name), Path::new("/data"))
+}
+
+/// Creates a file that only its owner may read, and writes it. A file that exists stays as it is.
+///
+/// # Errors
+/// The file exists, or cannot be written.
+pub fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 fn choose(

@@ -26,6 +26,8 @@ use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
 use crate::command::Common;
 use crate::config::{Fingerprints, provider_path};
+use crate::configuration::apply::{ApplyConfiguration, ApplyError, ApplyFuture};
+use crate::configuration::{MergeError, StoredConfiguration};
 use crate::response_cache::{self, CurrentCache};
 use crate::setup::{self, Setup};
 
@@ -38,14 +40,22 @@ pub enum Trigger {
     File,
     /// `POST /admin/v1/reload`.
     Request,
+    /// The configuration in the store may have changed.
+    Stored,
 }
 
 impl Trigger {
+    /// Whether an equal configuration and equal problems are no news.
+    fn is_quiet(self) -> bool {
+        matches!(self, Self::File | Self::Stored)
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Signal => "SIGHUP",
             Self::File => "a changed file",
             Self::Request => "POST /admin/v1/reload",
+            Self::Stored => "a change over the API",
         }
     }
 }
@@ -61,6 +71,8 @@ pub struct Live {
     pub response_cache: CurrentCache,
     /// Seals the reasoning of new providers.
     pub sealer: Sealer,
+    /// The configuration that was made over the API.
+    pub stored: Arc<StoredConfiguration>,
 }
 
 /// Loads and applies the configuration.
@@ -103,7 +115,7 @@ impl Reloader {
         };
         Arc::new(Self {
             common: common.clone(),
-            found: if setup.path.is_some() { Vec::new() } else { setup.config.providers.clone() },
+            found: found_providers(setup, &live.stored),
             live,
             started: fingerprints.clone(),
             applied: Mutex::new(Applied { fingerprints, timeouts: setup.config.timeouts, discovery }),
@@ -120,8 +132,9 @@ impl Reloader {
     pub async fn reload(&self, trigger: Trigger) -> Result<ReloadReport, Vec<String>> {
         let mut applied = self.applied.lock().await;
         let loaded = match self.load().await {
-            Ok(setup) if trigger == Trigger::File && self.is_applied(&setup, &applied) => {
-                return Ok(ReloadReport::default());
+            Ok(setup) if trigger.is_quiet() && self.is_applied(&setup, &applied) => {
+                let restart_required = self.state.read().restart_required.clone();
+                return Ok(ReloadReport { changes: Vec::new(), restart_required });
             }
             Ok(setup) => {
                 let applied = self.apply(setup, &mut applied).await;
@@ -157,11 +170,17 @@ impl Reloader {
             if setup.path.is_none() {
                 setup.config.providers = found;
             }
-            setup.demo_if_alone();
             let later: Vec<String> = setup.config.later.iter().map(ToString::to_string).collect();
             if later.is_empty() { Ok(setup) } else { Err(later) }
         });
-        loading.await.unwrap_or_else(|_| Err(vec!["the configuration could not be read".to_owned()]))
+        let unreadable = |_| Err(vec!["the configuration could not be read".to_owned()]);
+        let setup = loading.await.unwrap_or_else(unreadable)?;
+        let mut setup = self.live.stored.merge(setup).await.map_err(|error| match error {
+            MergeError::Problems(problems) => problems,
+            error @ MergeError::Overlay(_) => vec![error.to_string()],
+        })?;
+        setup.demo_if_alone();
+        Ok(setup)
     }
 
     /// Whether this configuration is in force, and no other was refused since.
@@ -171,7 +190,7 @@ impl Reloader {
 
     /// Applies a configuration without problems of its own.
     async fn apply(&self, setup: Setup, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
-        let Live { engine, management, response_cache, sealer } = &self.live;
+        let Live { engine, management, response_cache, sealer, stored: _ } = &self.live;
         let config = &setup.config;
         let deployed = deploy(&setup, applied, engine, sealer)?;
         if !config.cache.semantic.is_empty() {
@@ -227,7 +246,7 @@ impl Reloader {
                 self.metrics.refused();
                 let is_known = state.refused.as_ref().is_some_and(|refused| refused.problems == *problems);
                 state.refused = Some(RefusedReload { at_ms: unix_millis(), problems: problems.clone() });
-                if trigger != Trigger::File || !is_known {
+                if !trigger.is_quiet() || !is_known {
                     let problems = problems.join("; ");
                     tracing::error!(
                         trigger = trigger_name,
@@ -238,6 +257,37 @@ impl Reloader {
             }
         }
     }
+}
+
+impl ApplyConfiguration for Reloader {
+    fn apply(&self) -> ApplyFuture<'_> {
+        Box::pin(async {
+            let reloaded = self.reload(Trigger::Stored).await;
+            reloaded.map(|report| report.restart_required).map_err(|problems| ApplyError(problems.join("; ")))
+        })
+    }
+}
+
+/// Applies the changes that other replicas make over the API, for as long as the program runs.
+pub async fn follow_stored(reloader: Arc<Reloader>, stored: Arc<StoredConfiguration>) {
+    let mut seen = None;
+    loop {
+        // A store that does not answer is reported by the reading of keys.
+        let Ok(version) = stored.next_version().await else { continue };
+        if seen.replace(version) != Some(version) {
+            // The reloader logs the result. An equal configuration is no news.
+            let _ = reloader.reload(Trigger::Stored).await;
+        }
+    }
+}
+
+/// The providers that no file and no entry of the API has.
+fn found_providers(setup: &Setup, stored: &StoredConfiguration) -> Vec<ProviderSettings> {
+    if setup.path.is_some() {
+        return Vec::new();
+    }
+    let providers = setup.config.providers.iter();
+    providers.filter(|provider| !stored.had_provider(&provider.name)).cloned().collect()
 }
 
 impl ConfigurationSource for Reloader {

@@ -23,6 +23,7 @@ use tokio::net::TcpListener;
 
 use crate::clock::TrustedClock;
 use crate::command::{CommandError, Common, ServeArgs, print};
+use crate::configuration::{self, StoredConfiguration};
 use crate::ledger::{self, Ledger};
 use crate::log_writer::LogWriter;
 use crate::payloads::{self, PayloadTasks};
@@ -87,6 +88,10 @@ async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<
     }
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let store = store::open(&setup).await?;
+    let content = &setup.config.store.content;
+    store.insert_missing(&content.keys, &content.teams).await.map_err(CommandError::runtime)?;
+    let encryption_key = encryption_key::open(&store, &data).await?;
+    let configured = configuration::open(&mut setup, &store, &encryption_key).await?;
     let stored = store.keys().await.map_err(CommandError::runtime)?;
     let has_configured_keys = !setup.config.engine.keys.is_empty();
     if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {
@@ -95,7 +100,7 @@ async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<
     let listeners = bind(&setup).await?;
     let address = listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
-    let sealer = Sealer::new(&encryption_key::open(&store, &data).await?);
+    let sealer = Sealer::new(&encryption_key);
     let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
     // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
     let created = first_start::create_keys(&store, has_configured_keys, first_start::now())
@@ -112,7 +117,7 @@ async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<
         let model = setup::model_to_try(&catalog).or(listed);
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(common, Running { setup, store, parts, sealer, registry }, listeners, signals).await
+    serve(common, Running { setup, store, configured, parts, sealer, registry }, listeners, signals).await
 }
 
 /// The engine and the parts that it uses.
@@ -176,6 +181,7 @@ async fn build_engine_parts(
 struct Running {
     setup: Setup,
     store: Store,
+    configured: Arc<StoredConfiguration>,
     parts: EngineParts,
     sealer: Sealer,
     registry: Registry,
@@ -187,7 +193,7 @@ async fn serve(
     listeners: Listeners,
     signals: Signals,
 ) -> Result<(), CommandError> {
-    let Running { setup, store, parts, sealer, mut registry } = running;
+    let Running { setup, store, configured, parts, sealer, mut registry } = running;
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
@@ -197,6 +203,7 @@ async fn serve(
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    management.set_configuration(Arc::clone(&configured) as _);
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
     let live = Live {
@@ -204,8 +211,11 @@ async fn serve(
         management: Arc::clone(&management),
         response_cache,
         sealer: sealer.clone(),
+        stored: Arc::clone(&configured),
     };
     let reloader = Reloader::start(common, &setup, live, &mut registry);
+    configured.set_applier(Arc::clone(&reloader) as _);
+    tokio::spawn(reload::follow_stored(Arc::clone(&reloader), configured));
     if let Some(file) = setup.path.clone().filter(|_| setup.config.reload_on_change) {
         tokio::spawn(reload::keep_up_to_date(Arc::clone(&reloader), file));
     }

@@ -91,14 +91,16 @@ pub fn unlisted(catalog: &Catalog) -> impl Iterator<Item = String> {
 fn complete(loaded: Loaded) -> Setup {
     let Loaded { config, path } = loaded;
     let mut setup = Setup { config, path, notes: Vec::new() };
-    if setup.path.is_none() && setup.config.providers.is_empty() {
+    if setup.path.is_none() {
         let known = shipped_providers();
         let (mut providers, notes) = default_providers::providers(&paths::variable);
         for provider in &mut providers {
             // The shipped catalogue has no models of these providers, so their own list is needed.
             provider.discover |= !known.contains(&provider.name);
         }
-        setup.config.providers = providers;
+        // The API may have made providers already.
+        providers.retain(|provider| setup.config.providers.iter().all(|known| known.name != provider.name));
+        setup.config.providers.extend(providers);
         setup.notes = notes;
     }
     setup

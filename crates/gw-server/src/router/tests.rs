@@ -165,6 +165,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
         let guard = match pattern {
             "/metrics" | "/admin/v1/routing/explain" => Guard::ViewerKey,
             "/admin/v1/requests/{id}/payload" => Guard::AdminKey,
+            _ if pattern.starts_with("/admin/v1/config/") => Guard::AdminKey,
             _ if pattern.starts_with("/admin/") && [None, GET].contains(&route.methods) => Guard::ViewerKey,
             _ if pattern.starts_with("/admin/") => Guard::OperatorKey,
             _ if pattern.starts_with("/v1/") => Guard::Key,
@@ -185,6 +186,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             | Endpoint::Admin(_)
             | Endpoint::Explain
             | Endpoint::Me
+            | Endpoint::Configuration
             | Endpoint::Reload
             | Endpoint::Cache => assert!(needs_key && route.methods.is_some(), "{pattern}"),
         }

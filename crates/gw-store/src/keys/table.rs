@@ -18,7 +18,7 @@ pub struct Team {
 }
 
 /// The first statement of every change of a key or a team. A concurrent change waits here until it sees the first one.
-const SERIALISE_CHANGES: &str = "UPDATE revision SET number = number + 1";
+pub(crate) const SERIALISE_CHANGES: &str = "UPDATE revision SET number = number + 1";
 
 /// A row that can be read, edited and written back.
 trait EditableRow: Clone {

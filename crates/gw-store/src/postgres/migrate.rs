@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 8] = [
+pub(super) const CHANGES: [(i64, &str); 9] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
@@ -18,6 +18,7 @@ pub(super) const CHANGES: [(i64, &str); 8] = [
     (6, include_str!("../../migrations/postgres/0006_secrets.sql")),
     (7, include_str!("../../migrations/postgres/0007_responses.sql")),
     (8, include_str!("../../migrations/postgres/0008_identity.sql")),
+    (9, include_str!("../../migrations/postgres/0009_configuration.sql")),
 ];
 /// The lock that processes starting at the same time compete for.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";

@@ -27,6 +27,7 @@ mod keys;
 mod models;
 mod providers;
 mod responses;
+mod store;
 
 use fields::{regular, set, timeouts};
 
@@ -55,7 +56,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         cache: cache::cache(root, &names, report),
         responses: responses::responses(root),
         identity: identity::identity(root, report),
-        store: root.table("store").map(store).unwrap_or_default(),
+        store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
         fingerprints: Fingerprints::default(),
@@ -194,7 +195,7 @@ fn routing(table: &Table) -> RoutingSettings {
     settings
 }
 
-fn store(table: &Table) -> StoreSettings {
+fn store(table: &Table, report: &mut ProblemReport) -> StoreSettings {
     let mut settings = StoreSettings { url: table.secret("url").cloned(), ..StoreSettings::default() };
     set(&mut settings.start_timeout, table.int("start_timeout_seconds").map(Duration::from_secs));
     // 0 = for ever.
@@ -204,6 +205,7 @@ fn store(table: &Table) -> StoreSettings {
     );
     set(&mut settings.progress_tokens, table.int("progress_tokens"));
     set(&mut settings.payloads, table.table("payloads").map(payloads));
+    settings.content = store::content(table, report);
     settings
 }
 

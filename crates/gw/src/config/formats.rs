@@ -27,6 +27,13 @@ pub(super) static ALIAS: TextFormat = TextFormat { shape: "a model name", check:
 pub(super) static PATTERN: TextFormat =
     TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
+pub(super) static KEY_HASH: TextFormat =
+    TextFormat { shape: "64 hexadecimal digits: the SHA-256 of a key", check: key_hash };
+pub(super) static KEY_ID: TextFormat =
+    TextFormat { shape: "the first 12 characters of a key", check: key_id };
+pub(super) static TEAM_ID: TextFormat =
+    TextFormat { shape: "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'", check: team_id };
+pub(super) static JSON_OBJECT: TextFormat = TextFormat { shape: "a JSON object", check: json_object };
 pub(super) static CURRENCY: TextFormat = TextFormat { shape: "three capital letters", check: currency };
 
 /// Headers of the connection or of the message framing, which the gateway sets itself.
@@ -222,6 +229,26 @@ fn label(text: &str) -> CheckResult {
     need(!text.trim().is_empty(), "is blank")?;
     need(text.chars().count() <= 128, "is longer than 128 characters")?;
     need(!has_control(text), "contains a control character")
+}
+
+fn key_hash(text: &str) -> CheckResult {
+    let digits = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    need(digits, "is not the SHA-256 of a key as 64 hexadecimal digits")
+}
+
+fn key_id(text: &str) -> CheckResult {
+    let known = text.len() == 12 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    need(known && text.starts_with("sk-gw-"), "is not the id of a generated key: its first 12 characters")
+}
+
+fn team_id(text: &str) -> CheckResult {
+    let known = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    need((1..=64).contains(&text.len()) && known, "is not 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'")
+}
+
+fn json_object(text: &str) -> CheckResult {
+    let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
+    need(is_object, "is not a JSON object")
 }
 
 fn currency(text: &str) -> CheckResult {

@@ -11,6 +11,7 @@ use gw_identity::IssuerSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
+use gw_store::{StoredKey, Team};
 use secrecy::SecretString;
 
 use super::fingerprint::Fingerprints;
@@ -105,6 +106,15 @@ impl Default for CacheSettings {
     }
 }
 
+/// The keys and teams that a store gets at the start if it does not have them.
+#[derive(Clone, Debug, Default)]
+pub struct StoreContent {
+    /// `[[store.keys]]`.
+    pub keys: Vec<StoredKey>,
+    /// `[[store.teams]]`.
+    pub teams: Vec<Team>,
+}
+
 /// `[store]`.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
@@ -118,6 +128,8 @@ pub struct StoreSettings {
     pub progress_tokens: u64,
     /// `[store.payloads]`.
     pub payloads: PayloadSettings,
+    /// `[[store.keys]]` and `[[store.teams]]`.
+    pub content: StoreContent,
 }
 
 impl Default for StoreSettings {
@@ -128,6 +140,7 @@ impl Default for StoreSettings {
             retention_days: Some(90),
             progress_tokens: 256,
             payloads: PayloadSettings::default(),
+            content: StoreContent::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The management API, and the process as operators see it.
 
+mod configuration;
 pub(crate) mod keys;
 mod process;
 mod reload;

@@ -2,7 +2,7 @@
 
 use super::super::formats::{BASE_URL, CREDENTIAL, LABEL, NAMED_ORIGIN, WORD};
 use super::super::schema::{Kind, Section, key, required};
-use super::keys::{BUDGET_PERIODS, ON_BUDGET};
+use super::keys::{BUDGET_PERIOD, ON_BUDGET};
 
 const WORDS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 1 };
 const LABELS: Kind = Kind::List { of: &Kind::Text(&LABEL), min: 1 };
@@ -110,8 +110,8 @@ static ISSUER: Section = Section {
             "As `max_in_flight` of a key, for each identity.",
         ),
         key("budget_usd", Kind::Price, "no limit", "As `budget_usd` of a key, for each identity."),
-        key("budget_period", BUDGET_PERIODS, "\"month\"", "As `budget_period` of a key."),
-        key("on_budget", ON_BUDGET, "\"finish\"", "As `on_budget` of a key."),
+        BUDGET_PERIOD,
+        ON_BUDGET,
         key(
             "client_id",
             Kind::Text(&WORD),

@@ -1,12 +1,45 @@
 //! `[[keys]]`.
 
 use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
-use super::super::schema::{Kind, Section, key, required};
+use super::super::schema::{Key, Kind, Section, key, required};
 
-pub(super) const BUDGET_PERIODS: Kind =
-    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]);
-pub(super) const ON_BUDGET: Kind = Kind::Choice(&[("finish", &[]), ("cut", &[])]);
-const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+pub(super) const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+
+/// The limits of a key or a team.
+pub(super) const RPM: Key = key(
+    "rpm",
+    Kind::Int { min: 1, max: 10_000_000 },
+    "no limit",
+    "The most generation requests in any 60 seconds.",
+);
+pub(super) const BURST: Key = key(
+    "burst",
+    Kind::Int { min: 1, max: 10_000_000 },
+    "all of `rpm`, in any 60 seconds",
+    "The requests of `rpm` that may come at once. They refill evenly, so a minute has at most `burst` plus `rpm` requests. A value above `rpm` counts as `rpm`.",
+);
+pub(super) const TPM: Key = key(
+    "tpm",
+    Kind::Int { min: 1, max: 1_000_000_000_000 },
+    "no limit",
+    "The most tokens per minute, prompt and answer together.",
+);
+pub(super) const MAX_IN_FLIGHT: Key =
+    key("max_in_flight", Kind::Int { min: 1, max: 1_000_000 }, "no limit", "The most requests in flight.");
+pub(super) const BUDGET_USD: Key =
+    key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period.");
+pub(super) const BUDGET_PERIOD: Key = key(
+    "budget_period",
+    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
+    "\"month\"",
+    "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
+);
+pub(super) const ON_BUDGET: Key = key(
+    "on_budget",
+    Kind::Choice(&[("finish", &[]), ("cut", &[])]),
+    "\"finish\"",
+    "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
+);
 
 pub(super) static KEY: Section = Section {
     doc: "A key that clients use to call the gateway. The gateway keeps only its hash.",
@@ -25,43 +58,13 @@ pub(super) static KEY: Section = Section {
             "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, change keys, teams and the cache, and reload the configuration. `admin` may change everything.",
         ),
         key("models", PATTERNS, "all", "The models that the key may use, such as `[\"acme/*\"]`."),
-        key(
-            "rpm",
-            Kind::Int { min: 1, max: 10_000_000 },
-            "no limit",
-            "The most generation requests in any 60 seconds.",
-        ),
-        key(
-            "burst",
-            Kind::Int { min: 1, max: 10_000_000 },
-            "all of `rpm`, in any 60 seconds",
-            "The requests of `rpm` that may come at once. They refill evenly, so a minute has at most `burst` plus `rpm` requests. A value above `rpm` counts as `rpm`.",
-        ),
-        key(
-            "tpm",
-            Kind::Int { min: 1, max: 1_000_000_000_000 },
-            "no limit",
-            "The most tokens per minute, prompt and answer together.",
-        ),
-        key(
-            "max_in_flight",
-            Kind::Int { min: 1, max: 1_000_000 },
-            "no limit",
-            "The most requests in flight.",
-        ),
-        key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period."),
-        key(
-            "budget_period",
-            BUDGET_PERIODS,
-            "\"month\"",
-            "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
-        ),
-        key(
-            "on_budget",
-            ON_BUDGET,
-            "\"finish\"",
-            "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
-        ),
+        RPM,
+        BURST,
+        TPM,
+        MAX_IN_FLIGHT,
+        BUDGET_USD,
+        BUDGET_PERIOD,
+        ON_BUDGET,
         key(
             "log_payloads",
             Kind::Bool,

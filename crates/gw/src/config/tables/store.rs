@@ -1,7 +1,8 @@
 //! `[store]`.
 
-use super::super::formats::STORE_URL;
-use super::super::schema::{Kind, Section, Word, key};
+use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LABEL, STORE_URL, TEAM_ID};
+use super::super::schema::{Kind, Section, Word, key, required};
+use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, PATTERNS, RPM, TPM};
 
 pub(super) static STORE: Section = Section {
     doc: "The store of keys, usage and the request log.",
@@ -32,6 +33,65 @@ pub(super) static STORE: Section = Section {
              twentieth of its reservation. If the process is killed, at most this much usage is not charged.",
         ),
         key("payloads", Kind::Table(&PAYLOADS), "", "Stored payloads."),
+        key(
+            "keys",
+            Kind::Tables(&STORED_KEY),
+            "",
+            "Keys that a store gets at the start if it does not have them.",
+        ),
+        key(
+            "teams",
+            Kind::Tables(&STORED_TEAM),
+            "",
+            "Teams that a store gets at the start if it does not have them.",
+        ),
+    ],
+};
+
+static STORED_KEY: Section = Section {
+    doc: "Keys as `export` writes them: `[[store.keys]]`. The store gets a key at the start if it has none with this id. From \
+          then on the store has the key, and the management API changes it.",
+    keys: &[
+        required("id", Kind::Text(&KEY_ID), "The id: the first 12 characters of the key."),
+        required("name", Kind::Text(&LABEL), "The name shown in lists and reports."),
+        required("key_hash", Kind::Secret(&KEY_HASH), "The SHA-256 of the key."),
+        key(
+            "role",
+            Kind::Choice(&[("inference", &[]), ("admin", &[])]),
+            "\"inference\"",
+            "The role of the key.",
+        ),
+        key("team", Kind::Text(&TEAM_ID), "", "The team, which must be in `[[store.teams]]`."),
+        key("models", PATTERNS, "all", "The models that the key may use."),
+        RPM,
+        BURST,
+        TPM,
+        MAX_IN_FLIGHT,
+        BUDGET_USD,
+        BUDGET_PERIOD,
+        ON_BUDGET,
+        key("log_payloads", Kind::Bool, "false", "Whether the texts of its requests and answers are stored."),
+        key("created_at", Kind::Time, "1970", "The time at which the key was created."),
+        key("expires_at", Kind::Time, "never", "The time at which the key expires."),
+        key("revoked_at", Kind::Time, "", "The time since which the key is refused."),
+        key("metadata", Kind::Text(&JSON_OBJECT), "", "The metadata of the key, as JSON."),
+        key("previous_key_hash", Kind::Secret(&KEY_HASH), "", "The SHA-256 of the secret before a rotation."),
+        key("previous_valid_until", Kind::Time, "", "The time until which this secret is accepted."),
+    ],
+};
+
+static STORED_TEAM: Section = Section {
+    doc: "Teams as `export` writes them: `[[store.teams]]`. The store gets a team at the start if it has none with this id.",
+    keys: &[
+        required("id", Kind::Text(&TEAM_ID), "The name of the team."),
+        RPM,
+        BURST,
+        TPM,
+        MAX_IN_FLIGHT,
+        BUDGET_USD,
+        BUDGET_PERIOD,
+        ON_BUDGET,
+        key("created_at", Kind::Time, "1970", "The time at which the team was created."),
     ],
 };
 

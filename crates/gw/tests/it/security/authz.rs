@@ -11,7 +11,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-const URLS: [(&str, &str, &[u16]); 43] = [
+const URLS: [(&str, &str, &[u16]); 48] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -53,6 +53,11 @@ const URLS: [(&str, &str, &[u16]); 43] = [
     ("/admin/v1/audit", "/admin/v1/audit", &[200, 200]),
     ("/admin/v1/cache", "/admin/v1/cache", &[200, 200, 200]),
     ("/admin/v1/config", "/admin/v1/config", &[200, 200]),
+    ("/admin/v1/config/history", "/admin/v1/config/history", &[200, 200]),
+    ("/admin/v1/config/export", "/admin/v1/config/export", &[200, 200]),
+    ("/admin/v1/config/undo", "/admin/v1/config/undo", &[404]),
+    ("/admin/v1/config/{id}", "/admin/v1/config/timeouts", &[200, 200, 201, 200, 200]),
+    ("/admin/v1/config/{id}/{id}", "/admin/v1/config/aliases/blue", &[404, 404, 400, 404, 404]),
     ("/admin/v1/reload", "/admin/v1/reload", &[200]),
     ("/", "/", &[200, 200]),
 ];

@@ -1,0 +1,130 @@
+//! The configuration that is made over the API, beside the file: the service that shows, changes, undoes and exports it.
+//!
+//! The file wins: what it sets is read-only here. Everything else is an entry in the store with a history. A change is stored
+//! only if the merged configuration passes `check` as a whole.
+
+mod answers;
+pub mod apply;
+mod changes;
+pub mod export;
+mod input;
+pub mod merge;
+pub mod overlay;
+mod sections;
+mod start;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use gw_admin::{
+    ConfigurationFuture, ConfigurationMethod, ConfigurationRequest, ConfigurationResponse,
+    ConfigurationService,
+};
+use gw_engine::error::{Error, Kind};
+use gw_providers::seal::SecretSealer;
+use gw_store::Store;
+use tokio::sync::Mutex;
+
+use apply::ApplyConfiguration;
+use merge::FileState;
+use overlay::{Overlay, OverlayError};
+pub use start::{MergeError, open};
+
+/// Answers the requests below `/admin/v1/config/`.
+pub struct StoredConfiguration {
+    store: Store,
+    sealer: SecretSealer,
+    /// The file; None: the gateway runs without one.
+    path: Option<PathBuf>,
+    /// The providers that the API had made at the start.
+    made_at_start: BTreeSet<String>,
+    applier: OnceLock<Arc<dyn ApplyConfiguration>>,
+    /// Allows one change at a time, because a change is checked against the entries before it.
+    changing: Mutex<()>,
+}
+
+impl fmt::Debug for StoredConfiguration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredConfiguration").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl StoredConfiguration {
+    /// The configuration of this store beside this file. `made_at_start` are the names of the providers that the API had made.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        sealer: SecretSealer,
+        path: Option<PathBuf>,
+        made_at_start: BTreeSet<String>,
+    ) -> Arc<Self> {
+        let (applier, changing) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { store, sealer, path, made_at_start, applier, changing })
+    }
+
+    /// Sets the part that puts a changed configuration into force. Without it, changes apply at the next start.
+    pub fn set_applier(&self, applier: Arc<dyn ApplyConfiguration>) {
+        let _ = self.applier.set(applier);
+    }
+
+    async fn overlay(&self) -> Result<Overlay, Error> {
+        overlay::load(&self.store, &self.sealer).await.map_err(|error| match error {
+            OverlayError::Store(error) => unavailable(&error),
+            damaged => {
+                tracing::error!("{damaged}");
+                Error::new(Kind::InternalError, damaged.to_string())
+            }
+        })
+    }
+
+    fn file(&self) -> Result<FileState, Error> {
+        FileState::read(self.path.clone()).map_err(|problem| {
+            Error::new(Kind::InternalError, format!("The configuration file cannot be read: {problem}."))
+        })
+    }
+
+    async fn respond(&self, request: ConfigurationRequest) -> gw_engine::Result<ConfigurationResponse> {
+        use ConfigurationMethod::{Get, Post};
+        let path = request.path.clone();
+        match (request.method, path.as_str()) {
+            (Get, "history") => return self.history(request.parameters).await,
+            (Get, "export") => return self.export_document().await,
+            (Post, "undo") => return self.undo(&request).await,
+            _ => {}
+        }
+        let (section, name) = path.split_once('/').map_or((path.as_str(), None), |(a, b)| (a, Some(b)));
+        let section = sections::find(section)?;
+        match (request.method, section.is_list, name) {
+            (Get, true, None) => self.list(section.name).await,
+            (Get, false, None) => self.show_table(section.name).await,
+            (Get, true, Some(name)) => self.show_entry(section.name, name).await,
+            (_, true, Some(name)) => self.change(section.name, name, &request).await,
+            (_, false, None) => self.change(section.name, "", &request).await,
+            (_, true, None) => Err(Error::new(
+                Kind::NotFound,
+                format!("Name the entry: /admin/v1/config/{}/{{name}}.", section.name),
+            )),
+            (_, false, Some(_)) => Err(Error::new(
+                Kind::NotFound,
+                format!("The section '{}' is one table without entries.", section.name),
+            )),
+        }
+    }
+}
+
+impl ConfigurationService for StoredConfiguration {
+    fn answer(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(self.respond(request))
+    }
+}
+
+/// The error for a store that does not answer. Its reason is for operators alone.
+fn unavailable(error: &gw_store::Error) -> Error {
+    tracing::error!(%error, "the store is not reachable: a request about the configuration gets no answer");
+    Error::new(
+        Kind::StoreUnavailable,
+        "The store is not reachable. If you asked for a change, check whether it was made.",
+    )
+}

@@ -1,0 +1,109 @@
+//! `model-gateway import`: reads the configuration of another gateway, and prints a gateway.toml and a report.
+
+mod draft;
+mod litellm;
+mod report;
+mod yaml;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use crate::command::{CommandError, print};
+use crate::paths;
+use draft::Draft;
+use report::ImportReport;
+use yaml::Node;
+
+/// The largest file that is read.
+const MAX_FILE_BYTES: u64 = 16 << 20;
+
+/// The options of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    #[command(subcommand)]
+    source: ImportSource,
+}
+
+#[derive(Debug, Subcommand)]
+enum ImportSource {
+    /// Import the config.yaml of LiteLLM's proxy
+    Litellm(FileArgs),
+}
+
+#[derive(Debug, Args)]
+struct FileArgs {
+    /// File to import
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Write the configuration to this new file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Converts a file.
+type Converter = fn(&Node) -> (Draft, ImportReport);
+
+/// Prints the configuration to standard output and the report to standard error.
+///
+/// # Errors
+/// Exit code 2 for a file that cannot be imported, 1 when the result cannot be written.
+pub fn run(args: &ImportArgs) -> Result<(), CommandError> {
+    let (name, convert, args): (_, Converter, _) = match &args.source {
+        ImportSource::Litellm(args) => ("LiteLLM", litellm::convert, args),
+    };
+    let wrong = |message: String| CommandError::Usage(format!("{}: {message}", args.file.display()));
+    let root = yaml::parse(&read(&args.file)?).map_err(|error| wrong(error.to_string()))?;
+    if root.pairs().is_empty() {
+        return Err(wrong("is not a configuration: the file holds no map".to_owned()));
+    }
+    let (draft, mut report) = convert(&root);
+    report.sort();
+    report.variables = draft.variables.iter().cloned().collect();
+    write(args, &text(name, &args.file, &draft))?;
+    let report = if args.json { json(&report)? } else { report.text() };
+    io::stderr().write_all(report.as_bytes()).map_err(CommandError::runtime)
+}
+
+fn json(report: &ImportReport) -> Result<String, CommandError> {
+    serde_json::to_string_pretty(report).map(|text| text + "\n").map_err(CommandError::runtime)
+}
+
+/// The configuration with a head that names its source and the variables to set.
+fn text(source: &str, file: &Path, draft: &Draft) -> String {
+    let file = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let file: String = file.chars().filter(|c| !c.is_control()).collect();
+    let mut head = vec![format!("Imported from {source} ({file}). `model-gateway check` checks this file.")];
+    if !draft.variables.is_empty() {
+        let names: Vec<&str> = draft.variables.iter().map(String::as_str).collect();
+        head.push(format!("Set these environment variables before the start: {}.", names.join(", ")));
+    }
+    draft.text(&head)
+}
+
+fn write(args: &FileArgs, text: &str) -> Result<(), CommandError> {
+    match &args.out {
+        None => print(text),
+        // The file may hold keys, so nobody else may read it.
+        Some(path) => paths::create_private(path, text.as_bytes())
+            .map_err(|error| CommandError::Runtime(format!("{}: {error}", path.display()))),
+    }
+}
+
+fn read(path: &Path) -> Result<String, CommandError> {
+    let wrong =
+        |message: &dyn std::fmt::Display| CommandError::Usage(format!("{}: {message}", path.display()));
+    let found = fs::metadata(path).map_err(|error| wrong(&error))?;
+    if !found.is_file() {
+        return Err(wrong(&"is not a regular file"));
+    }
+    if found.len() > MAX_FILE_BYTES {
+        return Err(wrong(&"is larger than 16 MiB"));
+    }
+    fs::read_to_string(path).map_err(|error| wrong(&error))
+}

@@ -1,0 +1,307 @@
+//! `model_list`: each entry is one deployment of a model under the name that clients use.
+
+use serde_json::json;
+
+use super::super::draft::{Members, price_per_million};
+use super::super::yaml::Node;
+use super::Import;
+use super::groups::Target;
+use super::providers::{KnownProvider, PROVIDER_KEYS, divide};
+use super::settings::{NO_SUCH_SETTING, milliseconds};
+
+/// Prices per token and their keys here.
+const PRICES: [(&str, &str); 4] = [
+    ("input_cost_per_token", "official_input_per_m"),
+    ("output_cost_per_token", "official_output_per_m"),
+    ("cache_read_input_token_cost", "cached_input_per_m"),
+    ("cache_creation_input_token_cost", "cache_write_per_m"),
+];
+
+/// The parameters of a request that an entry can set for all requests.
+const REQUEST_DEFAULTS: [&str; 16] = [
+    "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "top_p",
+    "top_k",
+    "stop",
+    "seed",
+    "n",
+    "frequency_penalty",
+    "presence_penalty",
+    "reasoning_effort",
+    "thinking",
+    "extra_body",
+    "response_format",
+    "tools",
+    "user",
+];
+
+/// The modes of models that the gateway does not serve.
+const OTHER_MODES: [&str; 8] = [
+    "rerank",
+    "image_generation",
+    "image_edit",
+    "audio_transcription",
+    "audio_speech",
+    "video_generation",
+    "moderation",
+    "realtime",
+];
+
+impl Import {
+    /// Imports `model_list[index]`.
+    pub(super) fn deployment(&mut self, index: usize, entry: &Node) {
+        let path = format!("model_list[{index}]");
+        let none = Node { line: entry.line, data: super::super::yaml::Data::Null };
+        let params = entry.get("litellm_params").unwrap_or(&none);
+        let info = entry.get("model_info").unwrap_or(&none);
+        let name = entry.get("model_name").and_then(Node::text);
+        let model = params.get("model").and_then(Node::text);
+        let (Some(name), Some(model)) = (name, model) else {
+            self.report.ignored(path, entry, "it has no model_name or no litellm_params.model");
+            return;
+        };
+        let custom = params.get("custom_llm_provider").and_then(Node::text);
+        let Some((known, upstream)) = divide(&model, custom.as_deref()) else {
+            let note = format!("the gateway has no provider for the model '{model}'");
+            self.report.ignored(path, entry, note);
+            return;
+        };
+        if let Some(mode) =
+            info.get("mode").and_then(Node::text).filter(|mode| OTHER_MODES.contains(&mode.as_str()))
+        {
+            self.report.ignored(
+                path,
+                entry,
+                format!("the gateway does not serve models of the mode '{mode}'"),
+            );
+            return;
+        }
+        if upstream.contains("rerank") {
+            self.report.ignored(path, entry, "the gateway does not serve rerank models");
+            return;
+        }
+        if upstream.chars().any(char::is_whitespace) || name.chars().any(char::is_whitespace) {
+            self.report.ignored(path, entry, "a name of the gateway has no blanks");
+            return;
+        }
+        let params_path = format!("{path}.litellm_params");
+        if upstream.ends_with('*') {
+            return self.wildcard(entry, &name, known, params, &path);
+        }
+        let upstream = self.plain_model(known, upstream, params, &params_path);
+        let Some(provider) = self.provider(known, params, &params_path) else {
+            self.report.ignored(path, entry, "the gateway knows no address of this provider; write api_base");
+            return;
+        };
+        let mut members = Members::new();
+        let order = self.parameters(params, &params_path, &mut members);
+        self.model_info(info, &format!("{path}.model_info"), &mut members);
+        for key in ["rpm", "tpm"] {
+            if let Some(node) = entry.get(key) {
+                self.limit(&format!("{path}.{key}"), key, node, &mut members);
+            }
+        }
+        self.other_keys(entry, &path);
+        self.add_target(entry, &path, name, Target { provider, upstream, members, order });
+    }
+
+    /// Removes the routes that LiteLLM writes into a Bedrock model.
+    fn plain_model(&mut self, known: KnownProvider, upstream: String, params: &Node, path: &str) -> String {
+        let Some(node) = params.get("model") else { return upstream };
+        let key = format!("{path}.model");
+        let route = ["converse/", "invoke/", "converse_like/"]
+            .into_iter()
+            .find(|route| known.api == "bedrock" && upstream.starts_with(route));
+        match route {
+            Some("converse/") => {
+                self.report.exact(key, node, "models.id; Bedrock is always called by Converse");
+            }
+            Some(_) => {
+                self.report.approximate(
+                    key,
+                    node,
+                    "models.id; Bedrock is called by Converse instead of InvokeModel",
+                );
+            }
+            None => self.report.exact(key, node, "models.id"),
+        }
+        route.and_then(|route| upstream.strip_prefix(route)).map(str::to_owned).unwrap_or(upstream)
+    }
+
+    /// A name with `*`: all models of a provider.
+    fn wildcard(&mut self, entry: &Node, name: &str, known: KnownProvider, params: &Node, path: &str) {
+        let params_path = format!("{path}.litellm_params");
+        let Some(provider) = self.provider(known, params, &params_path) else {
+            self.report.ignored(path, entry, "the gateway knows no address of this provider; write api_base");
+            return;
+        };
+        if known.has_list {
+            self.draft.discover(&provider);
+        }
+        let source = if known.has_list {
+            "the models of its own list (discover = true)"
+        } else {
+            "the models of the catalogue; add others as [[models]]"
+        };
+        let note = format!(
+            "providers: '{provider}' with {source}; clients write {provider}/MODEL instead of '{name}'"
+        );
+        self.report.approximate(format!("{path}.model_name"), entry, note);
+        let mut unused = Members::new();
+        self.parameters(params, &params_path, &mut unused);
+        self.other_keys(entry, path);
+    }
+
+    /// Imports the other keys of `litellm_params`; returns the `order`.
+    fn parameters(&mut self, params: &Node, path: &str, members: &mut Members) -> u32 {
+        let mut order = u32::MAX;
+        for (name, node) in params.pairs() {
+            let key = format!("{path}.{name}");
+            match name.as_str() {
+                "model" => {}
+                _ if PROVIDER_KEYS.contains(&name.as_str()) => {}
+                _ if self.price(&key, name, node, members) => {}
+                "rpm" | "tpm" | "weight" => self.limit(&key, name, node, members),
+                "order" => {
+                    order = node.text().and_then(|text| text.parse().ok()).unwrap_or(order);
+                    let note = "the order of the targets in the alias; `round_robin` does not keep it";
+                    self.report.approximate(key, node, note);
+                }
+                "timeout" => {
+                    let note = "models.timeouts.first_token_ms: the time to the first token, or to the head of an answer";
+                    self.timeout(&key, node, "first_token_ms", note, members);
+                }
+                "stream_timeout" => {
+                    let note = "models.timeouts.idle_ms: the time between two chunks of a stream";
+                    self.timeout(&key, node, "idle_ms", note, members);
+                }
+                "max_retries" => {
+                    self.report.ignored(key, node, "routing.retries is one number for all models");
+                }
+                "tags" => self.report.ignored(key, node, "the gateway does not route by tags"),
+                "drop_params" => {
+                    let note = "members that a provider cannot take are always left out, with a warning in the answer";
+                    self.report.approximate(key, node, note);
+                }
+                _ if REQUEST_DEFAULTS.contains(&name.as_str()) => {
+                    let note = "the gateway sends only what the client writes; it has no defaults for a request's parameters";
+                    self.report.ignored(key, node, note);
+                }
+                _ => self.report.ignored(key, node, NO_SUCH_SETTING),
+            }
+        }
+        order
+    }
+
+    fn timeout(&mut self, key: &str, node: &Node, member: &str, note: &str, members: &mut Members) {
+        let Some(ms) = milliseconds(node) else {
+            self.report.ignored(key, node, "it is no number of seconds");
+            return;
+        };
+        let timeouts = members.entry("timeouts").or_insert_with(|| json!({}));
+        if let Some(timeouts) = timeouts.as_object_mut() {
+            timeouts.insert(member.to_owned(), json!(ms));
+        }
+        self.report.approximate(key, node, note);
+    }
+
+    /// `rpm`, `tpm` and `weight`, of which LiteLLM takes one for its weighted choice.
+    fn limit(&mut self, key: &str, name: &str, node: &Node, members: &mut Members) {
+        let Some(number) = node.number() else {
+            self.report.ignored(key, node, "it is no number");
+            return;
+        };
+        if name == "tpm" {
+            let note = "the gateway limits keys and teams, not deployments; the provider's own 429 moves a request on";
+            self.report.ignored(key, node, note);
+            return;
+        }
+        // Weights may be fractions in LiteLLM and are whole numbers here.
+        let weight = if number.fract() == 0.0 { number } else { (number * 100.0).round() };
+        let is_explicit = name == "weight";
+        if is_explicit || !members.contains_key("weight") {
+            members.insert("weight".to_owned(), json!(whole(weight.min(10_000.0))));
+        }
+        if is_explicit {
+            self.report.exact(key, node, "models.weight");
+        } else {
+            let note = "models.weight: the share of the requests; the gateway limits keys and teams, not deployments";
+            self.report.approximate(key, node, note);
+        }
+    }
+
+    /// Imports a price; whether the key is one.
+    fn price(&mut self, key: &str, name: &str, node: &Node, members: &mut Members) -> bool {
+        let Some((_, member)) = PRICES.iter().find(|(price, _)| *price == name) else { return false };
+        let Some(price) = node.number().and_then(price_per_million) else {
+            self.report.ignored(key, node, "it is no price");
+            return true;
+        };
+        let pricing = members.entry("pricing").or_insert_with(|| json!({}));
+        if let Some(pricing) = pricing.as_object_mut() {
+            pricing.insert((*member).to_owned(), price);
+        }
+        self.report.exact(key, node, format!("models.pricing.{member}, per million tokens"));
+        true
+    }
+
+    fn model_info(&mut self, info: &Node, path: &str, members: &mut Members) {
+        for (name, node) in info.pairs() {
+            let key = format!("{path}.{name}");
+            let tokens = || node.number().filter(|number| *number >= 1.0 && *number <= 1e9).map(whole);
+            match name.as_str() {
+                _ if self.price(&key, name, node, members) => {}
+                "mode" => match node.text().as_deref() {
+                    Some(mode @ ("chat" | "embedding")) => {
+                        members.insert("category".to_owned(), json!([mode]));
+                        self.report.exact(key, node, "models.category");
+                    }
+                    Some("completion" | "responses") => {
+                        members.insert("category".to_owned(), json!(["chat"]));
+                        self.report.approximate(key, node, "models.category is 'chat'");
+                    }
+                    _ => self.report.ignored(
+                        key,
+                        node,
+                        "the gateway serves the model by its own interfaces only",
+                    ),
+                },
+                "max_input_tokens" if tokens().is_some() => {
+                    members.insert("context_length".to_owned(), json!(tokens()));
+                    let note = "models.context_length, which counts prompt and answer together";
+                    self.report.approximate(key, node, note);
+                }
+                "max_output_tokens" if tokens().is_some() => {
+                    members.insert("max_output_tokens".to_owned(), json!(tokens()));
+                    self.report.exact(key, node, "models.max_output_tokens");
+                }
+                "id" => self.report.ignored(key, node, "a model's id is provider/model here"),
+                "base_model" => {
+                    self.report.ignored(key, node, "the catalogue has prices by id; write models.pricing");
+                }
+                _ if name.starts_with("supports_") => {
+                    let note = "without models.features nothing is refused; the catalogue knows the features of shipped models";
+                    self.report.ignored(key, node, note);
+                }
+                _ => self.report.ignored(key, node, NO_SUCH_SETTING),
+            }
+        }
+    }
+
+    /// Reports the keys of an entry beside the known ones.
+    fn other_keys(&mut self, entry: &Node, path: &str) {
+        let known = ["model_name", "litellm_params", "model_info", "rpm", "tpm"];
+        for (name, node) in entry.pairs().iter().filter(|(name, _)| !known.contains(&name.as_str())) {
+            self.report.ignored(format!("{path}.{name}"), node, NO_SUCH_SETTING);
+        }
+    }
+}
+
+/// A number that is known to be small and not negative, without its fraction.
+fn whole(number: f64) -> u64 {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "callers check the range")]
+    let number = number as u64;
+    number
+}

@@ -1,0 +1,263 @@
+//! LiteLLM's providers: the prefix of a model, and the provider of the gateway that serves it.
+
+use gw_providers::presets;
+use serde_json::json;
+
+use super::super::draft::Members;
+use super::super::yaml::Node;
+use super::Import;
+
+/// A provider of LiteLLM that the gateway can call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KnownProvider {
+    /// The prefix of LiteLLM's models.
+    prefix: &'static str,
+    /// The name of the provider in gateway.toml.
+    pub(super) name: &'static str,
+    /// The dialect.
+    pub(super) api: &'static str,
+    /// The variable that LiteLLM reads when an entry has no `api_key`.
+    variable: Option<&'static str>,
+    /// Whether the gateway can ask the provider for its models.
+    pub(super) has_list: bool,
+}
+
+const fn known(
+    prefix: &'static str,
+    name: &'static str,
+    api: &'static str,
+    variable: Option<&'static str>,
+) -> KnownProvider {
+    KnownProvider { prefix, name, api, variable, has_list: true }
+}
+
+/// OpenAI's dialect at the address of a preset.
+const fn hosted(prefix: &'static str, name: &'static str, variable: &'static str) -> KnownProvider {
+    known(prefix, name, "openai", Some(variable))
+}
+
+const PROVIDERS: [KnownProvider; 39] = [
+    hosted("openai", "openai", "OPENAI_API_KEY"),
+    hosted("text-completion-openai", "openai", "OPENAI_API_KEY"),
+    KnownProvider { has_list: false, ..known("azure", "azure", "azure", Some("AZURE_API_KEY")) },
+    KnownProvider { has_list: false, ..known("azure_text", "azure", "azure", Some("AZURE_API_KEY")) },
+    known("anthropic", "anthropic", "anthropic", Some("ANTHROPIC_API_KEY")),
+    known("gemini", "google", "gemini", Some("GEMINI_API_KEY")),
+    KnownProvider { has_list: false, ..known("vertex_ai", "vertex", "vertex", None) },
+    KnownProvider { has_list: false, ..known("vertex_ai_beta", "vertex", "vertex", None) },
+    KnownProvider { has_list: false, ..known("bedrock", "amazon", "bedrock", None) },
+    known("cohere", "cohere", "cohere", Some("COHERE_API_KEY")),
+    known("cohere_chat", "cohere", "cohere", Some("COHERE_API_KEY")),
+    known("mistral", "mistral", "mistral", Some("MISTRAL_API_KEY")),
+    known("ollama", "ollama", "ollama", None),
+    known("ollama_chat", "ollama", "ollama", None),
+    hosted("groq", "groq", "GROQ_API_KEY"),
+    hosted("deepseek", "deepseek", "DEEPSEEK_API_KEY"),
+    hosted("xai", "xai", "XAI_API_KEY"),
+    hosted("together_ai", "together", "TOGETHERAI_API_KEY"),
+    hosted("fireworks_ai", "fireworks", "FIREWORKS_AI_API_KEY"),
+    hosted("openrouter", "openrouter", "OPENROUTER_API_KEY"),
+    hosted("perplexity", "perplexity", "PERPLEXITYAI_API_KEY"),
+    hosted("cerebras", "cerebras", "CEREBRAS_API_KEY"),
+    hosted("nvidia_nim", "nvidia", "NVIDIA_NIM_API_KEY"),
+    hosted("moonshot", "moonshotai", "MOONSHOT_API_KEY"),
+    hosted("zai", "zai", "ZAI_API_KEY"),
+    hosted("dashscope", "alibaba", "DASHSCOPE_API_KEY"),
+    hosted("minimax", "minimax", "MINIMAX_API_KEY"),
+    hosted("huggingface", "huggingface", "HUGGINGFACE_API_KEY"),
+    hosted("sambanova", "sambanova", "SAMBANOVA_API_KEY"),
+    hosted("novita", "novita", "NOVITA_API_KEY"),
+    hosted("deepinfra", "deepinfra", "DEEPINFRA_API_KEY"),
+    hosted("nebius", "nebius", "NEBIUS_API_KEY"),
+    hosted("voyage", "voyage", "VOYAGE_API_KEY"),
+    hosted("jina_ai", "jina", "JINA_AI_API_KEY"),
+    known("lm_studio", "lmstudio", "openai", None),
+    known("hosted_vllm", "vllm", "openai", None),
+    known("custom_openai", "compatible", "openai", None),
+    known("openai_like", "compatible", "openai", None),
+    known("litellm_proxy", "compatible", "openai", None),
+];
+
+/// Divides a model of LiteLLM into its provider and the provider's name of the model. Without a prefix the name decides, as in
+/// LiteLLM. None: the gateway does not know the provider.
+pub(super) fn divide(model: &str, custom: Option<&str>) -> Option<(KnownProvider, String)> {
+    let find = |prefix: &str| PROVIDERS.into_iter().find(|provider| provider.prefix == prefix);
+    if let Some(custom) = custom {
+        let rest = model.strip_prefix(custom).and_then(|rest| rest.strip_prefix('/')).unwrap_or(model);
+        return Some((find(custom)?, rest.to_owned()));
+    }
+    if let Some((prefix, rest)) = model.split_once('/') {
+        return Some((find(prefix)?, rest.to_owned()));
+    }
+    let starts = |words: &[&str]| words.iter().any(|word| model.starts_with(word));
+    let prefix = if starts(&["claude"]) {
+        "anthropic"
+    } else if starts(&["gpt", "chatgpt", "o1", "o3", "o4", "text-", "davinci", "babbage", "ft:gpt"]) {
+        "openai"
+    } else if starts(&["command", "embed-"]) {
+        "cohere"
+    } else {
+        return None;
+    };
+    Some((find(prefix)?, model.to_owned()))
+}
+
+/// The keys of `litellm_params` that belong to the provider.
+pub(super) const PROVIDER_KEYS: [&str; 18] = [
+    "api_base",
+    "base_url",
+    "api_key",
+    "api_version",
+    "organization",
+    "headers",
+    "extra_headers",
+    "aws_region_name",
+    "region_name",
+    "aws_profile_name",
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "aws_session_token",
+    "aws_bedrock_runtime_endpoint",
+    "vertex_project",
+    "vertex_location",
+    "vertex_credentials",
+    "custom_llm_provider",
+];
+
+impl Import {
+    /// The name of the provider of an entry. `path` is the path of its `litellm_params`. None: the entry has no address.
+    pub(super) fn provider(&mut self, known: KnownProvider, params: &Node, path: &str) -> Option<String> {
+        let mut members = Members::new();
+        let preset = presets::find(known.name).filter(|preset| preset.api.as_str() == known.api);
+        self.address(known, params, path, &mut members);
+        let has_address = members.contains_key("base_url");
+        // A known name stands for a known address. Another address gets another name, without the models of the known one.
+        let is_elsewhere =
+            has_address && preset.is_some_and(|preset| preset.base_url.is_some() && !preset.local);
+        let name = match (is_elsewhere, known.api) {
+            (true, "openai") => "compatible".to_owned(),
+            (true, _) if known.api != "ollama" => format!("{}-compatible", known.name),
+            _ => known.name.to_owned(),
+        };
+        if known.api == "openai" && !has_address && preset.is_none() {
+            return None;
+        }
+        members.insert("api".to_owned(), known.api.into());
+        self.credentials(known, params, path, &mut members);
+        self.cloud(known, params, path, &mut members);
+        let headers = self.headers(params, path);
+        if !headers.is_empty() {
+            members.insert("headers".to_owned(), headers.into());
+        }
+        Some(self.draft.provider(&name, members))
+    }
+
+    fn address(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+        for key in ["api_base", "base_url", "aws_bedrock_runtime_endpoint"] {
+            let Some(node) = params.get(key) else { continue };
+            let Some(text) = node.text().filter(|text| !text.is_empty()) else { continue };
+            let url = self.reference(text.trim_end_matches('/'));
+            // LiteLLM takes the address of OpenAI's endpoints with or without `/v1`, exactly as it is written.
+            self.report.exact(format!("{path}.{key}"), node, "providers.base_url");
+            members.insert("base_url".to_owned(), url.into());
+        }
+        if known.api == "azure" && !members.contains_key("base_url") {
+            let url = self.draft.variable("AZURE_API_BASE");
+            members.insert("base_url".to_owned(), url.into());
+        }
+        if let Some(node) = params.get("api_version") {
+            match (known.api, node.text()) {
+                ("azure", Some(text)) => {
+                    let version = self.reference(&text);
+                    members.insert("api_version".to_owned(), version.into());
+                    self.report.exact(format!("{path}.api_version"), node, "providers.api_version");
+                }
+                _ => self.report.ignored(format!("{path}.api_version"), node, "only Azure has API versions"),
+            }
+        }
+    }
+
+    fn credentials(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+        let node = params.get("api_key");
+        let key = match (node, node.and_then(Node::text)) {
+            (Some(node), Some(text)) if !text.trim().is_empty() => {
+                self.report.exact(format!("{path}.api_key"), node, "providers.api_key");
+                Some(self.reference(text.trim()))
+            }
+            (Some(node), _) => {
+                self.report.ignored(format!("{path}.api_key"), node, "it is empty, so no key is sent");
+                None
+            }
+            (None, _) => known.variable.map(|name| self.draft.variable(name)),
+        };
+        if let Some(key) = key {
+            members.insert("api_key".to_owned(), key.into());
+        }
+    }
+
+    /// The regions, projects and accounts of clouds.
+    fn cloud(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+        let placed: &[(&str, &str, &str)] = &[
+            ("bedrock", "aws_region_name", "region"),
+            ("bedrock", "region_name", "region"),
+            ("bedrock", "aws_profile_name", "profile"),
+            ("vertex", "vertex_location", "region"),
+            ("vertex", "region_name", "region"),
+            ("vertex", "vertex_project", "project"),
+        ];
+        for &(api, key, member) in placed {
+            let Some(node) = params.get(key).filter(|_| known.api == api) else { continue };
+            let Some(text) = node.text() else { continue };
+            let value = self.reference(&text);
+            members.entry(member).or_insert_with(|| value.into());
+            self.report.exact(format!("{path}.{key}"), node, format!("providers.{member}"));
+        }
+        for key in ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"] {
+            if let Some(node) = params.get(key) {
+                let note = "the gateway reads AWS keys from the environment or from a profile of the shared credentials file";
+                self.report.ignored(format!("{path}.{key}"), node, note);
+            }
+        }
+        if let Some(node) = params.get("region_name").filter(|_| !["bedrock", "vertex"].contains(&known.api))
+        {
+            self.report.ignored(format!("{path}.region_name"), node, "this provider has no regions");
+        }
+        if let Some(node) = params.get("vertex_credentials") {
+            let note =
+                "write the file of the credentials to providers.credentials_file, or use the metadata server";
+            self.report.ignored(format!("{path}.vertex_credentials"), node, note);
+        }
+        if known.api == "bedrock" && !members.contains_key("region") && !members.contains_key("api_key") {
+            // LiteLLM's own default.
+            members.insert("region".to_owned(), "${AWS_REGION_NAME:-us-west-2}".into());
+        }
+        if known.api == "bedrock" && !members.contains_key("profile") && !members.contains_key("api_key") {
+            for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+                self.draft.variables.insert(name.to_owned());
+            }
+        }
+        if known.api == "vertex" && !members.contains_key("project") {
+            let project = self.draft.variable("VERTEXAI_PROJECT");
+            members.insert("project".to_owned(), project.into());
+        }
+    }
+
+    fn headers(&mut self, params: &Node, path: &str) -> Members {
+        let mut headers = Members::new();
+        for key in ["headers", "extra_headers"] {
+            let Some(node) = params.get(key) else { continue };
+            for (name, value) in node.pairs() {
+                let Some(text) = value.text() else { continue };
+                let text = self.reference(&text);
+                headers.insert(name.clone(), text.into());
+            }
+            self.report.exact(format!("{path}.{key}"), node, "providers.headers");
+        }
+        if let Some((node, text)) = params.get("organization").and_then(|node| Some((node, node.text()?))) {
+            let text = self.reference(&text);
+            headers.insert("OpenAI-Organization".to_owned(), json!(text));
+            self.report.exact(format!("{path}.organization"), node, "a header in providers.headers");
+        }
+        headers
+    }
+}
