@@ -59,6 +59,7 @@ mod spending_ledger;
 mod subject;
 mod subject_kind;
 
+pub use self::redis::facts::{RedisFacts, RedisFactsError};
 pub use self::redis::settings::{RedisSettings, WhenAway};
 pub use admission::AdmissionPermit;
 pub use clock::{Clock, SystemClock};

@@ -1,9 +1,11 @@
 //! Persistent storage: gateway keys as hashes, teams, the ledger and optionally payloads, in an embedded SQLite file or in
 //! a PostgreSQL database that replicas share.
 
+pub mod backup;
 pub mod clock;
 pub mod db;
 mod error;
+pub mod inspection;
 pub mod journal;
 pub mod keys;
 pub mod ledger;

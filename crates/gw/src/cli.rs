@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{agents, check, clock, drill, explain, keys, models, requests, serve, simulate, usage};
+use crate::{agents, check, clock, config_command, doctor, drill, explain, keys, models, requests, serve, simulate, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -27,6 +27,10 @@ enum Command {
     Serve(ServeArgs),
     /// Check a configuration without calling a provider
     Check(check::CheckArgs),
+    /// Write a starter configuration, print its schema, or show the settings with their origins
+    Config(config_command::ConfigArgs),
+    /// Examine this machine, the configuration and the services that the gateway needs
+    Doctor(doctor::DoctorArgs),
     /// Show the model catalogue
     Models(models::ModelsArgs),
     /// Create, list, rotate and revoke gateway keys
@@ -94,6 +98,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
             Err(CommandError::Usage("--listen and --no-discover are options of serve".to_owned()))
         }
         Some(Command::Check(args)) => check::run(&common, &args),
+        Some(Command::Config(args)) => config_command::run(&common, &args),
+        Some(Command::Doctor(args)) => doctor::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
