@@ -100,7 +100,7 @@ pub struct Engine {
     payloads: Option<Arc<Payloads>>,
     settings: EngineSettings,
     deployed: Vec<Deployed>,
-    shipped: Vec<&'static str>,
+    shipped: Vec<Arc<str>>,
     discovered: Mutex<Vec<Discovered>>,
 }
 
@@ -112,11 +112,12 @@ impl Engine {
     pub fn new(
         settings: EngineSettings,
         deployed: Vec<Deployed>,
-        shipped: Vec<&'static str>,
+        shipped: Vec<Arc<str>>,
         stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
-        let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?
+        let documents: Vec<&str> = shipped.iter().map(|document| &**document).collect();
+        let catalog = Catalog::build(&documents, &settings.models, &settings.aliases, &facts(&deployed), &[])?
             .with_codex_instructions(settings.codex_instructions.clone());
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
@@ -173,10 +174,11 @@ impl Engine {
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), models));
         let facts = facts(&self.deployed);
+        let documents: Vec<&str> = self.shipped.iter().map(|document| &**document).collect();
         let now = self.services.snapshot.load();
         let catalog = Catalog::build_after(
             &now.catalog,
-            &self.shipped,
+            &documents,
             &self.settings.models,
             &self.settings.aliases,
             &facts,

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{agents, check, clock, config_command, doctor, drill, explain, keys, models, requests, serve, simulate, usage};
+use crate::{agents, backup, check, clock, config_command, doctor, drill, explain, keys, man, models, requests, serve, simulate, usage};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -47,12 +47,18 @@ enum Command {
     Drill(drill::DrillArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
+    /// Write the state of the gateway to an archive, also while it serves
+    Backup(backup::BackupArgs),
+    /// Put the state of a backup in place
+    Restore(backup::RestoreArgs),
     /// Start a coding agent or another program that uses the gateway's models
     Run(agents::launch::RunArgs),
     /// Print the configuration that connects a program to the gateway
     Setup(agents::guide::SetupArgs),
     /// Print the OpenAPI document
     Openapi,
+    /// Print the manual page, or write the pages of all commands
+    Man(man::ManArgs),
     /// Print shell completions
     Completions {
         /// Shell for which the script is printed
@@ -108,9 +114,12 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
+        Some(Command::Backup(args)) => backup::run(&common, &args),
+        Some(Command::Restore(args)) => backup::run_restore(&common, &args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),
         Some(Command::Setup(args)) => agents::guide::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
+        Some(Command::Man(args)) => man::run(Cli::command(), &args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "model-gateway", &mut script);

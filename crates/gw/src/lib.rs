@@ -2,6 +2,7 @@
 
 pub mod admin_client;
 pub mod agents;
+pub mod backup;
 pub mod check;
 pub mod cli;
 pub mod clock;
@@ -18,7 +19,9 @@ pub mod keys;
 pub mod ledger;
 pub mod local_servers;
 pub mod log_writer;
+pub mod man;
 pub mod model_discovery;
+pub mod model_update;
 pub mod models;
 pub mod paths;
 pub mod payloads;

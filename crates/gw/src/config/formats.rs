@@ -27,6 +27,8 @@ pub(super) static ALIAS: TextFormat = TextFormat { shape: "a model name", check:
 pub(super) static PATTERN: TextFormat =
     TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
+pub(super) static MINISIGN_KEY: TextFormat =
+    TextFormat { shape: "a minisign public key", check: minisign_key };
 pub(super) static CURRENCY: TextFormat = TextFormat { shape: "three capital letters", check: currency };
 
 /// Headers of the connection or of the message framing, which the gateway sets itself.
@@ -222,6 +224,11 @@ fn label(text: &str) -> CheckResult {
     need(!text.trim().is_empty(), "is blank")?;
     need(text.chars().count() <= 128, "is longer than 128 characters")?;
     need(!has_control(text), "contains a control character")
+}
+
+fn minisign_key(text: &str) -> CheckResult {
+    let is_key = minisign_verify::PublicKey::from_base64(text).is_ok();
+    need(is_key, "is not a minisign public key; write the line of 56 characters that begins with RW")
 }
 
 fn currency(text: &str) -> CheckResult {

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
-use secrecy::ExposeSecret;
 
 use super::finding::{Finding, Report};
 use crate::config::Config;
-use crate::paths;
 use crate::setup::Setup;
+use crate::store::StoreLocation;
+use crate::{paths, store};
 
 /// Open files beside the connections: the store, the journal, the log, the runtime.
 const OWN_FILES: u64 = 64;
@@ -29,17 +29,12 @@ pub(super) fn check(setup: &Setup, report: &mut Report) {
     report.add(open_files(getrlimit(Resource::Nofile).current, setup.config.server.max_connections as u64));
     report.add(memory(memory_limit(), needed_memory(&setup.config)));
     match paths::find_data_dir(setup.config.data_dir.as_deref()) {
-        Some(path) => data_directory(&path, holds_the_store(&setup.config), report),
+        Some(path) => data_directory(&path, matches!(store::location(setup), Ok(StoreLocation::File(_))), report),
         None => report.add(
             Finding::failed("data directory", "-", "no data directory is known")
                 .remedy("set server.data_dir or MODEL_GATEWAY_DATA_DIR"),
         ),
     }
-}
-
-/// Whether the store is a file. None of the checks of its file system matters for a server.
-fn holds_the_store(config: &Config) -> bool {
-    config.store.url.as_ref().is_none_or(|url| url.expose_secret().starts_with("sqlite:"))
 }
 
 /// A proxied request needs two connections. `soft` None: no limit.

@@ -2,12 +2,14 @@
 
 use gw_limits::{RedisFacts, RedisSettings};
 use gw_store::Error;
-use gw_store::inspection::{Inspection, inspect_file, inspect_server, sqlite_file};
+use gw_store::inspection::{Inspection, inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
 use super::finding::{Finding, Report};
+use crate::paths::DataDirError;
 use crate::setup::Setup;
-use crate::{clock, paths, store};
+use crate::store::StoreLocation;
+use crate::{clock, store};
 
 /// The oldest Redis that has the commands of the gateway.
 const OLDEST_REDIS: (u32, u32) = (6, 2);
@@ -40,21 +42,19 @@ pub(super) async fn check(setup: &Setup, report: &mut Report) -> Vec<OtherClock>
 }
 
 async fn check_store(setup: &Setup, report: &mut Report) -> Vec<OtherClock> {
-    let url = setup.config.store.url.as_ref().map(ExposeSecret::expose_secret);
-    let default = || Some(paths::find_data_dir(setup.config.data_dir.as_deref())?.join("gateway.db"));
-    let inspected = match url {
-        Some(url) if url.starts_with("postgres") => inspect_server(url).await,
-        url => match url.map_or_else(default, sqlite_file) {
-            Some(file) => inspect_file(&file).await,
-            None => {
-                let message = "in the memory of the process: keys and usage end with it";
-                report.add(
-                    Finding::warning("store", "memory", message)
-                        .remedy("set store.url to a file or to PostgreSQL for anything but tests"),
-                );
-                return Vec::new();
-            }
-        },
+    let inspected = match store::location(setup) {
+        Ok(StoreLocation::File(file)) => inspect_file(&file).await,
+        Ok(StoreLocation::Server(url)) => inspect_server(url.expose_secret()).await,
+        Ok(StoreLocation::Memory) => {
+            let message = "in the memory of the process: keys and usage end with it";
+            report.add(
+                Finding::warning("store", "memory", message)
+                    .remedy("set store.url to a file or to PostgreSQL for anything but tests"),
+            );
+            return Vec::new();
+        }
+        // The check of the data directory reports this.
+        Err(DataDirError::Unknown | DataDirError::Uncreatable { .. }) => return Vec::new(),
     };
     match inspected {
         Ok(inspection) => {
