@@ -117,8 +117,9 @@ impl Engine {
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let documents: Vec<&str> = shipped.iter().map(|document| &**document).collect();
-        let catalog = Catalog::build(&documents, &settings.models, &settings.aliases, &facts(&deployed), &[])?
-            .with_codex_instructions(settings.codex_instructions.clone());
+        let catalog =
+            Catalog::build(&documents, &settings.models, &settings.aliases, &facts(&deployed), &[])?
+                .with_codex_instructions(settings.codex_instructions.clone());
         let named =
             |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
         let providers: HashMap<_, _> = deployed.iter().map(named).collect();

@@ -62,7 +62,8 @@ async fn back_up(common: &Common, args: &BackupArgs) -> Result<String, CommandEr
     // both, and a start counts it once. In the other order it could be in neither.
     copy_files(&data, staging.path(), !args.without_secret_key).map_err(failed)?;
     let (store, schema, note) = copy_store(&setup, staging.path()).await?;
-    let manifest = archive::write(staging.path(), &args.file, store, schema).map_err(CommandError::runtime)?;
+    let manifest =
+        archive::write(staging.path(), &args.file, store, schema).map_err(CommandError::runtime)?;
     Ok(summary(&args.file, &manifest, note))
 }
 

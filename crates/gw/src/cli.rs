@@ -7,7 +7,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{agents, backup, check, clock, config_command, doctor, drill, explain, keys, man, models, requests, serve, simulate, usage};
+use crate::{
+    agents, backup, check, clock, config_command, doctor, drill, explain, keys, man, models, requests, serve,
+    simulate, usage,
+};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]

@@ -68,7 +68,9 @@ fn init(out: &PathBuf) -> Result<(), CommandError> {
         )),
         _ => CommandError::Runtime(format!("{name}: {error}")),
     })?;
-    print(&format!("wrote {name}\nnext: model-gateway check {name}, then model-gateway serve --config {name}\n"))
+    print(&format!(
+        "wrote {name}\nnext: model-gateway check {name}, then model-gateway serve --config {name}\n"
+    ))
 }
 
 fn show(common: &Common, defaults: bool, as_json: bool) -> Result<(), CommandError> {
@@ -82,7 +84,11 @@ fn show(common: &Common, defaults: bool, as_json: bool) -> Result<(), CommandErr
         return print(&format!("{:#}\n", json!({ "object": "list", "data": values })));
     }
     let mut rows = vec![["KEY", "VALUE", "FROM"].map(str::to_owned).to_vec()];
-    rows.extend(values.iter().map(|value| vec![clean(&value.path), clean(&text(value)), clean(&value.origin.to_string())]));
+    rows.extend(
+        values
+            .iter()
+            .map(|value| vec![clean(&value.path), clean(&text(value)), clean(&value.origin.to_string())]),
+    );
     print(&columns(&rows, &[Align::Left, Align::Left, Align::Left]))
 }
 

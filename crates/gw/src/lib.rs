@@ -41,4 +41,6 @@ pub mod usage;
 pub mod watch;
 
 #[cfg(test)]
+mod http_reference;
+#[cfg(test)]
 mod openapi;

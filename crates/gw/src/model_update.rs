@@ -24,8 +24,12 @@ use diff::Diff;
 use document::{Rejection, UpdateDocument};
 
 /// The files of updates in the data directory: the installed one and the one before it, each with its signature.
-pub(crate) const FILES: [&str; 4] =
-    ["catalogue.json", "catalogue.json.minisig", "catalogue.previous.json", "catalogue.previous.json.minisig"];
+pub(crate) const FILES: [&str; 4] = [
+    "catalogue.json",
+    "catalogue.json.minisig",
+    "catalogue.previous.json",
+    "catalogue.previous.json.minisig",
+];
 
 /// The options of `models update`.
 #[derive(Debug, Args)]
@@ -60,12 +64,15 @@ pub(crate) fn installed(config: &Config) -> Installed {
     if !path.exists() {
         return Installed::default();
     }
-    let checked = fetch::files(&path, &signature)
-        .map_err(|error| error.to_string())
-        .and_then(|found| UpdateDocument::verify(&found, &config.catalogue_keys).map_err(|error| error.to_string()));
+    let checked = fetch::files(&path, &signature).map_err(|error| error.to_string()).and_then(|found| {
+        UpdateDocument::verify(&found, &config.catalogue_keys).map_err(|error| error.to_string())
+    });
     let note = |reason: &str| Installed {
         document: None,
-        note: Some(format!("catalogue: the update {} is not used, but the catalogue of the program: {reason}", path.display())),
+        note: Some(format!(
+            "catalogue: the update {} is not used, but the catalogue of the program: {reason}",
+            path.display()
+        )),
     };
     match checked {
         Ok(update) if update.made_at < document::shipped_time() => {
@@ -158,15 +165,18 @@ impl Plan {
     fn revert(setup: &Setup, data: &Path) -> Result<Self, CommandError> {
         let [path, _, previous, signature] = FILES.map(|name| data.join(name));
         if !path.exists() {
-            return Err(CommandError::Usage("there is no update: the catalogue of the program is in use".to_owned()));
+            return Err(CommandError::Usage(
+                "there is no update: the catalogue of the program is in use".to_owned(),
+            ));
         }
         if !previous.exists() {
             let title = "back to the catalogue of the program".to_owned();
             return Ok(Self { title, models: SHIPPED.to_owned(), made_at: None, step: Step::Revert });
         }
         let found = fetch::files(&previous, &signature).map_err(CommandError::runtime)?;
-        let update = UpdateDocument::verify(&found, &setup.config.catalogue_keys)
-            .map_err(|rejection| CommandError::Usage(format!("{} is refused: {rejection}", previous.display())))?;
+        let update = UpdateDocument::verify(&found, &setup.config.catalogue_keys).map_err(|rejection| {
+            CommandError::Usage(format!("{} is refused: {rejection}", previous.display()))
+        })?;
         let title = format!("back to the catalogue of {}", format_millis(update.made_at));
         Ok(Self { title, models: update.models, made_at: Some(update.made_at), step: Step::Revert })
     }

@@ -8,8 +8,8 @@ use gw_engine::catalog::Catalog;
 use serde_json::Value;
 
 use crate::command::{CommandError, Common, print};
-use crate::{model_update, setup};
 use crate::url_query::encode;
+use crate::{model_update, setup};
 
 /// The options of `models`.
 #[derive(Debug, Args)]

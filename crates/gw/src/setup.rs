@@ -122,7 +122,8 @@ impl Setup {
         // The aliases are left out, so that the problem of an alias does not hide the problem of a key.
         let engine = &self.config.engine;
         let facts = self.facts();
-        let Ok(catalog) = Catalog::build(&self.documents(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
+        let Ok(catalog) = Catalog::build(&self.documents(), &engine.models, &BTreeMap::new(), &facts, &[])
+        else {
             return Vec::new();
         };
         let ids: BTreeSet<&str> = catalog.models().iter().map(|model| &*model.id).collect();

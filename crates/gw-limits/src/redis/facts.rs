@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn valkey_states_its_own_version_beside_that_of_redis() {
-        let facts = RedisFacts::parse(&format!("{INFO}server_name:valkey\r\nvalkey_version:8.1.0\r\n")).unwrap();
+        let facts =
+            RedisFacts::parse(&format!("{INFO}server_name:valkey\r\nvalkey_version:8.1.0\r\n")).unwrap();
         assert_eq!((facts.product, facts.version.as_str(), facts.compatible), ("Valkey", "8.1.0", (7, 2)));
     }
 
@@ -138,7 +139,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_real_server_states_its_facts() {
-        let redis = gw_testkit::Redis::start_with(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]).await;
+        let redis =
+            gw_testkit::Redis::start_with(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"])
+                .await;
         let facts = RedisFacts::ask(&super::RedisSettings::new(redis.url().into())).await.unwrap();
         assert_eq!((facts.max_memory_bytes, facts.eviction_policy.as_str()), (64 << 20, "allkeys-lru"));
         assert!(facts.is_primary && !facts.is_cluster && facts.time > 1_700_000_000_000, "{facts:?}");

@@ -128,7 +128,8 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<ArchivedFile>) -> Result
             collect(folder, &name, files)?;
             continue;
         }
-        let (bytes, sha256) = File::open(&path).and_then(|file| sum(file, u64::MAX)).map_err(failed(&path))?;
+        let (bytes, sha256) =
+            File::open(&path).and_then(|file| sum(file, u64::MAX)).map_err(failed(&path))?;
         files.push(ArchivedFile { name, bytes, sha256 });
     }
     Ok(())
@@ -143,7 +144,8 @@ fn sum(reader: impl Read, limit: u64) -> io::Result<(u64, String)> {
 
 /// Unpacks an archive into an empty folder, and checks every file.
 pub(super) fn read(archive: &Path, folder: &Path) -> Result<Manifest, ArchiveError> {
-    let damaged = |reason: &str| ArchiveError::Damaged { path: archive.to_owned(), reason: reason.to_owned() };
+    let damaged =
+        |reason: &str| ArchiveError::Damaged { path: archive.to_owned(), reason: reason.to_owned() };
     let opened = File::open(archive).map_err(failed(archive))?;
     let mut tar = tar::Archive::new(BufReader::new(opened));
     let unreadable = |error: io::Error| damaged(&error.to_string());
@@ -161,7 +163,8 @@ pub(super) fn read(archive: &Path, folder: &Path) -> Result<Manifest, ArchiveErr
         };
         let path = folder.join(&name);
         unpack(entry, &path, file.bytes).map_err(failed(&path))?;
-        let (bytes, sha256) = File::open(&path).and_then(|file| sum(file, u64::MAX)).map_err(failed(&path))?;
+        let (bytes, sha256) =
+            File::open(&path).and_then(|file| sum(file, u64::MAX)).map_err(failed(&path))?;
         if (bytes, &sha256) != (file.bytes, &file.sha256) {
             return Err(damaged(&format!("'{name}' is damaged")));
         }

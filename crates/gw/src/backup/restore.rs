@@ -67,7 +67,8 @@ async fn restore(common: &Common, args: &RestoreArgs) -> Result<String, CommandE
             }
         }
         let aside = data.join(format!("replaced-{}", clock::wall()));
-        move_aside(&present, &aside).map_err(|error| CommandError::Runtime(format!("{}: {error}", aside.display())))?;
+        move_aside(&present, &aside)
+            .map_err(|error| CommandError::Runtime(format!("{}: {error}", aside.display())))?;
         text = format!("moved the replaced state to {}\n", aside.display());
     }
     put_in_place(staging.path(), &data, target.as_deref())
@@ -91,10 +92,7 @@ fn unusable(error: Error) -> CommandError {
 
 fn refuse_running(data: &Path) -> Result<(), CommandError> {
     if journal::is_in_use(&data.join(JOURNAL)) {
-        return Err(CommandError::Usage(format!(
-            "a running gateway uses {}; stop it first",
-            data.display()
-        )));
+        return Err(CommandError::Usage(format!("a running gateway uses {}; stop it first", data.display())));
     }
     Ok(())
 }
@@ -105,13 +103,15 @@ fn target(setup: &Setup, kind: StoreKind) -> Result<Option<PathBuf>, CommandErro
     match (store::location(setup).map_err(CommandError::runtime)?, kind) {
         (StoreLocation::File(file), StoreKind::Sqlite) => Ok(Some(file)),
         (StoreLocation::Server(_), StoreKind::Postgres) => Ok(None),
-        (StoreLocation::File(_), StoreKind::Postgres) => {
-            refuse("the backup is of a gateway with PostgreSQL, and this configuration has a SQLite store; set store.url")
+        (StoreLocation::File(_), StoreKind::Postgres) => refuse(
+            "the backup is of a gateway with PostgreSQL, and this configuration has a SQLite store; set store.url",
+        ),
+        (StoreLocation::Server(_), StoreKind::Sqlite) => refuse(
+            "the backup has a SQLite store, and store.url names a server; restore it with a configuration of SQLite",
+        ),
+        (StoreLocation::Memory, _) => {
+            refuse("the configured store is in memory, so nothing can be restored to it")
         }
-        (StoreLocation::Server(_), StoreKind::Sqlite) => {
-            refuse("the backup has a SQLite store, and store.url names a server; restore it with a configuration of SQLite")
-        }
-        (StoreLocation::Memory, _) => refuse("the configured store is in memory, so nothing can be restored to it"),
     }
 }
 
@@ -133,7 +133,10 @@ fn present(data: &Path, target: Option<&Path>) -> Vec<PathBuf> {
 }
 
 fn move_aside(present: &[PathBuf], aside: &Path) -> io::Result<()> {
-    fs::create_dir(aside)?;
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(aside)?;
     for path in present.iter().filter(|path| path.exists()) {
         if let Some(name) = path.file_name() {
             shift(path, &aside.join(name))?;

@@ -49,7 +49,10 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         cache: cache::cache(root, &names, report),
         responses: responses::responses(root),
         store: root.table("store").map(store).unwrap_or_default(),
-        catalogue_keys: root.table("catalogue").and_then(|table| table.texts("trusted_keys")).unwrap_or_default(),
+        catalogue_keys: root
+            .table("catalogue")
+            .and_then(|table| table.texts("trusted_keys"))
+            .unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
     };

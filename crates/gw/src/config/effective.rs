@@ -50,7 +50,8 @@ impl std::fmt::Display for Origin {
 pub(super) fn values(root: &Table, defaults: bool, text: &str, source: &str) -> Vec<EffectiveValue> {
     let mut collector = Collector { defaults, found: Vec::new() };
     collector.section(&ROOT, Some(root), "");
-    let positions: Vec<&Position> = collector.found.iter().map(|(_, at)| at.unwrap_or(&Position::Whole)).collect();
+    let positions: Vec<&Position> =
+        collector.found.iter().map(|(_, at)| at.unwrap_or(&Position::Whole)).collect();
     let locations = locate(&positions, text, source);
     let found = collector.found.into_iter().zip(locations);
     found.map(|((value, at), location)| EffectiveValue { origin: origin(at, location), ..value }).collect()
@@ -126,7 +127,8 @@ pub(super) fn json(value: &DeValue<'_>) -> Value {
         DeValue::Datetime(time) => Value::from(time.to_string()),
         DeValue::Array(values) => values.iter().map(|value| json(value.get_ref())).collect(),
         DeValue::Table(table) => {
-            let members = table.iter().map(|(name, value)| (name.get_ref().to_string(), json(value.get_ref())));
+            let members =
+                table.iter().map(|(name, value)| (name.get_ref().to_string(), json(value.get_ref())));
             Value::Object(members.collect())
         }
     }

@@ -95,7 +95,10 @@ mod tests {
     fn keys_have_their_type_default_and_meaning() {
         let schema = json_schema();
         let port = &schema["properties"]["server"]["properties"]["drain_seconds"];
-        assert_eq!((&port["type"], &port["default"], &port["maximum"]), (&json!("integer"), &json!(30), &json!(3600)));
+        assert_eq!(
+            (&port["type"], &port["default"], &port["maximum"]),
+            (&json!("integer"), &json!(30), &json!(3600))
+        );
         assert!(port["description"].as_str().is_some_and(|doc| doc.ends_with('.')), "{port}");
         assert_eq!(schema["properties"]["providers"]["items"]["required"], json!(["name"]));
         assert_eq!(schema["additionalProperties"], json!(false));

@@ -50,7 +50,11 @@ mod tests {
 
     #[test]
     fn the_starter_file_has_the_providers_of_the_environment_and_no_problem() {
-        let env = |name: &str| ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CI_KEY"].contains(&name).then(|| "sk-secret-canary".to_owned());
+        let env = |name: &str| {
+            ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CI_KEY"]
+                .contains(&name)
+                .then(|| "sk-secret-canary".to_owned())
+        };
         let text = starter(&env);
         assert!(!text.contains("sk-secret-canary"), "{text}");
         for text in [text.clone(), switched_on(&text)] {

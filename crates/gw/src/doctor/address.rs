@@ -53,9 +53,8 @@ async fn port(setup: &Setup, listen: &str) -> Finding {
             taken(listen, address, cert).await
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Finding::failed("port", listen, "this user may not listen on this port").remedy(
-                "choose a port above 1023, or give the service CAP_NET_BIND_SERVICE",
-            )
+            Finding::failed("port", listen, "this user may not listen on this port")
+                .remedy("choose a port above 1023, or give the service CAP_NET_BIND_SERVICE")
         }
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
             Finding::failed("port", listen, "this machine does not have the address").remedy(remedy)
@@ -70,10 +69,15 @@ async fn taken(listen: &str, address: SocketAddr, cert: Option<&Path>) -> Findin
     match is_gateway(address, cert).await {
         Some(true) => Finding::ok("port", listen, "a running gateway listens here"),
         Some(false) => {
-            Finding::failed("port", listen, "another program listens here, and it is not a gateway").remedy(other)
+            Finding::failed("port", listen, "another program listens here, and it is not a gateway")
+                .remedy(other)
         }
-        None => Finding::warning("port", listen, "another program listens here; it does not say whether it is a gateway")
-            .remedy(other),
+        None => Finding::warning(
+            "port",
+            listen,
+            "another program listens here; it does not say whether it is a gateway",
+        )
+        .remedy(other),
     }
 }
 
@@ -107,7 +111,8 @@ fn certificate(cert: &Path, key: &Path) -> Finding {
 
 fn validity_finding(name: &str, validity: Option<Validity>, now: u64) -> Finding {
     let Some(Validity { not_before, not_after }) = validity else {
-        return Finding::warning("certificate", name, "its times cannot be read").remedy("renew the certificate");
+        return Finding::warning("certificate", name, "its times cannot be read")
+            .remedy("renew the certificate");
     };
     let time = |seconds: u64| format_millis(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
     if now > not_after {
@@ -144,7 +149,8 @@ mod tests {
             report.add(validity_finding("c", validity, now));
             let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
             let finding = &value["findings"][0];
-            let found = format!("{}:{}", finding["result"].as_str().unwrap(), finding["message"].as_str().unwrap());
+            let found =
+                format!("{}:{}", finding["result"].as_str().unwrap(), finding["message"].as_str().unwrap());
             assert_eq!(found, said);
         }
     }

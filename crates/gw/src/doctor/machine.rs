@@ -29,7 +29,9 @@ pub(super) fn check(setup: &Setup, report: &mut Report) {
     report.add(open_files(getrlimit(Resource::Nofile).current, setup.config.server.max_connections as u64));
     report.add(memory(memory_limit(), needed_memory(&setup.config)));
     match paths::find_data_dir(setup.config.data_dir.as_deref()) {
-        Some(path) => data_directory(&path, matches!(store::location(setup), Ok(StoreLocation::File(_))), report),
+        Some(path) => {
+            data_directory(&path, matches!(store::location(setup), Ok(StoreLocation::File(_))), report)
+        }
         None => report.add(
             Finding::failed("data directory", "-", "no data directory is known")
                 .remedy("set server.data_dir or MODEL_GATEWAY_DATA_DIR"),
@@ -74,9 +76,10 @@ fn memory(limit: Option<(u64, &'static str)>, needed: u64) -> Finding {
 /// The smallest limit of the control groups of this process, else the memory of the machine, in bytes.
 fn memory_limit() -> Option<(u64, &'static str)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let limits = groups.lines().flat_map(limit_files).filter_map(|file| {
-        fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()
-    });
+    let limits = groups
+        .lines()
+        .flat_map(limit_files)
+        .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok());
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_memory(&text));
     let group = limits.min().filter(|limit| machine.is_none_or(|machine| *limit < machine));
     group.map(|limit| (limit, "control group")).or_else(|| machine.map(|bytes| (bytes, "machine")))
@@ -186,7 +189,8 @@ mod tests {
         let paths = |line: &str| -> Vec<String> {
             limit_files(line).iter().map(|path| path.display().to_string()).collect()
         };
-        let expected = ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
+        let expected =
+            ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"];
         assert_eq!(paths("0::/a/b"), expected);
         let expected =
             ["/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];

@@ -83,7 +83,8 @@ async fn check_keys(setup: &Setup, settings: &ProviderSettings, report: &mut Rep
     let mut is_accepted = false;
     for at in 0..count.max(1) {
         let Ok(provider) = Provider::build(&single(at), setup.config.timeouts) else { continue };
-        let name = if count > 1 { format!("{} key {}", settings.name, at + 1) } else { settings.name.clone() };
+        let name =
+            if count > 1 { format!("{} key {}", settings.name, at + 1) } else { settings.name.clone() };
         match list(&provider).await {
             Answer::Listed(found) => {
                 is_accepted = true;
@@ -99,11 +100,12 @@ async fn check_keys(setup: &Setup, settings: &ProviderSettings, report: &mut Rep
         }
     }
     if is_accepted && count > 0 && lists_without_key(setup, &single(count)).await {
-        let message = "the provider lists its models without a key, so the list does not show whether the key is good";
-        report.add(
-            Finding::warning("provider key", &settings.name, message)
-                .remedy(&format!("make a small call: model-gateway run -- …, or a chat with a model of {}", settings.name)),
-        );
+        let message =
+            "the provider lists its models without a key, so the list does not show whether the key is good";
+        report.add(Finding::warning("provider key", &settings.name, message).remedy(&format!(
+            "make a small call: model-gateway run -- …, or a chat with a model of {}",
+            settings.name
+        )));
     }
     let time = httpdate::parse_http_date(&date?).ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     // The header has whole seconds, so half a second is added.

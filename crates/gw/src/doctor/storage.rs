@@ -85,7 +85,9 @@ fn schema(Inspection { location, found, known, .. }: &Inspection) -> Finding {
 
 fn refusal(error: &Error) -> Finding {
     let remedy = match error {
-        Error::Newer { .. } => "use the program that wrote the store, or restore a backup from before the upgrade",
+        Error::Newer { .. } => {
+            "use the program that wrote the store, or restore a backup from before the upgrade"
+        }
         Error::Unreachable { .. } => "check store.url, and that the server runs and accepts this machine",
         Error::Damaged { .. } => "restore a backup: `model-gateway restore FILE --replace`",
         Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
@@ -124,8 +126,9 @@ async fn check_redis(settings: &RedisSettings, report: &mut Report) -> Option<Ot
         }
         Err(error) => {
             report.add(
-                Finding::failed("redis", "[redis]", &format!("cannot be used: {error}"))
-                    .remedy("check redis.url, and that the server runs, accepts this machine and the password"),
+                Finding::failed("redis", "[redis]", &format!("cannot be used: {error}")).remedy(
+                    "check redis.url, and that the server runs, accepts this machine and the password",
+                ),
             );
             None
         }
@@ -136,11 +139,13 @@ fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
     let name = format!("{} {}", facts.product, facts.version);
     let mut findings = Vec::new();
     if facts.compatible < OLDEST_REDIS {
-        findings.push(Finding::failed("redis", &name, "is too old").remedy("use Redis 6.2 or later, or Valkey"));
+        findings
+            .push(Finding::failed("redis", &name, "is too old").remedy("use Redis 6.2 or later, or Valkey"));
     }
     if facts.is_cluster {
         let message = "is part of a cluster, which the gateway's scripts cannot use";
-        findings.push(Finding::failed("redis", &name, message).remedy("use one Redis, with replicas if needed"));
+        findings
+            .push(Finding::failed("redis", &name, message).remedy("use one Redis, with replicas if needed"));
     }
     if !facts.is_primary {
         let message = "is a replica and refuses writes";
@@ -148,16 +153,21 @@ fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
     }
     if !facts.last_save_succeeded {
         let message = "could not save its last snapshot, and may refuse writes";
-        findings.push(Finding::warning("redis", &name, message).remedy("free disk space on the Redis server"));
+        findings
+            .push(Finding::warning("redis", &name, message).remedy("free disk space on the Redis server"));
     }
     if facts.max_memory_bytes > 0 && facts.eviction_policy != "noeviction" {
         let message = format!("evicts keys ({}), so budgets can be forgotten", facts.eviction_policy);
-        findings
-            .push(Finding::warning("redis", &name, &message).remedy("set maxmemory-policy noeviction, in a Redis for limits alone"));
+        findings.push(
+            Finding::warning("redis", &name, &message)
+                .remedy("set maxmemory-policy noeviction, in a Redis for limits alone"),
+        );
     }
     if findings.is_empty() {
         let persistence = if facts.has_append_only_file { "with" } else { "without" };
-        let message = format!("answers, {persistence} an append-only file; the gateway counts lost budgets again from its ledger");
+        let message = format!(
+            "answers, {persistence} an append-only file; the gateway counts lost budgets again from its ledger"
+        );
         findings.push(Finding::ok("redis", &name, &message));
     }
     findings

@@ -63,7 +63,8 @@ impl Diff {
         if changed > MAX_SHOWN {
             text += &format!("~ and {} more; --json names all\n", changed - MAX_SHOWN);
         }
-        let is_price = |changes: &&Vec<Change>| changes.iter().any(|change| change.member.starts_with("pricing."));
+        let is_price =
+            |changes: &&Vec<Change>| changes.iter().any(|change| change.member.starts_with("pricing."));
         let prices = self.changed.values().filter(is_price).count();
         text + &format!(
             "{} models added, {} removed, {changed} changed, {prices} of them in price\n",
@@ -135,7 +136,8 @@ fn changes(before: &Facts, after: &Facts) -> Vec<Change> {
 mod tests {
     use super::*;
 
-    const BEFORE: &str = r#"[{"id":"a/x","pricing":{"official_input_per_m":1.5},"name":"X"},{"id":"a/gone"},{"id":"a/same"}]"#;
+    const BEFORE: &str =
+        r#"[{"id":"a/x","pricing":{"official_input_per_m":1.5},"name":"X"},{"id":"a/gone"},{"id":"a/same"}]"#;
     const AFTER: &str = r#"[{"id":"a/x","pricing":{"official_input_per_m":1.25},"name":"X","context_length":8},{"id":"a/same"},
         {"id":"a/new"}]"#;
 
@@ -152,6 +154,9 @@ mod tests {
 
     #[test]
     fn equal_catalogues_have_no_difference() {
-        assert_eq!(Diff::between(AFTER, AFTER), Diff { added: Vec::new(), removed: Vec::new(), changed: BTreeMap::new() });
+        assert_eq!(
+            Diff::between(AFTER, AFTER),
+            Diff { added: Vec::new(), removed: Vec::new(), changed: BTreeMap::new() }
+        );
     }
 }

@@ -101,3 +101,52 @@ impl UpdateDocument {
 pub(super) fn shipped_time() -> i64 {
     parse_moment(SHIPPED_AS_OF, 0).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A catalogue that the program `minisign` 0.11 has signed, in its present form and in that of its first versions.
+    fn signed(signature: &str) -> SignedFile {
+        let bytes = include_bytes!("fixtures/catalogue.json").as_slice().into();
+        SignedFile { bytes, signature: signature.to_owned() }
+    }
+
+    const SIGNATURE: &str = include_str!("fixtures/catalogue.json.minisig");
+    const LEGACY_SIGNATURE: &str = include_str!("fixtures/catalogue.json.legacy.minisig");
+
+    fn keys() -> Vec<String> {
+        vec![include_str!("fixtures/key.pub").lines().nth(1).unwrap().to_owned()]
+    }
+
+    #[test]
+    fn signatures_of_minisign_are_verified() {
+        for signature in [SIGNATURE, LEGACY_SIGNATURE] {
+            let update = UpdateDocument::verify(&signed(signature), &keys()).unwrap();
+            assert_eq!(update.made_at, 1_795_348_800_000);
+            assert!(update.models.contains("openai/fixture"));
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_another_key_and_a_changed_comment_are_refused() {
+        let refused = |file: &SignedFile, keys: &[String]| UpdateDocument::verify(file, keys).unwrap_err();
+        let mut changed = signed(SIGNATURE);
+        let text = String::from_utf8_lossy(&changed.bytes).replace("1.25", "0.25");
+        changed.bytes = text.into_bytes().into();
+        assert_eq!(refused(&changed, &keys()), Rejection::Untrusted);
+        let other = vec!["RWSAAAAAAAAAAOs7yGVzVn3JtB5Q6RfK1VmfDxwYxNeTSK5gyR9G1GgN".to_owned()];
+        assert_eq!(refused(&signed(SIGNATURE), &other), Rejection::Untrusted);
+        assert_eq!(refused(&signed(SIGNATURE), &[]), Rejection::Untrusted);
+        let comment = SIGNATURE.replace("catalogue of 2026", "catalogue of 2027");
+        assert_eq!(refused(&signed(&comment), &keys()), Rejection::Untrusted);
+        assert_eq!(refused(&signed("no signature"), &keys()), Rejection::NoSignature);
+    }
+
+    #[test]
+    fn the_catalogue_of_the_program_has_the_day_of_its_newest_price() {
+        let entries: Vec<serde_json::Value> = serde_json::from_str(gw_engine::catalog::SHIPPED).unwrap();
+        let days = entries.iter().filter_map(|entry| entry["pricing"]["as_of"].as_str());
+        assert_eq!(days.max(), Some(SHIPPED_AS_OF));
+    }
+}

@@ -69,7 +69,9 @@ async fn read(source: &str, limit: usize) -> Result<Bytes, FetchError> {
 }
 
 fn is_loopback(rest: &str) -> bool {
-    ["127.0.0.1:", "127.0.0.1/", "localhost:", "localhost/", "[::1]"].iter().any(|start| rest.starts_with(start))
+    ["127.0.0.1:", "127.0.0.1/", "localhost:", "localhost/", "[::1]"]
+        .iter()
+        .any(|start| rest.starts_with(start))
 }
 
 fn of_file(path: &Path, limit: usize) -> Result<Bytes, FetchError> {
