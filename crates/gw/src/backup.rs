@@ -12,8 +12,9 @@ use gw_store::inspection::{inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
 use crate::command::{CommandError, Common, print};
+use crate::model_update::installed;
 use crate::store::StoreLocation;
-use crate::{admin_client, model_update, paths, setup, store};
+use crate::{admin_client, paths, setup, store};
 use archive::{Manifest, STORE_NAME, StoreKind};
 pub use restore::RestoreArgs;
 pub(crate) use restore::run as run_restore;
@@ -104,7 +105,7 @@ fn copy_files(data: &Path, staging: &Path, with_secret: bool) -> std::io::Result
         }
     }
     let secret = with_secret.then_some(SECRET);
-    for name in model_update::FILES.into_iter().chain(secret) {
+    for name in installed::FILES.into_iter().chain(secret) {
         copy_if_there(&data.join(name), &staging.join(name))?;
     }
     Ok(())

@@ -4,11 +4,11 @@
 mod diff;
 mod document;
 mod fetch;
+pub(crate) mod installed;
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use gw_admin::time::format_millis;
@@ -17,19 +17,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::command::{CommandError, Common, first_lines, print};
-use crate::config::Config;
 use crate::setup::{self, Setup};
-use crate::{admin_client, paths};
+use crate::{admin_client, clock, paths};
 use diff::Diff;
 use document::{Rejection, UpdateDocument};
-
-/// The files of updates in the data directory: the installed one and the one before it, each with its signature.
-pub(crate) const FILES: [&str; 4] = [
-    "catalogue.json",
-    "catalogue.json.minisig",
-    "catalogue.previous.json",
-    "catalogue.previous.json.minisig",
-];
+use installed::FILES;
 
 /// The options of `models update`.
 #[derive(Debug, Args)]
@@ -46,41 +38,6 @@ pub struct UpdateArgs {
     /// Use the catalogue without a question
     #[arg(long)]
     yes: bool,
-}
-
-/// The catalogue in the data directory.
-#[derive(Debug, Default)]
-pub(crate) struct Installed {
-    /// Its entries; None: the catalogue of the program is used.
-    pub(crate) document: Option<Arc<str>>,
-    /// The reason why an installed catalogue is not used.
-    pub(crate) note: Option<String>,
-}
-
-/// Reads the installed catalogue, and checks its signature again. A file that somebody has changed is not used.
-pub(crate) fn installed(config: &Config) -> Installed {
-    let Some(data) = paths::find_data_dir(config.data_dir.as_deref()) else { return Installed::default() };
-    let [path, signature, ..] = FILES.map(|name| data.join(name));
-    if !path.exists() {
-        return Installed::default();
-    }
-    let checked = fetch::files(&path, &signature).map_err(|error| error.to_string()).and_then(|found| {
-        UpdateDocument::verify(&found, &config.catalogue_keys).map_err(|error| error.to_string())
-    });
-    let note = |reason: &str| Installed {
-        document: None,
-        note: Some(format!(
-            "catalogue: the update {} is not used, but the catalogue of the program: {reason}",
-            path.display()
-        )),
-    };
-    match checked {
-        Ok(update) if update.made_at < document::shipped_time() => {
-            note("the program is newer; `model-gateway models update --revert` removes the update")
-        }
-        Ok(update) => Installed { document: Some(update.models.into()), note: None },
-        Err(reason) => note(&reason),
-    }
 }
 
 /// Shows the changes, and installs the catalogue after a consent.
@@ -125,10 +82,10 @@ struct Plan {
     /// The entries of the catalogue that it leads to.
     models: String,
     made_at: Option<i64>,
-    step: Step,
+    step: UpdateStep,
 }
 
-enum Step {
+enum UpdateStep {
     /// These files become the installed ones.
     Install(fetch::SignedFile),
     /// The previous update becomes the installed one, or the catalogue of the program does.
@@ -152,13 +109,13 @@ impl Plan {
             .map_err(CommandError::runtime)?;
         let refused = |rejection: Rejection| CommandError::Usage(format!("{source} is refused: {rejection}"));
         let update = UpdateDocument::verify(&found, keys).map_err(refused)?;
-        update.check_age(current_time(setup)?).map_err(refused)?;
+        update.check_age(current_time(setup)?, clock::wall()).map_err(refused)?;
         usable(setup, &update).map_err(refused)?;
         Ok(Self {
             title: format!("catalogue of {}, signed with key {}", format_millis(update.made_at), update.key),
             models: update.models,
             made_at: Some(update.made_at),
-            step: Step::Install(found),
+            step: UpdateStep::Install(found),
         })
     }
 
@@ -171,20 +128,20 @@ impl Plan {
         }
         if !previous.exists() {
             let title = "back to the catalogue of the program".to_owned();
-            return Ok(Self { title, models: SHIPPED.to_owned(), made_at: None, step: Step::Revert });
+            return Ok(Self { title, models: SHIPPED.to_owned(), made_at: None, step: UpdateStep::Revert });
         }
         let found = fetch::files(&previous, &signature).map_err(CommandError::runtime)?;
         let update = UpdateDocument::verify(&found, &setup.config.catalogue_keys).map_err(|rejection| {
             CommandError::Usage(format!("{} is refused: {rejection}", previous.display()))
         })?;
         let title = format!("back to the catalogue of {}", format_millis(update.made_at));
-        Ok(Self { title, models: update.models, made_at: Some(update.made_at), step: Step::Revert })
+        Ok(Self { title, models: update.models, made_at: Some(update.made_at), step: UpdateStep::Revert })
     }
 
     fn carry_out(&self, data: &Path) -> io::Result<()> {
         let [path, signature, previous, previous_signature] = FILES.map(|name| data.join(name));
         match &self.step {
-            Step::Install(found) => {
+            UpdateStep::Install(found) => {
                 if path.exists() {
                     fs::rename(&signature, &previous_signature)?;
                     fs::rename(&path, &previous)?;
@@ -193,11 +150,11 @@ impl Plan {
                 replace(&signature, found.signature.as_bytes())?;
                 replace(&path, &found.bytes)
             }
-            Step::Revert if previous.exists() => {
+            UpdateStep::Revert if previous.exists() => {
                 fs::rename(&previous_signature, &signature)?;
                 fs::rename(&previous, &path)
             }
-            Step::Revert => {
+            UpdateStep::Revert => {
                 fs::remove_file(&path)?;
                 fs::remove_file(&signature)
             }

@@ -16,7 +16,7 @@ use gw_wire::money::Price;
 
 use crate::command::{CommandError, Common, first_lines};
 use crate::config::{self, Config, Loaded, Readable, Refused};
-use crate::model_update::{self, Installed};
+use crate::model_update::installed::{Installed, installed};
 use crate::{default_providers, paths};
 
 /// A configuration without problems, with the providers of the environment when there is no file.
@@ -85,7 +85,7 @@ pub fn unlisted(catalog: &Catalog) -> impl Iterator<Item = String> {
 
 fn complete(loaded: Loaded) -> Setup {
     let Loaded { config, path } = loaded;
-    let Installed { document, note } = model_update::installed(&config);
+    let Installed { document, note } = installed(&config);
     let notes = note.into_iter().collect();
     let mut setup = Setup { config, path, notes, documents: documents(document) };
     if setup.path.is_none() && setup.config.providers.is_empty() {

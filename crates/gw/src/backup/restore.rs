@@ -11,9 +11,10 @@ use gw_store::{Error, journal};
 use super::archive::{self, STORE_NAME, StoreKind};
 use super::{JOURNAL, SECRET};
 use crate::command::{CommandError, Common, print};
+use crate::model_update::installed;
 use crate::setup::Setup;
 use crate::store::StoreLocation;
-use crate::{admin_client, clock, model_update, paths, setup, store};
+use crate::{admin_client, clock, paths, setup, store};
 
 /// The options of `restore`.
 #[derive(Debug, Args)]
@@ -124,7 +125,7 @@ fn present(data: &Path, target: Option<&Path>) -> Vec<PathBuf> {
             PathBuf::from(name)
         })
     });
-    let files = [JOURNAL, SECRET].into_iter().chain(model_update::FILES).map(|name| data.join(name));
+    let files = [JOURNAL, SECRET].into_iter().chain(installed::FILES).map(|name| data.join(name));
     let is_state = |path: &PathBuf| {
         // An empty folder of the journal is left by every gateway that ended in order.
         fs::read_dir(path).map_or_else(|_| path.exists(), |mut entries| entries.next().is_some())

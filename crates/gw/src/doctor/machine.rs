@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use gw_engine::stored_responses::ResponsePlace;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::{Finding, Report};
@@ -23,6 +24,7 @@ const LARGE_BODIES: u64 = 4;
 /// Less free space than this is a failure, and less than the second value is a warning.
 const LITTLE_SPACE: [u64; 2] = [100 << 20, 1 << 30];
 /// The numbers of NFS, CIFS and SMB in `statfs`.
+#[cfg(target_os = "linux")]
 const NETWORK_FILE_SYSTEMS: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
 pub(super) fn check(setup: &Setup, report: &mut Report) {
@@ -56,7 +58,12 @@ fn open_files(soft: Option<u64>, max_connections: u64) -> Finding {
 fn needed_memory(config: &Config) -> u64 {
     let cache = &config.cache;
     let answers = if cache.enabled && !cache.shared { cache.max_bytes } else { 0 };
-    OWN_BYTES + answers + config.server.body_limit as u64 * LARGE_BODIES
+    let similar: u64 = cache.semantic.iter().map(|settings| settings.similar.max_bytes as u64).sum();
+    let responses = match config.responses.place {
+        ResponsePlace::Memory { max_bytes } => max_bytes,
+        ResponsePlace::Off | ResponsePlace::Database => 0,
+    };
+    OWN_BYTES + answers + similar + responses + config.server.body_limit as u64 * LARGE_BODIES
 }
 
 fn memory(limit: Option<(u64, &'static str)>, needed: u64) -> Finding {
@@ -112,10 +119,14 @@ fn data_directory(path: &Path, holds_store: bool, report: &mut Report) {
     let name = path.display().to_string();
     report.add(rights(path, &name));
     // The space counts where the directory is or will be.
+    #[cfg(not(target_os = "linux"))]
+    let _ = holds_store;
     let Some(existing) = path.ancestors().find(|part| part.exists()) else { return };
     if let Ok(found) = rustix::fs::statvfs(existing) {
         report.add(space(&name, found.f_bavail.saturating_mul(found.f_frsize)));
     }
+    // The numbers are those of Linux.
+    #[cfg(target_os = "linux")]
     if holds_store
         && let Ok(found) = rustix::fs::statfs(existing)
         && NETWORK_FILE_SYSTEMS.contains(&found.f_type.unsigned_abs())

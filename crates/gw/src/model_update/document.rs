@@ -7,14 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::fetch::SignedFile;
-use crate::clock;
 
 /// The member `format` of a document.
 const FORMAT: &str = "model-gateway-catalogue";
 /// The member `version` that this program reads.
 const VERSION: u64 = 1;
 /// How far a document may be ahead of the clock, in milliseconds.
-const MAX_AHEAD_MS: i64 = clock::DAY_MS;
+const MAX_AHEAD_MS: i64 = 86_400_000;
 
 /// A verified update.
 #[derive(Debug)]
@@ -49,7 +48,7 @@ pub(super) enum Rejection {
 }
 
 #[derive(Deserialize)]
-struct Document<'a> {
+struct CatalogueFile<'a> {
     #[serde(borrow)]
     format: std::borrow::Cow<'a, str>,
     version: u64,
@@ -69,7 +68,7 @@ impl UpdateDocument {
         };
         let key = keys.iter().find(has_signed).ok_or(Rejection::Untrusted)?;
         let malformed = |error: serde_json::Error| Rejection::Malformed(error.to_string());
-        let document: Document<'_> = serde_json::from_slice(&file.bytes).map_err(malformed)?;
+        let document: CatalogueFile<'_> = serde_json::from_slice(&file.bytes).map_err(malformed)?;
         if document.format != FORMAT {
             return Err(Rejection::Malformed(format!("\"format\" is not \"{FORMAT}\"")));
         }
@@ -84,13 +83,13 @@ impl UpdateDocument {
         Ok(Self { models: document.models.get().to_owned(), made_at, key })
     }
 
-    /// Refuses a document that is not newer than the catalogue in use, and one from the future. An attacker who can replay an
+    /// Refuses a document that is not newer than the catalogue in use, and one from the future. All times are unix milliseconds. An attacker who can replay an
     /// old signed file must not bring old prices back.
-    pub(super) fn check_age(&self, current: i64) -> Result<(), Rejection> {
+    pub(super) fn check_age(&self, current: i64, now: i64) -> Result<(), Rejection> {
         if self.made_at <= current {
             return Err(Rejection::Old { made_at: self.made_at, current });
         }
-        if self.made_at > clock::wall().saturating_add(MAX_AHEAD_MS) {
+        if self.made_at > now.saturating_add(MAX_AHEAD_MS) {
             return Err(Rejection::Future(self.made_at));
         }
         Ok(())
