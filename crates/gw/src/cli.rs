@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, backup, check, clock, config_command, doctor, drill, explain, keys, man, models, requests, serve,
-    simulate, usage,
+    agents, backup, check, clock, config_command, doctor, drill, explain, keys, man, models, reload_command,
+    requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -36,6 +36,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Show the model catalogue
     Models(models::ModelsArgs),
+    /// Make the running gateway read its configuration again
+    Reload(reload_command::ReloadArgs),
     /// Create, list, rotate and revoke gateway keys
     Keys(keys::KeysArgs),
     /// Report requests, tokens and costs by key, team, model, provider or time
@@ -110,6 +112,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Config(args)) => config_command::run(&common, &args),
         Some(Command::Doctor(args)) => doctor::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
+        Some(Command::Reload(args)) => reload_command::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Requests(args)) => requests::run(&common, &args),

@@ -13,6 +13,7 @@ use walk::Walker;
 mod build;
 mod effective;
 mod file;
+mod fingerprint;
 mod formats;
 mod interpolate;
 mod json_schema;
@@ -32,6 +33,7 @@ mod walk;
 mod tests;
 
 pub use effective::{EffectiveValue, Origin};
+pub use fingerprint::{Fingerprints, provider_path};
 pub use json_schema::json_schema;
 pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
@@ -123,7 +125,8 @@ fn checked(
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
-    Ok((Config { later, engine, ..config }, root))
+    let fingerprints = Fingerprints::of(&root);
+    Ok((Config { later, engine, fingerprints, ..config }, root))
 }
 
 /// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.

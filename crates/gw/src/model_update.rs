@@ -57,7 +57,7 @@ pub(crate) fn run(common: &Common, args: &UpdateArgs, as_json: bool) -> Result<(
     }
     consent(args.yes)?;
     plan.carry_out(&data).map_err(|error| CommandError::Runtime(format!("{}: {error}", data.display())))?;
-    let done = "the next start of the gateway uses this catalogue\n";
+    let done = "the next start of the gateway, or `model-gateway reload`, uses this catalogue\n";
     if as_json { Ok(()) } else { print(done) }
 }
 

@@ -60,6 +60,7 @@ impl Site {
         let config = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"openai\"\napi_key = \"sk-x\"\n\
              base_url = \"http://127.0.0.1:1/v1\"\n[[keys]]\nname = \"k\"\nkey = \"sk-k\"\n\
+             [[keys]]\nname = \"a\"\nkey = \"sk-a\"\nrole = \"admin\"\n\
              [catalogue]\ntrusted_keys = [\"{}\"]\n",
             publisher.public_key()
         );
@@ -182,12 +183,20 @@ async fn a_signed_catalogue_is_used_by_the_next_start_and_can_be_taken_back() {
     assert_eq!(site.price(), json!(1.25));
     let gateway = site.launch(&[]).start().await;
     let client = gateway.client().with_key("sk-k");
-    let model = client.get("/v1/models/openai/gpt-6.1-sol").await.ok().json();
-    assert_eq!(model["pricing"]["official_input_per_m"], json!(1.25), "{model}");
-    drop(gateway);
+    let served = async || {
+        let model = client.get("/v1/models/openai/gpt-6.1-sol").await.ok().json();
+        model["pricing"]["official_input_per_m"].clone()
+    };
+    assert_eq!(served().await, json!(1.25));
     let output = site.signed_update(&document(now() - 60_000, 1.5), &["--yes", "--json"]);
     let diff: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(diff["changes"]["changed"][0]["changes"][0]["after"], json!(1.5), "{diff}");
+    assert_eq!(served().await, json!(1.25), "a running gateway keeps its catalogue");
+    let admin = gateway.client().with_key("sk-a");
+    let report = admin.post_json("/admin/v1/reload", &json!({})).await.ok().json();
+    assert_eq!(report["changes"], json!(["the model catalogue"]), "{report}");
+    assert_eq!(served().await, json!(1.5));
+    drop(gateway);
     assert_eq!((site.price(), site.installed().len()), (json!(1.5), 4));
     let revert = || site.launch(&["models", "update", "--revert", "--yes"]).run();
     assert_eq!(revert().status.code(), Some(0));
