@@ -13,7 +13,7 @@ use crate::command::{CommandError, Common, print};
 use crate::config::{self, Source};
 use crate::setup::{self, Setup};
 use crate::{admin_client, encryption_key, paths};
-use finding::{Finding, Report};
+use finding::{DoctorReport, Finding};
 
 /// The options of `doctor`.
 #[derive(Debug, Args)]
@@ -40,8 +40,8 @@ pub fn run(common: &Common, args: &DoctorArgs) -> Result<(), CommandError> {
     }
 }
 
-async fn examine(common: &Common, args: &DoctorArgs) -> Report {
-    let mut report = Report::default();
+async fn examine(common: &Common, args: &DoctorArgs) -> DoctorReport {
+    let mut report = DoctorReport::default();
     let Some(setup) = configuration(common, &mut report) else { return report };
     address::check(&setup, &mut report).await;
     machine::check(&setup, &mut report);
@@ -52,7 +52,7 @@ async fn examine(common: &Common, args: &DoctorArgs) -> Report {
 }
 
 /// Checks the configuration. None: it cannot be used, so the other checks would not fit it.
-fn configuration(common: &Common, report: &mut Report) -> Option<Setup> {
+fn configuration(common: &Common, report: &mut DoctorReport) -> Option<Setup> {
     let source = paths::config_source(common.config.as_deref());
     let name = match &source {
         Source::File(path) => path.display().to_string(),

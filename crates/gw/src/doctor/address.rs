@@ -14,7 +14,7 @@ use gw_server::{Validity, certificate_validity};
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
-use super::finding::{Finding, Report};
+use super::finding::{DoctorReport, Finding};
 use crate::first_start;
 use crate::setup::Setup;
 
@@ -25,7 +25,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// A certificate that ends earlier gets a warning, in seconds.
 const RENEWAL: u64 = 14 * 86_400;
 
-pub(super) async fn check(setup: &Setup, report: &mut Report) {
+pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) {
     let server = &setup.config.server;
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
         report.add(port(setup, listen).await);
@@ -145,7 +145,7 @@ mod tests {
             (190 * DAY, "warning:valid for 10 days, until 1970-07-20T00:00:00.000Z"),
             (201 * DAY, "failed:expired at 1970-07-20T00:00:00.000Z"),
         ] {
-            let mut report = Report::default();
+            let mut report = DoctorReport::default();
             report.add(validity_finding("c", validity, now));
             let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
             let finding = &value["findings"][0];

@@ -62,11 +62,11 @@ impl Finding {
 
 /// All findings, in the order of the checks.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     findings: Vec<Finding>,
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }
@@ -122,8 +122,8 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn report() -> Report {
-        let mut report = Report::default();
+    fn report() -> DoctorReport {
+        let mut report = DoctorReport::default();
         report.add(Finding::ok("port", "127.0.0.1:4000", "free"));
         report.add(Finding::failed("redis", "[redis]", "no answer\u{1b}[2J").remedy("start Redis"));
         report

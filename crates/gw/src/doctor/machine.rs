@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gw_engine::stored_responses::ResponsePlace;
 use rustix::process::{Resource, getrlimit};
 
-use super::finding::{Finding, Report};
+use super::finding::{DoctorReport, Finding};
 use crate::config::Config;
 use crate::setup::Setup;
 use crate::store::StoreLocation;
@@ -27,7 +27,7 @@ const LITTLE_SPACE: [u64; 2] = [100 << 20, 1 << 30];
 #[cfg(target_os = "linux")]
 const NETWORK_FILE_SYSTEMS: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
-pub(super) fn check(setup: &Setup, report: &mut Report) {
+pub(super) fn check(setup: &Setup, report: &mut DoctorReport) {
     report.add(open_files(getrlimit(Resource::Nofile).current, setup.config.server.max_connections as u64));
     report.add(memory(memory_limit(), needed_memory(&setup.config)));
     match paths::find_data_dir(setup.config.data_dir.as_deref()) {
@@ -115,7 +115,7 @@ fn total_memory(text: &str) -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn data_directory(path: &Path, holds_store: bool, report: &mut Report) {
+fn data_directory(path: &Path, holds_store: bool, report: &mut DoctorReport) {
     let name = path.display().to_string();
     report.add(rights(path, &name));
     // The space counts where the directory is or will be.
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     fn result(finding: Finding) -> String {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         report.add(finding);
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         value["result"].as_str().unwrap().to_owned()

@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use http::header::DATE;
 use tokio::time::{Instant, timeout};
 
-use super::finding::{Finding, Report};
+use super::finding::{DoctorReport, Finding};
 use super::storage::OtherClock;
 use crate::setup::Setup;
 
@@ -21,7 +21,7 @@ const MAX_LIST_BYTES: usize = 16 << 20;
 
 /// Checks all providers. `may_call` is the operator's consent to calls with their keys. Returns the clocks of the
 /// providers that were called.
-pub(super) async fn check(setup: &Setup, may_call: bool, report: &mut Report) -> Vec<OtherClock> {
+pub(super) async fn check(setup: &Setup, may_call: bool, report: &mut DoctorReport) -> Vec<OtherClock> {
     let mut clocks = Vec::new();
     for settings in setup.config.providers.iter().filter(|settings| settings.api != Api::Demo) {
         // A provider that cannot be built is a problem of the configuration.
@@ -73,7 +73,11 @@ enum Answer {
 }
 
 /// Calls the provider once with each of its keys.
-async fn check_keys(setup: &Setup, settings: &ProviderSettings, report: &mut Report) -> Option<OtherClock> {
+async fn check_keys(
+    setup: &Setup,
+    settings: &ProviderSettings,
+    report: &mut DoctorReport,
+) -> Option<OtherClock> {
     let single = |at: usize| ProviderSettings {
         api_keys: settings.api_keys.get(at).cloned().into_iter().collect(),
         ..settings.clone()

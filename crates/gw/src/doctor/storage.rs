@@ -5,7 +5,7 @@ use gw_store::Error;
 use gw_store::inspection::{Inspection, inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
-use super::finding::{Finding, Report};
+use super::finding::{DoctorReport, Finding};
 use crate::paths::DataDirError;
 use crate::setup::Setup;
 use crate::store::StoreLocation;
@@ -33,7 +33,7 @@ impl OtherClock {
 }
 
 /// Checks the store and Redis. Returns their clocks.
-pub(super) async fn check(setup: &Setup, report: &mut Report) -> Vec<OtherClock> {
+pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock> {
     let mut clocks = check_store(setup, report).await;
     if let Some(settings) = &setup.config.redis {
         clocks.extend(check_redis(settings, report).await);
@@ -41,7 +41,7 @@ pub(super) async fn check(setup: &Setup, report: &mut Report) -> Vec<OtherClock>
     clocks
 }
 
-async fn check_store(setup: &Setup, report: &mut Report) -> Vec<OtherClock> {
+async fn check_store(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock> {
     let inspected = match store::location(setup) {
         Ok(StoreLocation::File(file)) => inspect_file(&file).await,
         Ok(StoreLocation::Server(url)) => inspect_server(url.expose_secret()).await,
@@ -118,7 +118,7 @@ async fn doubt(setup: &Setup) -> Finding {
     }
 }
 
-async fn check_redis(settings: &RedisSettings, report: &mut Report) -> Option<OtherClock> {
+async fn check_redis(settings: &RedisSettings, report: &mut DoctorReport) -> Option<OtherClock> {
     match RedisFacts::ask(settings).await {
         Ok(facts) => {
             redis_findings(&facts).into_iter().for_each(|finding| report.add(finding));
@@ -174,7 +174,7 @@ fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
 }
 
 /// Compares the clock of this machine with the others.
-pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut Report) {
+pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut DoctorReport) {
     if clocks.is_empty() {
         let message = "not compared: no other machine was asked; --providers compares with the providers";
         report.add(Finding::ok("clock", "other machines", message));
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     fn results(findings: Vec<Finding>) -> Vec<String> {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         findings.into_iter().for_each(|finding| report.add(finding));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let all = value["findings"].as_array().unwrap().iter();
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn clocks_that_differ_are_told() {
         let clock = |ahead| OtherClock { name: "x".to_owned(), ahead };
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         compare_clocks(&[clock(-4_999), clock(5_000), clock(300_000)], &mut report);
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
         let told = |at: usize| {
