@@ -36,6 +36,9 @@ use crate::settings::{Aliases, ModelSettings};
 /// The catalogue file that is part of the program.
 pub const SHIPPED: &str = include_str!("../data/catalogue.json");
 
+/// The day of the newest facts in [`SHIPPED`]: the latest `as_of`.
+pub const SHIPPED_AS_OF: &str = "2026-11-20";
+
 /// The models of the configured providers.
 #[derive(Debug, Default)]
 pub struct Catalog {

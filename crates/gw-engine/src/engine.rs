@@ -90,7 +90,6 @@ pub struct Engine {
     keys: KeyRing,
     payloads: Option<Arc<Payloads>>,
     configured: ArcSwap<Configured>,
-    shipped: Vec<&'static str>,
     /// The models that providers list. Held while a snapshot is built, so that an older one never replaces a newer one.
     discovered: Mutex<Vec<Discovered>>,
 }
@@ -103,12 +102,12 @@ impl Engine {
     pub fn new(
         settings: EngineSettings,
         deployed: Vec<Deployed>,
-        shipped: Vec<&'static str>,
+        shipped: Vec<Arc<str>>,
         stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
-        let configured = Configured { settings, deployed };
-        let snapshot = configuration::snapshot(None, &shipped, &configured, &[])?;
+        let configured = Configured { settings, deployed, documents: shipped };
+        let snapshot = configuration::snapshot(None, &configured, &[])?;
         registry.register(
             "gateway_stream_event_bytes",
             "Bytes of stream events over 64 KiB that wait for their clients",
@@ -138,7 +137,6 @@ impl Engine {
             },
             payloads: stored.payloads,
             configured: ArcSwap::from_pointee(configured),
-            shipped,
             discovered: Mutex::default(),
         }))
     }
@@ -157,12 +155,8 @@ impl Engine {
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), models));
         let now = self.services.snapshot.load();
-        let catalog = configuration::catalog(
-            (&now.catalog, &|_| true),
-            &self.shipped,
-            &self.configured.load(),
-            &discovered,
-        )?;
+        let catalog =
+            configuration::catalog((&now.catalog, &|_| true), &self.configured.load(), &discovered)?;
         self.services
             .snapshot
             .store(Arc::new(Snapshot { catalog: Arc::new(catalog), ..Snapshot::clone(&now) }));
@@ -182,8 +176,7 @@ impl Engine {
     ) -> std::result::Result<(), Vec<String>> {
         let mut discovered = self.discovered.lock();
         let kept: Vec<_> = discovered.iter().filter(|(name, _)| next.discovers(name)).cloned().collect();
-        let snapshot =
-            configuration::snapshot(Some(&self.services.snapshot.load()), &self.shipped, &next, &kept)?;
+        let snapshot = configuration::snapshot(Some(&self.services.snapshot.load()), &next, &kept)?;
         self.services.snapshot.store(Arc::new(snapshot));
         self.services.response_cache.store(response_cache);
         self.keys.configure(&next.settings.keys);

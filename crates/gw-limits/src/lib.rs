@@ -60,6 +60,7 @@ mod subject;
 mod subject_kind;
 mod subject_use;
 
+pub use self::redis::facts::{RedisFacts, RedisFactsError};
 pub use self::redis::settings::{RedisSettings, WhenAway};
 pub use admission::AdmissionPermit;
 pub use clock::{Clock, SystemClock};

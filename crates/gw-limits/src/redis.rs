@@ -39,6 +39,7 @@
 pub(crate) mod amount;
 pub(crate) mod answer;
 mod circuits;
+pub(crate) mod facts;
 pub(crate) mod holdings;
 mod inspect;
 pub(crate) mod late_budget;

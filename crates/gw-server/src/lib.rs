@@ -7,6 +7,7 @@ pub mod access_log;
 mod admin;
 mod admission;
 mod catalogue;
+mod certificate;
 mod client_dialect;
 mod configuration;
 mod connection;
@@ -47,6 +48,7 @@ mod url_hint;
 
 pub use access_log::{AccessLog, LogLine};
 pub use admission::LoadSignal;
+pub use certificate::{Validity, certificate_validity};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
 pub use state::{NotReady, Readiness, ServerState};

@@ -121,7 +121,7 @@ struct PendingOutcome {
 }
 
 /// Replay of abandoned segments.
-pub use replay::{DamagedSegment, Replayed, is_in_use, quarantined_segments, replay};
+pub use replay::{DamagedSegment, Replayed, is_in_use, quarantined_segments, replay, segment_files};
 
 impl Journal {
     /// A journal in this directory, which is created if it is missing.

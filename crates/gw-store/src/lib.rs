@@ -2,10 +2,12 @@
 //! a PostgreSQL database that replicas share.
 
 pub mod audit;
+pub mod backup;
 pub mod clock;
 pub mod configuration;
 pub mod db;
 mod error;
+pub mod inspection;
 pub mod journal;
 pub mod keys;
 pub mod ledger;

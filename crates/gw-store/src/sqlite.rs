@@ -194,8 +194,7 @@ fn migrator() -> Migrator {
 }
 
 fn newer(location: &str, found: i64) -> Error {
-    let known = migrator().iter().map(|migration| migration.version).max().unwrap_or_default();
-    Error::Newer { location: location.to_owned(), found, known }
+    Error::Newer { location: location.to_owned(), found, known: newest_version() }
 }
 
 /// Creates the file if it is missing, readable only by its owner (SQLite gives its log the same mode). Returns true if it
@@ -222,8 +221,8 @@ fn create_private(path: &Path) -> Result<bool> {
 }
 
 /// Examines an existing file through a read-only connection, so that a file that cannot be used stays unchanged to the
-/// byte.
-async fn probe(path: &Path) -> Result<()> {
+/// byte. Returns its schema version; None for a file without tables.
+pub(crate) async fn probe(path: &Path) -> Result<Option<i64>> {
     let location = path.display().to_string();
     // SQLite would take a file shorter than one page for a new database and overwrite it.
     let mut header = [0; 512];
@@ -232,17 +231,27 @@ async fn probe(path: &Path) -> Result<()> {
         return Err(Error::Damaged { location, reason: "no SQLite header".to_owned() });
     }
     let failed = |error: sqlx::Error| describe(&location, &error);
-    let options = SqliteConnectOptions::new().filename(path).read_only(true).disable_statement_logging();
-    let mut connection = options.connect().await.map_err(failed)?;
+    let mut connection = read_only(path).await.map_err(failed)?;
     let found = schema(&mut connection).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;
     match found {
-        Schema::Empty => Ok(()),
-        Schema::Version(version) if migrator().version_exists(version) => Ok(()),
+        Schema::Empty => Ok(None),
+        Schema::Version(version) if migrator().version_exists(version) => Ok(Some(version)),
         Schema::Version(version) => Err(newer(&location, version)),
         Schema::Foreign => Err(Error::Damaged { location, reason: "another program's tables".to_owned() }),
         Schema::Damaged(reason) => Err(Error::Damaged { location, reason: one_line(&reason) }),
     }
+}
+
+/// A connection that cannot write.
+pub(crate) async fn read_only(path: &Path) -> sqlx::Result<SqliteConnection> {
+    let options = SqliteConnectOptions::new().filename(path).read_only(true).busy_timeout(BUSY);
+    options.disable_statement_logging().connect().await
+}
+
+/// The newest schema version that this program knows.
+pub(crate) fn newest_version() -> i64 {
+    migrator().iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
 /// The content of a file.

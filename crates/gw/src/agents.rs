@@ -165,7 +165,12 @@ mod tests {
     #[test]
     fn an_address_for_every_interface_becomes_this_machine() {
         let listening = |listen: &str, has_tls: bool| {
-            let mut setup = Setup { config: crate::config::Config::default(), path: None, notes: Vec::new() };
+            let mut setup = Setup {
+                config: crate::config::Config::default(),
+                path: None,
+                notes: Vec::new(),
+                documents: setup::documents(None),
+            };
             setup.config.server.listen = listen.to_owned();
             setup.config.server.tls = has_tls.then(Default::default);
             listening(&setup)

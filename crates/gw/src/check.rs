@@ -1,14 +1,14 @@
 //! `model-gateway check`: lists every problem of a configuration, with its line. It calls no provider and opens no store.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use secrecy::ExposeSecret;
 
 use crate::command::{CommandError, Common, first_lines, print};
 use crate::config::{self, Source};
 use crate::setup::{self, Setup};
-use crate::{encryption_key, paths, serve};
+use crate::store::StoreLocation;
+use crate::{encryption_key, paths, serve, store};
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -73,21 +73,10 @@ fn check_keys(setup: &Setup) -> KeyCheck {
     let Some(listen) = listens.find(|listen| serve::is_written_reachable(listen)) else {
         return KeyCheck::Passes;
     };
-    match store_file(setup) {
-        Some(file) if !file.exists() => KeyCheck::Fails(serve::needs_a_key(listen)),
+    match store::location(setup) {
+        Ok(StoreLocation::File(file)) if !file.exists() => KeyCheck::Fails(serve::needs_a_key(listen)),
         _ => KeyCheck::Unknown(format!(
             "server: 'serve' refuses to listen on {listen} unless the store holds a key that is neither revoked nor expired"
         )),
     }
-}
-
-/// The file of a SQLite store. None: the store is a server, or its path is not known.
-fn store_file(setup: &Setup) -> Option<PathBuf> {
-    let Some(url) = &setup.config.store.url else {
-        return Some(paths::find_data_dir(setup.config.data_dir.as_deref())?.join("gateway.db"));
-    };
-    let path = url.expose_secret().strip_prefix("sqlite:")?;
-    let path = path.strip_prefix("//").unwrap_or(path);
-    let path = path.split_once('?').map_or(path, |(path, _)| path);
-    Some(Path::new(path).to_owned())
 }

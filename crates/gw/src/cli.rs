@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::{
-    agents, audit, check, clock, drill, explain, export, import, keys, models, probe, reload_command,
-    requests, serve, simulate, usage,
+    agents, audit, backup, check, clock, config_command, doctor, drill, explain, export, import, keys, man,
+    models, probe, reload_command, requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -30,6 +30,10 @@ enum Command {
     Serve(ServeArgs),
     /// Check a configuration without calling a provider
     Check(check::CheckArgs),
+    /// Write a starter configuration, print its schema, or show the settings with their origins
+    Config(config_command::ConfigArgs),
+    /// Examine this machine, the configuration and the services that the gateway needs
+    Doctor(doctor::DoctorArgs),
     /// Show the model catalogue
     Models(models::ModelsArgs),
     /// Make the running gateway read its configuration again
@@ -56,12 +60,18 @@ enum Command {
     Export(export::ExportArgs),
     /// Convert the configuration of another gateway to a gateway.toml
     Import(import::ImportArgs),
+    /// Write the state of the gateway to an archive, also while it serves
+    Backup(backup::BackupArgs),
+    /// Put the state of a backup in place
+    Restore(backup::RestoreArgs),
     /// Start a coding agent or another program that uses the gateway's models
     Run(agents::launch::RunArgs),
     /// Print the configuration that connects a program to the gateway
     Setup(agents::guide::SetupArgs),
     /// Print the OpenAPI document
     Openapi,
+    /// Print the manual page, or write the pages of all commands
+    Man(man::ManArgs),
     /// Print shell completions
     Completions {
         /// Shell for which the script is printed
@@ -107,6 +117,8 @@ fn run(cli: Cli) -> Result<(), CommandError> {
             Err(CommandError::Usage("--listen and --no-discover are options of serve".to_owned()))
         }
         Some(Command::Check(args)) => check::run(&common, &args),
+        Some(Command::Config(args)) => config_command::run(&common, &args),
+        Some(Command::Doctor(args)) => doctor::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
         Some(Command::Reload(args)) => reload_command::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
@@ -120,9 +132,12 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
         Some(Command::Export(args)) => export::run(&common, &args),
         Some(Command::Import(args)) => import::run(&args),
+        Some(Command::Backup(args)) => backup::run(&common, &args),
+        Some(Command::Restore(args)) => backup::run_restore(&common, &args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),
         Some(Command::Setup(args)) => agents::guide::run(&common, &args),
         Some(Command::Openapi) => print(gw_server::OPENAPI_JSON),
+        Some(Command::Man(args)) => man::run(Cli::command(), &args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "model-gateway", &mut script);

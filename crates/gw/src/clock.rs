@@ -141,7 +141,7 @@ impl TrustedClock {
 }
 
 /// This machine's time in unix milliseconds.
-fn wall() -> i64 {
+pub(crate) fn wall() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     i64::try_from(now).unwrap_or(i64::MAX)
 }
@@ -167,6 +167,19 @@ fn judge(wall: i64, noted: ClockRecord, row: Option<i64>) -> Verdict {
         // Another replica wrote a row that is a little ahead.
         _ => Verdict::Trusted(row.map_or(wall, |row| row.max(wall))),
     }
+}
+
+/// The reason why the gateway doubts the clock of this machine; None: it trusts the clock.
+///
+/// # Errors
+/// When the store does not answer.
+pub(crate) async fn doubt(store: &Store) -> gw_store::Result<Option<String>> {
+    let wall = wall();
+    let (noted, row) = facts(store, wall).await?;
+    Ok(match judge(wall, noted, row) {
+        Verdict::Trusted(_) => None,
+        Verdict::Doubted(seen) => Some(doubt_message(wall, seen)),
+    })
 }
 
 fn doubt_message(wall: i64, seen: i64) -> String {

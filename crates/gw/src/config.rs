@@ -2,7 +2,7 @@
 //!
 //! A later source overrides an earlier one: defaults, the file, the environment (`MODEL_GATEWAY_<SECTION>__<KEY>`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gw_engine::settings::EngineSettings;
 use toml::de::{DeTable, Error};
@@ -12,10 +12,12 @@ use walk::Walker;
 
 mod build;
 mod document;
+mod effective;
 mod file;
 mod fingerprint;
 mod formats;
 mod interpolate;
+mod json_schema;
 mod masked;
 mod overlay;
 mod problems;
@@ -34,7 +36,9 @@ mod walk;
 mod tests;
 
 pub use document::toml_text;
+pub use effective::{EffectiveValue, Origin};
 pub use fingerprint::{Fingerprints, provider_path};
+pub use json_schema::json_schema;
 pub use problems::{LaterFeature, Location, Problem};
 pub use raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use reference::reference;
@@ -52,19 +56,39 @@ const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// # Errors
 /// All problems, in the order of the file.
 pub fn load(source: Source) -> Result<Loaded, Refused> {
+    with_environment(source, check).map(|(config, path)| Loaded { config, path })
+}
+
+/// The values of the configuration with their origins: those that are set, and with `defaults` those that nobody has set.
+///
+/// # Errors
+/// As [`load`].
+pub fn effective(source: Source, defaults: bool) -> Result<Vec<EffectiveValue>, Refused> {
+    let values = |text: &str, path: &Path, env: Lookup<'_>, names: &[String]| {
+        let (_, root) = checked(text, path, env, names)?;
+        Ok(effective::values(&root, defaults, text, &path.display().to_string()))
+    };
+    with_environment(source, values).map(|(values, _)| values)
+}
+
+/// Reads the text of the source, and calls `read_text` with the text, its path, the environment and the names of its variables.
+fn with_environment<T>(
+    source: Source,
+    read_text: impl Fn(&str, &Path, Lookup<'_>, &[String]) -> Result<T, Refused>,
+) -> Result<(T, Option<PathBuf>), Refused> {
     let lookup = |name: &str| std::env::var(name).ok();
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     match source {
         Source::File(path) => {
             let text = read(&path)?;
-            check(&text, &path, &lookup, &names).map(|config| Loaded { config, path: Some(path) })
+            read_text(&text, &path, &lookup, &names).map(|value| (value, Some(path)))
         }
         Source::Nothing => {
-            let mut checked = check("", Path::new("gateway.toml"), &lookup, &names);
-            if let Err(Refused { readable: Some(readable), .. }) = &mut checked {
+            let mut result = read_text("", Path::new("gateway.toml"), &lookup, &names);
+            if let Err(Refused { readable: Some(readable), .. }) = &mut result {
                 readable.loaded.path = None;
             }
-            checked.map(|config| Loaded { config, path: None })
+            result.map(|value| (value, None))
         }
     }
 }
@@ -96,6 +120,16 @@ pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Pro
 
 /// Checks a text. `names` are the environment variables that are set, so that a misspelled one is found.
 fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Refused> {
+    checked(text, path, env, names).map(|(config, _)| config)
+}
+
+/// The settings of a text, and its values with their positions.
+fn checked(
+    text: &str,
+    path: &Path,
+    env: Lookup<'_>,
+    names: &[String],
+) -> Result<(Config, tree::Table), Refused> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
     let mut walker = Walker { env: Some(env), directory, report: ProblemReport::default() };
@@ -117,7 +151,8 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
-    Ok(Config { later, engine, fingerprints: Fingerprints::of(&root), ..config })
+    let fingerprints = Fingerprints::of(&root);
+    Ok((Config { later, engine, fingerprints, ..config }, root))
 }
 
 /// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.

@@ -3,13 +3,16 @@
 pub mod admin_client;
 pub mod agents;
 pub mod audit;
+pub mod backup;
 pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod config_command;
 pub mod configuration;
 pub mod default_providers;
+pub mod doctor;
 pub mod drill;
 pub mod encryption_key;
 pub mod explain;
@@ -21,7 +24,9 @@ pub mod keys;
 pub mod ledger;
 pub mod local_servers;
 pub mod log_writer;
+pub mod man;
 pub mod model_discovery;
+pub mod model_update;
 pub mod models;
 pub mod paths;
 pub mod payloads;
@@ -43,5 +48,7 @@ pub mod url_query;
 pub mod usage;
 pub mod watch;
 
+#[cfg(test)]
+mod http_reference;
 #[cfg(test)]
 mod openapi;

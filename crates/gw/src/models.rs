@@ -8,8 +8,8 @@ use gw_engine::catalog::Catalog;
 use serde_json::Value;
 
 use crate::command::{CommandError, Common, print};
-use crate::setup;
 use crate::url_query::encode;
+use crate::{model_update, setup};
 
 /// The options of `models`.
 #[derive(Debug, Args)]
@@ -52,6 +52,8 @@ enum ModelsCommand {
         #[arg(num_args = 2..=4, required = true)]
         ids: Vec<String>,
     },
+    /// Replace the catalogue by a newer one that is signed with a trusted key
+    Update(model_update::UpdateArgs),
 }
 
 /// Runs the command.
@@ -59,6 +61,9 @@ enum ModelsCommand {
 /// # Errors
 /// Exit code 2 when the configuration or a name cannot be used.
 pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
+    if let Some(ModelsCommand::Update(update)) = &args.command {
+        return model_update::run(common, update, args.json);
+    }
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
     let catalog = setup.catalog(args.all).map_err(|problems| CommandError::problems(&problems))?;
@@ -70,6 +75,8 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
         None | Some(ModelsCommand::List { .. }) => table::list(&value),
         Some(ModelsCommand::Show { .. }) => table::one(&value),
         Some(ModelsCommand::Compare { .. }) => table::comparison(&value),
+        // Handled above.
+        Some(ModelsCommand::Update(_)) => String::new(),
     };
     if is_empty && !args.all {
         text += "no model found; --all also shows models of providers that are not configured\n";
@@ -80,7 +87,7 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
 /// The answer of the API, and whether it is an empty list.
 fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, bool), CommandError> {
     let body = match command {
-        None => catalog.list("", None),
+        None | Some(ModelsCommand::Update(_)) => catalog.list("", None),
         Some(ModelsCommand::List { provider, feature, search, include }) => {
             let filters =
                 [("provider", provider), ("feature", feature), ("search", search), ("include", include)];

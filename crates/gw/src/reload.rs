@@ -200,7 +200,9 @@ impl Reloader {
             }
         }
         let cache = response_cache::build(config, response_cache.load_full()).await;
-        let next = Configured { settings: config.engine.clone(), deployed };
+        let has_new_catalogue = engine.configured().documents != setup.documents;
+        let next =
+            Configured { settings: config.engine.clone(), deployed, documents: setup.documents.clone() };
         engine.reconfigure(next, cache.clone())?;
         response_cache.store(cache);
         management.configuration_changed().await;
@@ -209,8 +211,11 @@ impl Reloader {
         }
         applied.discovery.follow(engine);
         let new = &config.fingerprints;
+        let mut changes = new.changes(&applied.fingerprints);
+        // `models update` writes a file that is no part of the configuration.
+        changes.extend(has_new_catalogue.then(|| "the model catalogue".to_owned()));
         let report = ReloadReport {
-            changes: new.changes(&applied.fingerprints),
+            changes,
             restart_required: new
                 .changes(&self.started)
                 .into_iter()

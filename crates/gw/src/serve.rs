@@ -379,7 +379,8 @@ pub fn engine(
             return Err(wrong(problems));
         }
     }
-    Engine::new(setup.config.engine.clone(), deployed, setup::shipped(), stored, registry).map_err(wrong)
+    Engine::new(setup.config.engine.clone(), deployed, setup.documents.clone(), stored, registry)
+        .map_err(wrong)
 }
 
 /// Asks all providers with `discover` for their models at once, and returns the first model in the order of ids.

@@ -16,6 +16,7 @@ use gw_wire::money::Price;
 
 use crate::command::{CommandError, Common, first_lines};
 use crate::config::{self, Config, Loaded, Readable, Refused};
+use crate::model_update::installed::{Installed, installed};
 use crate::{default_providers, paths};
 
 /// A configuration without problems, with the providers of the environment when there is no file.
@@ -27,6 +28,8 @@ pub struct Setup {
     pub path: Option<PathBuf>,
     /// Notes for the operator, one line each.
     pub notes: Vec<String>,
+    /// The documents of the catalogue: the shipped ones, or an update in the data directory.
+    pub documents: Vec<Arc<str>>,
 }
 
 /// Reads the configuration.
@@ -90,9 +93,11 @@ pub fn unlisted(catalog: &Catalog) -> impl Iterator<Item = String> {
 
 fn complete(loaded: Loaded) -> Setup {
     let Loaded { config, path } = loaded;
-    let mut setup = Setup { config, path, notes: Vec::new() };
+    let Installed { document, note } = installed(&config);
+    let notes = note.into_iter().collect();
+    let mut setup = Setup { config, path, notes, documents: documents(document) };
     if setup.path.is_none() {
-        let known = shipped_providers();
+        let known = known_providers(&setup.documents);
         let (mut providers, notes) = default_providers::providers(&paths::variable);
         for provider in &mut providers {
             // The shipped catalogue has no models of these providers, so their own list is needed.
@@ -101,7 +106,7 @@ fn complete(loaded: Loaded) -> Setup {
         // The API may have made providers already.
         providers.retain(|provider| setup.config.providers.iter().all(|known| known.name != provider.name));
         setup.config.providers.extend(providers);
-        setup.notes = notes;
+        setup.notes.extend(notes);
     }
     setup
 }
@@ -127,7 +132,8 @@ impl Setup {
         // The aliases are left out, so that the problem of an alias does not hide the problem of a key.
         let engine = &self.config.engine;
         let facts = self.facts();
-        let Ok(catalog) = Catalog::build(&shipped(), &engine.models, &BTreeMap::new(), &facts, &[]) else {
+        let Ok(catalog) = Catalog::build(&self.documents(), &engine.models, &BTreeMap::new(), &facts, &[])
+        else {
             return Vec::new();
         };
         let ids: BTreeSet<&str> = catalog.models().iter().map(|model| &*model.id).collect();
@@ -157,6 +163,12 @@ impl Setup {
             }
         }
         notes
+    }
+
+    /// The documents of the catalogue as texts.
+    #[must_use]
+    pub fn documents(&self) -> Vec<&str> {
+        self.documents.iter().map(|document| &**document).collect()
     }
 
     /// The providers as the catalogue sees them.
@@ -202,7 +214,7 @@ impl Setup {
     /// The problems of the catalogue.
     pub fn catalog(&self, all: bool) -> Result<Catalog, Vec<String>> {
         let mut facts = self.facts();
-        let known = if all { shipped_providers() } else { Vec::new() };
+        let known = if all { known_providers(&self.documents) } else { Vec::new() };
         for name in &known {
             if !facts.iter().any(|fact| fact.name == name) {
                 facts.push(ProviderFacts {
@@ -214,7 +226,7 @@ impl Setup {
             }
         }
         let engine = &self.config.engine;
-        Catalog::build(&shipped(), &engine.models, &engine.aliases, &facts, &[])
+        Catalog::build(&self.documents(), &engine.models, &engine.aliases, &facts, &[])
     }
 }
 
@@ -234,10 +246,10 @@ fn has_start(names: &BTreeSet<&str>, start: &str) -> bool {
     from.next().is_some_and(|name| name.starts_with(start))
 }
 
-/// The catalogue documents that are part of the program.
+/// The documents of the catalogue. `update` replaces the shipped models, except for those of the demo.
 #[must_use]
-pub fn shipped() -> Vec<&'static str> {
-    vec![SHIPPED, gw_providers::demo::demo_catalogue()]
+pub fn documents(update: Option<Arc<str>>) -> Vec<Arc<str>> {
+    vec![update.unwrap_or_else(|| SHIPPED.into()), gw_providers::demo::demo_catalogue().into()]
 }
 
 /// The model of the first command to try: the cheapest chat model, or the first one when no price is known. Models that
@@ -252,14 +264,14 @@ pub fn model_to_try(catalog: &Catalog) -> Option<String> {
     catalog.models().iter().filter(chats).min_by_key(price).map(|model| model.id.to_string())
 }
 
-/// The providers with models in the shipped catalogue, each once.
-fn shipped_providers() -> Vec<String> {
+/// The providers with models in the catalogue, each once.
+fn known_providers(documents: &[Arc<str>]) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Entry {
         id: String,
     }
     let mut names = BTreeMap::new();
-    for document in shipped() {
+    for document in documents {
         for entry in serde_json::from_str::<Vec<Entry>>(document).unwrap_or_default() {
             if let Some((provider, _)) = entry.id.split_once('/') {
                 let next = names.len();
@@ -279,7 +291,7 @@ mod tests {
 
     use gw_engine::settings::ModelSettings;
 
-    use super::{Setup, config};
+    use super::{Setup, config, documents};
 
     /// A setup with these models of `acme`, with `beta`, which may have any model, and with a key that has these patterns.
     fn setup(models: impl Iterator<Item = String>, patterns: Vec<String>) -> Setup {
@@ -290,7 +302,7 @@ mod tests {
         let mut config = config::parse(text, Path::new("gateway.toml"), &|_| None).unwrap();
         config.engine.models = models.map(|id| ModelSettings { id, ..ModelSettings::default() }).collect();
         config.engine.keys[0].models = Some(patterns);
-        Setup { config, path: None, notes: Vec::new() }
+        Setup { config, path: None, notes: Vec::new(), documents: documents(None) }
     }
 
     #[test]

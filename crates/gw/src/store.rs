@@ -1,16 +1,44 @@
 //! Opens the store of the configuration.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use gw_store::Store;
-use secrecy::ExposeSecret;
+use gw_store::inspection::sqlite_file;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::command::CommandError;
-use crate::paths;
+use crate::paths::{self, DataDirError};
 use crate::setup::Setup;
 
 /// The first and the longest pause between two attempts to reach the store.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// The place of the configured store.
+#[derive(Clone, Debug)]
+pub(crate) enum StoreLocation {
+    /// This SQLite file.
+    File(PathBuf),
+    /// The PostgreSQL server of this URL.
+    Server(SecretString),
+    /// The memory of the process.
+    Memory,
+}
+
+/// The place of the configured store.
+///
+/// # Errors
+/// No data directory is known.
+pub(crate) fn location(setup: &Setup) -> Result<StoreLocation, DataDirError> {
+    let Some(url) = &setup.config.store.url else {
+        let data = paths::find_data_dir(setup.config.data_dir.as_deref()).ok_or(DataDirError::Unknown)?;
+        return Ok(StoreLocation::File(data.join("gateway.db")));
+    };
+    if !url.expose_secret().starts_with("sqlite:") {
+        return Ok(StoreLocation::Server(url.clone()));
+    }
+    Ok(sqlite_file(url.expose_secret()).map_or(StoreLocation::Memory, StoreLocation::File))
+}
 
 /// Opens the store, and creates a SQLite file that is missing. Waits for a server that cannot be reached, up to
 /// `store.start_timeout_seconds`.

@@ -31,6 +31,8 @@ pub struct Configured {
     pub settings: EngineSettings,
     /// The providers, in the order of the configuration.
     pub deployed: Vec<Deployed>,
+    /// The catalogue documents, in the order of their entries.
+    pub documents: Vec<Arc<str>>,
 }
 
 impl Configured {
@@ -47,7 +49,6 @@ impl Configured {
 /// Every problem of the catalogue.
 pub(super) fn snapshot(
     earlier: Option<&Snapshot>,
-    shipped: &[&str],
     configured: &Configured,
     discovered: &[Discovered],
 ) -> Result<Snapshot, Vec<String>> {
@@ -61,7 +62,7 @@ pub(super) fn snapshot(
         };
     let nothing = Catalog::default();
     let measured = earlier.map_or(&nothing, |earlier| &earlier.catalog);
-    let catalog = catalog((measured, &is_same), shipped, configured, discovered)?;
+    let catalog = catalog((measured, &is_same), configured, discovered)?;
     let EngineSettings { routing, request_limits, guards, codex_instructions, .. } = &configured.settings;
     let new_hedges = || routing.hedge.as_ref().map(|settings| Arc::new(HedgeBudget::new(settings)));
     let same_hedges = earlier.filter(|earlier| earlier.routing.hedge == routing.hedge);
@@ -84,11 +85,11 @@ pub(super) fn snapshot(
 /// Every problem of the catalogue.
 pub(super) fn catalog(
     earlier: (&Catalog, &dyn Fn(&str) -> bool),
-    shipped: &[&str],
     configured: &Configured,
     discovered: &[Discovered],
 ) -> Result<Catalog, Vec<String>> {
-    let Configured { settings, deployed } = configured;
+    let Configured { settings, deployed, documents } = configured;
+    let documents: Vec<&str> = documents.iter().map(|document| &**document).collect();
     let mut facts = Vec::with_capacity(deployed.len());
     for Deployed { provider, price_multiplier, discovers } in deployed {
         facts.push(ProviderFacts {
@@ -98,5 +99,5 @@ pub(super) fn catalog(
             discovers: *discovers,
         });
     }
-    Catalog::build_after(earlier, shipped, &settings.models, &settings.aliases, &facts, discovered)
+    Catalog::build_after(earlier, &documents, &settings.models, &settings.aliases, &facts, discovered)
 }

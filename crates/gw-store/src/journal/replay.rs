@@ -149,6 +149,12 @@ pub fn is_in_use(directory: &Path) -> bool {
     segments(directory).any(is_locked)
 }
 
+/// The files of the journal in this directory, also those of running processes.
+#[must_use]
+pub fn segment_files(directory: &Path) -> Vec<PathBuf> {
+    segments(directory).collect()
+}
+
 fn segments(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());

@@ -25,9 +25,37 @@ const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";
 /// Longer than any migration takes.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The schema of a database and the time of its server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SchemaReport {
+    /// None: the database has no schema of this program.
+    pub(crate) found: Option<i64>,
+    /// The newest version that this program knows.
+    pub(crate) known: i64,
+    /// Unix milliseconds.
+    pub(crate) server_time: i64,
+}
+
+/// The newest version that this program knows.
+fn newest_version() -> i64 {
+    CHANGES.iter().map(|(version, _)| *version).max().unwrap_or_default()
+}
+
+/// Reads the schema version and the server's clock. Changes nothing.
+pub(super) async fn inspect(pool: &Pool) -> Result<SchemaReport> {
+    let failed = |error: sqlx::Error| pool.address.error(&error);
+    let mut held = pool.begin().await.map_err(failed)?;
+    let found = version(&mut held).await.map_err(failed)?;
+    let ask = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now";
+    let (rows, _) = held.run(Sql::new(ask)).await.map_err(failed)?;
+    let now = rows.first().map(|row| row.try_get::<i64, _>("now")).transpose().map_err(failed)?;
+    held.rollback().await.map_err(failed)?;
+    Ok(SchemaReport { found, known: newest_version(), server_time: now.unwrap_or_default() })
+}
+
 pub(super) async fn run(pool: &Pool) -> Result<()> {
     let failed = |error: sqlx::Error| pool.address.error(&error);
-    let newest = CHANGES.iter().map(|(version, _)| *version).max().unwrap_or_default();
+    let newest = newest_version();
     let mut held = pool.begin().await.map_err(failed)?;
     let found = version(&mut held).await.map_err(failed)?;
     held.rollback().await.map_err(failed)?;

@@ -16,7 +16,8 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{BEGIN, DatabaseUrl, TIMEOUT, listener, migrate};
+use super::migrate::{self, SchemaReport};
+use super::{BEGIN, DatabaseUrl, TIMEOUT, listener};
 use crate::error::Result;
 use crate::sql::Sql;
 
@@ -53,17 +54,29 @@ impl Drop for Pool {
 impl Pool {
     /// Connects, brings the schema up to date and starts to listen for changes.
     pub(crate) async fn open(address: DatabaseUrl) -> Result<Self> {
-        let pool = Self {
+        let pool = Self::unopened(address);
+        migrate::run(&pool).await?;
+        let task = tokio::spawn(listener::run(pool.address.clone(), Arc::clone(&pool.news)));
+        *pool.listener.lock() = Some(task.abort_handle());
+        Ok(pool)
+    }
+
+    fn unopened(address: DatabaseUrl) -> Self {
+        Self {
             address,
             idle: Mutex::default(),
             slots: Semaphore::new(CONNECTIONS),
             news: Arc::default(),
             listener: Mutex::default(),
-        };
-        migrate::run(&pool).await?;
-        let task = tokio::spawn(listener::run(pool.address.clone(), Arc::clone(&pool.news)));
-        *pool.listener.lock() = Some(task.abort_handle());
-        Ok(pool)
+        }
+    }
+
+    /// Connects without changing the database. Returns what [`migrate::inspect`] found.
+    pub(crate) async fn inspect(address: DatabaseUrl) -> Result<SchemaReport> {
+        let pool = Self::unopened(address);
+        let report = migrate::inspect(&pool).await;
+        pool.close().await;
+        report
     }
 
     /// Runs one statement in its own transaction: PgBouncer could otherwise divide it between two connections.

@@ -57,6 +57,10 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         responses: responses::responses(root),
         identity: identity::identity(root, report),
         store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
+        catalogue_keys: root
+            .table("catalogue")
+            .and_then(|table| table.texts("trusted_keys"))
+            .unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
         fingerprints: Fingerprints::default(),

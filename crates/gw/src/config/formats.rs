@@ -34,6 +34,8 @@ pub(super) static KEY_ID: TextFormat =
 pub(super) static TEAM_ID: TextFormat =
     TextFormat { shape: "1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'", check: team_id };
 pub(super) static JSON_OBJECT: TextFormat = TextFormat { shape: "a JSON object", check: json_object };
+pub(super) static MINISIGN_KEY: TextFormat =
+    TextFormat { shape: "a minisign public key", check: minisign_key };
 pub(super) static CURRENCY: TextFormat = TextFormat { shape: "three capital letters", check: currency };
 
 /// Headers of the connection or of the message framing, which the gateway sets itself.
@@ -249,6 +251,11 @@ fn team_id(text: &str) -> CheckResult {
 fn json_object(text: &str) -> CheckResult {
     let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_ok();
     need(is_object, "is not a JSON object")
+}
+
+fn minisign_key(text: &str) -> CheckResult {
+    let is_key = minisign_verify::PublicKey::from_base64(text).is_ok();
+    need(is_key, "is not a minisign public key; write the line of 56 characters that begins with RW")
 }
 
 fn currency(text: &str) -> CheckResult {

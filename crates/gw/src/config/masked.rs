@@ -13,7 +13,8 @@ pub(super) fn masked(root: &Table) -> Value {
     Value::Object(all.collect::<Map<_, _>>())
 }
 
-fn value(node: &Node) -> Value {
+/// One value. The type of a secret masks it.
+pub(super) fn value(node: &Node) -> Value {
     match &node.value {
         Checked::Bool(value) => json!(value),
         Checked::Int(value) | Checked::Time(value) => json!(value),

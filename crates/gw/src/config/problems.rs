@@ -140,6 +140,20 @@ impl ProblemReport {
     }
 }
 
+/// The locations of positions, in the order of the positions.
+pub(super) fn locate(positions: &[&Position], text: &str, source: &str) -> Vec<Location> {
+    let mut order: Vec<usize> = (0..positions.len()).collect();
+    order.sort_by_key(|at| positions.get(*at));
+    let mut cursor = Cursor::new(text, source);
+    let mut locations = vec![unlocated(); positions.len()];
+    for at in order {
+        if let (Some(position), Some(location)) = (positions.get(at), locations.get_mut(at)) {
+            *location = cursor.locate(position);
+        }
+    }
+    locations
+}
+
 /// A placeholder until [`ProblemReport::finish`] computes the location.
 fn unlocated() -> Location {
     Location { source: String::new(), line: 0, column: 0 }

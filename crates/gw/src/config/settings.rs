@@ -61,6 +61,8 @@ pub struct Config {
     pub identity: IdentitySettings,
     /// `[responses]`.
     pub responses: StoredResponseSettings,
+    /// `catalogue.trusted_keys`: minisign public keys.
+    pub catalogue_keys: Vec<String>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.

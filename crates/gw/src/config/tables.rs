@@ -6,6 +6,7 @@ use super::schema::{Kind, Section, key};
 mod agents;
 mod aliases;
 mod cache;
+mod catalogue;
 mod guards;
 mod identity;
 mod keys;
@@ -40,6 +41,7 @@ pub(super) static ROOT: Section = Section {
         key("providers", Kind::Tables(&providers::PROVIDER), "", ""),
         key("models", Kind::Tables(&models::MODEL), "", ""),
         key("aliases", aliases::ALIASES, "", aliases::DOC),
+        key("catalogue", Kind::Table(&catalogue::CATALOGUE), "", ""),
         key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),

@@ -84,7 +84,8 @@ impl DrillGateway {
         let pace = all.iter().flat_map(|clocks| [clocks.first_token / 6, clocks.idle / 6, clocks.total / 25]);
         let pace = pace.min().unwrap_or_default().min(TARGET_MIN_TIMEOUT / 6);
         let upstream = Upstream::start(pace).await.map_err(|error| no_port(&error))?;
-        let setup = Setup { config, path: None, notes: Vec::new() };
+        let documents = setup.documents.clone();
+        let setup = Setup { config, path: None, notes: Vec::new(), documents };
         Ok(Self { setup, upstream, factor, timeout })
     }
 
@@ -94,7 +95,8 @@ impl DrillGateway {
     /// Exit code 2 with the problems of the configuration.
     pub(super) fn engine(&self, faulty: Option<(&str, Fault)>) -> Result<Arc<Engine>, CommandError> {
         let Setup { config, .. } = &self.setup;
-        let mut setup = Setup { config: config.clone(), path: None, notes: Vec::new() };
+        let documents = self.setup.documents.clone();
+        let mut setup = Setup { config: config.clone(), path: None, notes: Vec::new(), documents };
         for provider in &mut setup.config.providers {
             let fault = faulty.filter(|(name, _)| *name == provider.name).map(|(_, fault)| fault);
             provider.base_url = Some(self.upstream.base_url(fault).map_err(|error| no_port(&error))?);

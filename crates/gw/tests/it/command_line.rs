@@ -1,8 +1,12 @@
 //! The command line, the first start, and the commands of the documentation.
 
 mod agents;
+mod backup;
+mod book;
 mod config;
+mod config_tools;
 mod docs_examples;
+mod doctor;
 mod drill;
 mod explain;
 mod export;
@@ -11,5 +15,6 @@ mod first_run;
 mod import;
 mod keys;
 mod keys_docs;
+mod models_update;
 mod probe;
 mod simulate;

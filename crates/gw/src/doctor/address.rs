@@ -1,0 +1,157 @@
+//! Checks the addresses on which the gateway listens, and their certificate.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_admin::time::format_millis;
+use gw_providers::adapter::HttpCall;
+use gw_providers::client::Client;
+use gw_providers::settings::Timeouts;
+use gw_server::{Validity, certificate_validity};
+use http::{HeaderMap, Method};
+use tokio::time::Instant;
+
+use super::finding::{DoctorReport, Finding};
+use crate::first_start;
+use crate::setup::Setup;
+
+/// The longest time for the question whether a gateway listens on an address.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// The largest answer that is read.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// A certificate that ends earlier gets a warning, in seconds.
+const RENEWAL: u64 = 14 * 86_400;
+
+pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) {
+    let server = &setup.config.server;
+    for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
+        report.add(port(setup, listen).await);
+    }
+    if let Some((cert, key)) = &server.tls {
+        report.add(certificate(cert, key));
+    }
+}
+
+async fn port(setup: &Setup, listen: &str) -> Finding {
+    let remedy = "correct server.listen or server.admin_listen";
+    let found = match tokio::net::lookup_host(listen).await {
+        Ok(found) => found.collect::<Vec<_>>(),
+        Err(error) => {
+            return Finding::failed("port", listen, &format!("has no address: {error}")).remedy(remedy);
+        }
+    };
+    let Some(&address) = found.first() else {
+        return Finding::failed("port", listen, "has no address").remedy(remedy);
+    };
+    match std::net::TcpListener::bind(address) {
+        Ok(_) => Finding::ok("port", listen, "free"),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let cert = setup.config.server.tls.as_ref().map(|(cert, _)| cert.as_path());
+            taken(listen, address, cert).await
+        }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Finding::failed("port", listen, "this user may not listen on this port")
+                .remedy("choose a port above 1023, or give the service CAP_NET_BIND_SERVICE")
+        }
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+            Finding::failed("port", listen, "this machine does not have the address").remedy(remedy)
+        }
+        Err(error) => Finding::failed("port", listen, &error.to_string()).remedy(remedy),
+    }
+}
+
+/// Asks the program that listens on the address whether it is a gateway.
+async fn taken(listen: &str, address: SocketAddr, cert: Option<&Path>) -> Finding {
+    let other = "stop the other program, or choose another address";
+    match is_gateway(address, cert).await {
+        Some(true) => Finding::ok("port", listen, "a running gateway listens here"),
+        Some(false) => {
+            Finding::failed("port", listen, "another program listens here, and it is not a gateway")
+                .remedy(other)
+        }
+        None => Finding::warning(
+            "port",
+            listen,
+            "another program listens here; it does not say whether it is a gateway",
+        )
+        .remedy(other),
+    }
+}
+
+/// None: there is no answer, for example because this machine does not trust the gateway's own certificate.
+async fn is_gateway(address: SocketAddr, cert: Option<&Path>) -> Option<bool> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    let scheme = if cert.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", SocketAddr::new(ip, address.port()));
+    let client = Client::new(&url, true, cert).ok()?;
+    let timeouts = Timeouts { connect: TIMEOUT, first_token: TIMEOUT, idle: TIMEOUT, total: TIMEOUT };
+    let call =
+        HttpCall { method: Method::GET, path: "/".to_owned(), headers: HeaderMap::new(), body: Bytes::new() };
+    let answer = client.send(call, &timeouts).await.ok()?;
+    let body = answer.body.collect(MAX_ANSWER_BYTES, TIMEOUT, Instant::now() + TIMEOUT).await.ok()?;
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+    Some(body.get("object").is_some_and(|object| object == "gateway"))
+}
+
+fn certificate(cert: &Path, key: &Path) -> Finding {
+    let name = cert.display().to_string();
+    match certificate_validity(cert, key) {
+        Err(error) => Finding::failed("certificate", &name, &error.to_string())
+            .remedy("correct server.tls: a PEM certificate chain and its private key"),
+        Ok(validity) => validity_finding(&name, validity, first_start::now().unsigned_abs()),
+    }
+}
+
+fn validity_finding(name: &str, validity: Option<Validity>, now: u64) -> Finding {
+    let Some(Validity { not_before, not_after }) = validity else {
+        return Finding::warning("certificate", name, "its times cannot be read")
+            .remedy("renew the certificate");
+    };
+    let time = |seconds: u64| format_millis(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
+    if now > not_after {
+        return Finding::failed("certificate", name, &format!("expired at {}", time(not_after)))
+            .remedy("renew the certificate");
+    }
+    if now < not_before {
+        return Finding::failed("certificate", name, &format!("is not valid before {}", time(not_before)))
+            .remedy("wait, correct the clock of this machine, or use another certificate");
+    }
+    let (days, until) = ((not_after - now) / 86_400, time(not_after));
+    let message = format!("valid for {days} days, until {until}");
+    if not_after - now < RENEWAL {
+        return Finding::warning("certificate", name, &message).remedy("renew the certificate");
+    }
+    Finding::ok("certificate", name, &message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_judged_by_its_times() {
+        const DAY: u64 = 86_400;
+        let validity = Some(Validity { not_before: 100 * DAY, not_after: 200 * DAY });
+        for (now, said) in [
+            (99 * DAY, "failed:is not valid before 1970-04-11T00:00:00.000Z"),
+            (100 * DAY, "ok:valid for 100 days, until 1970-07-20T00:00:00.000Z"),
+            (190 * DAY, "warning:valid for 10 days, until 1970-07-20T00:00:00.000Z"),
+            (201 * DAY, "failed:expired at 1970-07-20T00:00:00.000Z"),
+        ] {
+            let mut report = DoctorReport::default();
+            report.add(validity_finding("c", validity, now));
+            let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+            let finding = &value["findings"][0];
+            let found =
+                format!("{}:{}", finding["result"].as_str().unwrap(), finding["message"].as_str().unwrap());
+            assert_eq!(found, said);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Checks the store, Redis, and the clock of this machine.
+
+use gw_limits::{RedisFacts, RedisSettings};
+use gw_store::Error;
+use gw_store::inspection::{Inspection, inspect_file, inspect_server};
+use secrecy::ExposeSecret;
+
+use super::finding::{DoctorReport, Finding};
+use crate::paths::DataDirError;
+use crate::setup::Setup;
+use crate::store::StoreLocation;
+use crate::{clock, store};
+
+/// The oldest Redis that has the commands of the gateway.
+const OLDEST_REDIS: (u32, u32) = (6, 2);
+/// Differences between clocks that deserve a warning and a failure, in milliseconds.
+const CLOCK_DIFFERENCES: [u64; 2] = [5_000, 300_000];
+
+/// A clock of another machine.
+#[derive(Debug)]
+pub(super) struct OtherClock {
+    /// The machine, such as `PostgreSQL`.
+    pub(super) name: String,
+    /// Milliseconds that it is ahead of this machine.
+    pub(super) ahead: i64,
+}
+
+impl OtherClock {
+    /// Compares a time, in unix milliseconds, with the present.
+    pub(super) fn read(name: &str, time: i64) -> Self {
+        Self { name: name.to_owned(), ahead: time.saturating_sub(clock::wall()) }
+    }
+}
+
+/// Checks the store and Redis. Returns their clocks.
+pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock> {
+    let mut clocks = check_store(setup, report).await;
+    if let Some(settings) = &setup.config.redis {
+        clocks.extend(check_redis(settings, report).await);
+    }
+    clocks
+}
+
+async fn check_store(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock> {
+    let inspected = match store::location(setup) {
+        Ok(StoreLocation::File(file)) => inspect_file(&file).await,
+        Ok(StoreLocation::Server(url)) => inspect_server(url.expose_secret()).await,
+        Ok(StoreLocation::Memory) => {
+            let message = "in the memory of the process: keys and usage end with it";
+            report.add(
+                Finding::warning("store", "memory", message)
+                    .remedy("set store.url to a file or to PostgreSQL for anything but tests"),
+            );
+            return Vec::new();
+        }
+        // The check of the data directory reports this.
+        Err(DataDirError::Unknown | DataDirError::Uncreatable { .. }) => return Vec::new(),
+    };
+    match inspected {
+        Ok(inspection) => {
+            report.add(schema(&inspection));
+            if inspection.found == Some(inspection.known) {
+                report.add(doubt(setup).await);
+            }
+            inspection.server_time.map(|time| OtherClock::read("PostgreSQL", time)).into_iter().collect()
+        }
+        Err(error) => {
+            report.add(refusal(&error));
+            Vec::new()
+        }
+    }
+}
+
+fn schema(Inspection { location, found, known, .. }: &Inspection) -> Finding {
+    match found {
+        None => Finding::ok("store", location, "is empty; the first start creates its schema"),
+        Some(found) if found < known => {
+            let message = format!("has schema {found}; the next start updates it to {known}");
+            Finding::warning("store", location, &message)
+                .remedy("make a backup before the start: `model-gateway backup FILE`")
+        }
+        Some(found) => Finding::ok("store", location, &format!("answers, with schema {found}, the newest")),
+    }
+}
+
+fn refusal(error: &Error) -> Finding {
+    let remedy = match error {
+        Error::Newer { .. } => {
+            "use the program that wrote the store, or restore a backup from before the upgrade"
+        }
+        Error::Unreachable { .. } => "check store.url, and that the server runs and accepts this machine",
+        Error::Damaged { .. } => "restore a backup: `model-gateway restore FILE --replace`",
+        Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
+        Error::Busy { .. } => "find the program that holds the lock, for example with fuser",
+        Error::Url(_) => "correct store.url",
+        Error::Taken { .. } | Error::Failed { .. } | Error::OldSqlite(_) | Error::Randomness => {
+            "see the message of the store"
+        }
+    };
+    Finding::failed("store", "[store]", &error.to_string()).remedy(remedy)
+}
+
+/// Whether the gateway doubts the clock of this machine, so that it purges nothing.
+async fn doubt(setup: &Setup) -> Finding {
+    let judged = match store::open_shared(setup).await {
+        Ok(store) => {
+            let doubt = clock::doubt(&store).await;
+            store.close().await;
+            doubt.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match judged {
+        Ok(None) => Finding::ok("clock", "last use", "agrees with the times in the store"),
+        Ok(Some(doubt)) => Finding::failed("clock", "last use", &doubt)
+            .remedy("correct the clock, or run `model-gateway clock --confirm`"),
+        Err(error) => Finding::failed("clock", "last use", &error).remedy("see the finding about the store"),
+    }
+}
+
+async fn check_redis(settings: &RedisSettings, report: &mut DoctorReport) -> Option<OtherClock> {
+    match RedisFacts::ask(settings).await {
+        Ok(facts) => {
+            redis_findings(&facts).into_iter().for_each(|finding| report.add(finding));
+            Some(OtherClock::read(facts.product, facts.time))
+        }
+        Err(error) => {
+            report.add(
+                Finding::failed("redis", "[redis]", &format!("cannot be used: {error}")).remedy(
+                    "check redis.url, and that the server runs, accepts this machine and the password",
+                ),
+            );
+            None
+        }
+    }
+}
+
+fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
+    let name = format!("{} {}", facts.product, facts.version);
+    let mut findings = Vec::new();
+    if facts.compatible < OLDEST_REDIS {
+        findings
+            .push(Finding::failed("redis", &name, "is too old").remedy("use Redis 6.2 or later, or Valkey"));
+    }
+    if facts.is_cluster {
+        let message = "is part of a cluster, which the gateway's scripts cannot use";
+        findings
+            .push(Finding::failed("redis", &name, message).remedy("use one Redis, with replicas if needed"));
+    }
+    if !facts.is_primary {
+        let message = "is a replica and refuses writes";
+        findings.push(Finding::failed("redis", &name, message).remedy("set redis.url to the primary"));
+    }
+    if !facts.last_save_succeeded {
+        let message = "could not save its last snapshot, and may refuse writes";
+        findings
+            .push(Finding::warning("redis", &name, message).remedy("free disk space on the Redis server"));
+    }
+    if facts.max_memory_bytes > 0 && facts.eviction_policy != "noeviction" {
+        let message = format!("evicts keys ({}), so budgets can be forgotten", facts.eviction_policy);
+        findings.push(
+            Finding::warning("redis", &name, &message)
+                .remedy("set maxmemory-policy noeviction, in a Redis for limits alone"),
+        );
+    }
+    if findings.is_empty() {
+        let persistence = if facts.has_append_only_file { "with" } else { "without" };
+        let message = format!(
+            "answers, {persistence} an append-only file; the gateway counts lost budgets again from its ledger"
+        );
+        findings.push(Finding::ok("redis", &name, &message));
+    }
+    findings
+}
+
+/// Compares the clock of this machine with the others.
+pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut DoctorReport) {
+    if clocks.is_empty() {
+        let message = "not compared: no other machine was asked; --providers compares with the providers";
+        report.add(Finding::ok("clock", "other machines", message));
+    }
+    for OtherClock { name, ahead } in clocks {
+        let distance = ahead.unsigned_abs();
+        let side = if *ahead > 0 { "behind" } else { "ahead of" };
+        let message = format!("this machine is {}.{} s {side} it", distance / 1000, distance % 1000 / 100);
+        let remedy = "synchronise the clock (chrony, systemd-timesyncd)";
+        report.add(match CLOCK_DIFFERENCES {
+            [_, much] if distance >= much => Finding::failed("clock", name, &message).remedy(remedy),
+            [little, _] if distance >= little => Finding::warning("clock", name, &message).remedy(remedy),
+            _ => Finding::ok("clock", name, &message),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(findings: Vec<Finding>) -> Vec<String> {
+        let mut report = DoctorReport::default();
+        findings.into_iter().for_each(|finding| report.add(finding));
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let all = value["findings"].as_array().unwrap().iter();
+        all.map(|finding| finding["result"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_facts_of_redis_are_judged() {
+        let good = RedisFacts {
+            product: "Redis",
+            version: "7.2.4".to_owned(),
+            compatible: (7, 2),
+            is_primary: true,
+            is_cluster: false,
+            max_memory_bytes: 0,
+            eviction_policy: "allkeys-lru".to_owned(),
+            has_append_only_file: false,
+            last_save_succeeded: true,
+            time: 0,
+        };
+        assert_eq!(results(redis_findings(&good)), ["ok"]);
+        let evicting = RedisFacts { max_memory_bytes: 1, ..good.clone() };
+        assert_eq!(results(redis_findings(&evicting)), ["warning"]);
+        let bad = RedisFacts { compatible: (6, 0), is_primary: false, is_cluster: true, ..good };
+        assert_eq!(results(redis_findings(&bad)), ["failed", "failed", "failed"]);
+    }
+
+    #[test]
+    fn clocks_that_differ_are_told() {
+        let clock = |ahead| OtherClock { name: "x".to_owned(), ahead };
+        let mut report = DoctorReport::default();
+        compare_clocks(&[clock(-4_999), clock(5_000), clock(300_000)], &mut report);
+        let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        let told = |at: usize| {
+            let finding = &value["findings"][at];
+            format!("{}: {}", finding["result"].as_str().unwrap(), finding["message"].as_str().unwrap())
+        };
+        assert_eq!(told(0), "ok: this machine is 4.9 s ahead of it");
+        assert_eq!(told(1), "warning: this machine is 5.0 s behind it");
+        assert_eq!(told(2), "failed: this machine is 300.0 s behind it");
+    }
+}
