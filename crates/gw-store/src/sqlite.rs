@@ -188,6 +188,7 @@ fn migrator() -> Migrator {
         change(10, "sessions", include_str!("../migrations/0010_sessions.sql")),
         change(11, "secrets", include_str!("../migrations/0011_secrets.sql")),
         change(12, "responses", include_str!("../migrations/0012_responses.sql")),
+        change(13, "running responses", include_str!("../migrations/0013_running_responses.sql")),
     ])
 }
 

@@ -15,6 +15,7 @@ pub mod first_start;
 pub mod keys;
 pub mod ledger;
 pub mod local_servers;
+pub mod log_filter;
 pub mod log_writer;
 pub mod model_discovery;
 pub mod models;
