@@ -4,6 +4,8 @@ mod accounting;
 mod background;
 mod background_death;
 mod errors;
+mod every_dialect;
+mod fold;
 mod messages;
 mod native;
 mod native_hosts;

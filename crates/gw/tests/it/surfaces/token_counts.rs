@@ -94,7 +94,7 @@ fn counters() -> [Counting; 6] {
             answer: || json!({"count": 4711, "max_model_len": 8192, "tokens": [1, 2, 3]}),
             body: || {
                 json!({"model": "qwen", "messages": [{"role": "system", "content": "Be brief."},
-                    {"role": "user", "content": [{"type": "text", "text": "Hello"}]}]})
+                    {"role": "user", "content": "Hello"}]})
             },
         },
         Counting {
