@@ -200,6 +200,7 @@ where
         (Endpoint::Page(page), _) => Ok(page()),
         (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
+        (Endpoint::Reload, Some(_)) => Ok(HttpReply::json(state.configuration.reload().await?)),
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(_)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -229,6 +230,7 @@ where
         | (
             Endpoint::Status(_)
             | Endpoint::Cache
+            | Endpoint::Reload
             | Endpoint::Explain
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)

@@ -61,6 +61,8 @@ pub(crate) enum Endpoint {
     Explain,
     /// `/admin/v1/cache`.
     Cache,
+    /// `POST /admin/v1/reload`.
+    Reload,
     /// No endpoint: the answer is 404.
     NotFound,
 }
@@ -101,7 +103,7 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Reload, Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open};
     [
@@ -128,6 +130,7 @@ pub static ROUTES: &[Route] = &{
         route("/metrics", GET, AdminKey, Status(ops::metrics)),
         route("/admin/v1/providers", GET, AdminKey, Status(ops::providers)),
         route("/admin/v1/config", GET, AdminKey, Status(ops::configuration)),
+        route("/admin/v1/reload", POST, AdminKey, Reload),
         route("/admin/v1/keys", GET_POST, AdminKey, Admin(admin::keys)),
         route("/admin/v1/keys/{id}", GET_PATCH_DELETE, AdminKey, Admin(admin::key)),
         route("/admin/v1/keys/{id}/rotate", POST, AdminKey, Admin(admin::rotate_key)),

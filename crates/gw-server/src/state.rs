@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::LiveAdminService;
+use gw_admin::{LiveAdminService, LiveConfiguration};
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use parking_lot::RwLock;
@@ -55,6 +55,7 @@ pub struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
+    pub(crate) configuration: LiveConfiguration,
     pub(crate) log: Arc<dyn AccessLog>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
@@ -83,7 +84,7 @@ impl ServerState {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
-        management: Arc<LiveAdminService>,
+        (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,
@@ -105,6 +106,7 @@ impl ServerState {
             tls,
             engine,
             management,
+            configuration,
             log,
             readiness,
             registry: RwLock::new(registry),
