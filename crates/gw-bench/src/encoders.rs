@@ -64,7 +64,8 @@ pub(crate) fn run(options: &EncoderOptions) -> Result<String> {
     );
     for kind in KINDS.into_iter().filter(|kind| options.kind.is_none_or(|only| only == *kind)) {
         let mut chat = None;
-        for dialect in DIALECTS.into_iter().filter(|dialect| options.only.is_none_or(|only| only == *dialect)) {
+        for dialect in DIALECTS.into_iter().filter(|dialect| options.only.is_none_or(|only| only == *dialect))
+        {
             let form = form(dialect)?;
             let mut out = Vec::new();
             let mut fastest = Duration::MAX;
@@ -97,7 +98,8 @@ fn form(dialect: EncodedDialect) -> Result<Option<Arc<dyn AnswerForm>>> {
             Some(Arc::new(responses::translate(body, &limits, &[])?.context))
         }
         EncodedDialect::Messages => {
-            let body = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":true}"#;
+            let body =
+                br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":true}"#;
             Some(Arc::new(messages::translate(Bytes::from_static(body), &limits)?.context))
         }
     })

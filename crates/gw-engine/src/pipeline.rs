@@ -46,8 +46,8 @@ pub(crate) async fn run(
     client: RequestContext,
     body: Bytes,
 ) -> Result<Reply> {
-    let call =
-        begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits)).await?;
+    let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
+        .await?;
     answer(services, call).await
 }
 

@@ -231,9 +231,7 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
         stored.delete(owner, &id).await?;
         return Err(error);
     }
-    if is_stream
-        && let Some(events) = stored.background.follow(owner, &id, None)
-    {
+    if is_stream && let Some(events) = stored.background.follow(owner, &id, None) {
         let stream = EventStream::background(events, keepalive, services.cutoff_watch());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     }

@@ -151,7 +151,10 @@ mod tests {
         }
         let body = |dialect| serde_json::from_str::<Value>(parts(&written(dialect), "x").2).unwrap();
         let messages = body(ClientDialect::Messages);
-        assert_eq!((&messages["error"]["type"], &messages["request_id"]), (&"overloaded_error".into(), &(*id).into()));
+        assert_eq!(
+            (&messages["error"]["type"], &messages["request_id"]),
+            (&"overloaded_error".into(), &(*id).into())
+        );
         assert_eq!(body(ClientDialect::Responses)["error"]["param"], "");
         assert_eq!(body(ClientDialect::OpenAi)["error"].as_object().unwrap().len(), 3);
     }

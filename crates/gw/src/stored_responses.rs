@@ -136,9 +136,9 @@ impl ResponseTable for DatabaseResponses {
 
     fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool> {
         let until = i64::try_from(until).unwrap_or(i64::MAX);
-        Box::pin(async move {
-            self.store.renew_response(owner, id, until).await.map_err(|error| failed(&error))
-        })
+        Box::pin(
+            async move { self.store.renew_response(owner, id, until).await.map_err(|error| failed(&error)) },
+        )
     }
 
     fn finish<'a>(

@@ -45,10 +45,7 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
     let ask = |ask| admin_client::ask(common, &args.target, ask);
     let key = args.filter.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
     let mut parameters = args.filter.parameters(key.as_deref());
-    parameters.extend([
-        ("by", Some(&*args.by)),
-        ("format", Some(if is_csv { "csv" } else { "json" })),
-    ]);
+    parameters.extend([("by", Some(&*args.by)), ("format", Some(if is_csv { "csv" } else { "json" }))]);
     let query = query(&parameters);
     let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
     let text = String::from_utf8_lossy(&body);

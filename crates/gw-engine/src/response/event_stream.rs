@@ -227,13 +227,7 @@ impl EventStream {
     }
 
     /// Ends the stream with an error event.
-    fn fail(
-        &mut self,
-        mut out: Vec<u8>,
-        error: &Error,
-        kind: Kind,
-        gateway: Option<&GatewayMeta>,
-    ) -> Polled {
+    fn fail(&mut self, mut out: Vec<u8>, error: &Error, kind: Kind, gateway: Option<&GatewayMeta>) -> Polled {
         let (message, code, cause) = (&*error.message, kind.code(), error.cause_code());
         let error_event = StreamError { message, kind: "upstream_error", code, cause, gateway };
         if !self.is_recorded {

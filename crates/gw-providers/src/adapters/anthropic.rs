@@ -33,7 +33,9 @@ use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
-use crate::adapter::{Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
@@ -144,9 +146,11 @@ impl Dialect for Anthropic {
             return Some(CountCall { call, member: COUNT_MEMBER });
         }
         Some(counting(&encoded.call, path, COUNT_MEMBER, |body| {
-            picked(&encoded.call, ["model"]).chain(picked(&encoded.call, COUNTED)).for_each(|(name, value)| {
-                body.raw(name, value.text());
-            });
+            picked(&encoded.call, ["model"]).chain(picked(&encoded.call, COUNTED)).for_each(
+                |(name, value)| {
+                    body.raw(name, value.text());
+                },
+            );
         }))
     }
 

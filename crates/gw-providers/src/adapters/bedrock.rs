@@ -39,7 +39,9 @@ use super::anthropic;
 use super::counting::{counting, picked};
 use super::failure::invalid;
 use super::native::{Dialect, Native};
-use crate::adapter::{Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
 /// The vendor of Claude in the model rules.
@@ -139,7 +141,11 @@ impl Dialect for Bedrock {
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
-        if self.speaks(client.native.dialect, target) { native::encode(request, client, target) } else { None }
+        if self.speaks(client.native.dialect, target) {
+            native::encode(request, client, target)
+        } else {
+            None
+        }
     }
 
     fn counts_native(&self) -> bool {

@@ -37,7 +37,9 @@ use super::counting::{counting, picked};
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
@@ -155,8 +157,7 @@ impl Dialect for Gemini {
         Some(counting(&encoded.call, path, COUNT_MEMBER, |body| {
             body.object("generateContentRequest", |request| {
                 request.string("model", &resource);
-                let counted =
-                    picked(&encoded.call, ["contents", "systemInstruction", "tools", "toolConfig"]);
+                let counted = picked(&encoded.call, ["contents", "systemInstruction", "tools", "toolConfig"]);
                 counted.for_each(|(name, value)| request.raw(name, value.text()));
             });
         }))

@@ -17,8 +17,8 @@ use http::HeaderMap;
 
 use super::{replay, shaping, tool_names};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder,
-    Target,
+    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
@@ -251,8 +251,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
-        let mut reply =
-            if reading.is_native { self.0.decode_native(body)? } else { self.0.decode(body)? };
+        let mut reply = if reading.is_native { self.0.decode_native(body)? } else { self.0.decode(body)? };
         shaping::reply(&mut reply, reading);
         if reading.is_native {
             reply.native = std::str::from_utf8(body).ok().map(Cow::Borrowed);

@@ -41,7 +41,8 @@ use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
 use super::replay::{self, SealingStream};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder,
+    Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};

@@ -30,8 +30,8 @@ use self::tokens::VertexTokens;
 use super::failure::invalid;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
-    StreamDecoder, Target,
+    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
+    Signer, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};

@@ -46,7 +46,8 @@ async fn a_deleted_or_purged_response_is_gone() {
 async fn a_response_that_runs_ends_once() {
     on_both(async |place| {
         let store = place.open().await;
-        let running = SealedResponse { running_until: Some(50), ..response("key_a", "resp_1", 100, "running") };
+        let running =
+            SealedResponse { running_until: Some(50), ..response("key_a", "resp_1", 100, "running") };
         store.keep_response(&running).await.unwrap();
         assert!(store.renew_response("key_a", "resp_1", 60).await.unwrap());
         assert!(!store.renew_response("key_b", "resp_1", 60).await.unwrap());

@@ -64,9 +64,11 @@ pub(in crate::adapters) fn betas<'c>(
     known: &[&str],
 ) -> (Vec<&'c str>, Vec<Cow<'static, str>>) {
     let headers = client.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(BETA));
-    let asked = headers.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|beta| !beta.is_empty());
+    let asked =
+        headers.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|beta| !beta.is_empty());
     let (kept, lost): (Vec<_>, Vec<_>) = asked.partition(|beta| known.contains(beta));
-    let warning = |beta: &str| Cow::Owned(format!("beta_dropped:{}", beta.chars().take(64).collect::<String>()));
+    let warning =
+        |beta: &str| Cow::Owned(format!("beta_dropped:{}", beta.chars().take(64).collect::<String>()));
     (kept, lost.into_iter().map(warning).collect())
 }
 

@@ -11,7 +11,9 @@ use http::HeaderMap;
 
 use super::embeddings;
 use super::location::ProjectLocation;
-use crate::adapter::{Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::adapters::counting::{counting, picked};
 use crate::adapters::failure::invalid;
 use crate::adapters::gemini::flavour::Flavour;

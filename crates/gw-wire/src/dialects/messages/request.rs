@@ -150,7 +150,8 @@ fn need(body: &Body, context: &MessagesContext) -> NativeNeed {
             let [kind] = thread.pick(["type"]);
             let continues = kind.and_then(View::string).is_some_and(|kind| kind == "continue");
             let code = if continues { THREAD_NOT_FOUND } else { THREAD_UNSUPPORTED };
-            let message = "thread: this model's provider keeps no message threads. Send the whole conversation.";
+            let message =
+                "thread: this model's provider keeps no message threads. Send the whole conversation.";
             NativeNeed::Required(Invalid { code, message: message.to_owned() })
         }
         None if context.warms_cache => NativeNeed::Preferred,

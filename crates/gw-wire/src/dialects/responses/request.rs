@@ -57,8 +57,9 @@ impl ResponsesRequest {
     #[must_use]
     pub fn client(&self, context: ResponsesContext) -> ClientRequest {
         let required = |member| {
-            let message =
-                format!("Unsupported parameter: '{member}' needs a provider with a Responses API of its own.");
+            let message = format!(
+                "Unsupported parameter: '{member}' needs a provider with a Responses API of its own."
+            );
             NativeNeed::Required(Invalid { code: "unsupported_parameter", message })
         };
         ClientRequest {

@@ -56,6 +56,9 @@ mod unit_tests {
             .replace("in_progress", "failed")
             .replace("null", r#"{"code":"server_error","message":"Gone \"away\"."}"#);
         assert_eq!(text(failed(object, "server_error", "Gone \"away\".")), expected);
-        assert_eq!((&*status(object), is_final("in_progress"), is_final("failed")), ("in_progress", false, true));
+        assert_eq!(
+            (&*status(object), is_final("in_progress"), is_final("failed")),
+            ("in_progress", false, true)
+        );
     }
 }

@@ -197,6 +197,15 @@ impl ResponsesEncoder {
 
 impl AnswerEncoder for ResponsesEncoder {
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        // The most frequent events of an answer that has begun.
+        if let Event::Text { text, logprobs: None, .. } | Event::Reasoning { text, .. } = event
+            && self.is_open
+            && !self.is_over
+            && self.native.is_none()
+            && !text.is_empty()
+        {
+            return self.write_items(event, out);
+        }
         if let Event::Frame { dialect: ClientDialect::Responses, name, data } = event {
             return self.native_frame(name, data, out);
         }

@@ -21,7 +21,10 @@ async fn preflights_are_answered_without_a_key_and_mirror_the_headers() {
         assert_eq!(answer.status, 204, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
         let methods = answer.header("access-control-allow-methods").unwrap_or_default();
-        assert!(["GET", "POST", "DELETE", "OPTIONS"].iter().all(|method| methods.contains(method)), "{methods}");
+        assert!(
+            ["GET", "POST", "DELETE", "OPTIONS"].iter().all(|method| methods.contains(method)),
+            "{methods}"
+        );
         assert_eq!(answer.header("access-control-max-age"), Some("86400"));
         assert_eq!(
             answer.header("access-control-allow-headers"),

@@ -73,7 +73,8 @@ fn claude_tool(index: usize, city: &str, input: Value) -> Value {
 }
 
 pub(crate) fn anthropic(say: Say, stream: bool) -> Answer {
-    let event = |value: &Value| format!("event: {}\n{}", value["type"].as_str().unwrap_or_default(), data(value));
+    let event =
+        |value: &Value| format!("event: {}\n{}", value["type"].as_str().unwrap_or_default(), data(value));
     if stream {
         return sse(claude_events(say).iter().map(event));
     }
@@ -115,7 +116,9 @@ fn claude_events(say: Say) -> Vec<Value> {
         }
     }
     let stop = if say == Say::Calls { "tool_use" } else { "end_turn" };
-    events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 20}}));
+    events.push(
+        json!({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 20}}),
+    );
     events.push(json!({"type": "message_stop"}));
     events
 }

@@ -59,7 +59,11 @@ async fn get(gateway: &Gateway, id: &str) -> Value {
 }
 
 fn assert_abandoned(object: &Value) {
-    assert_eq!((&object["status"], &object["error"]["code"]), (&json!("failed"), &json!("server_error")), "{object}");
+    assert_eq!(
+        (&object["status"], &object["error"]["code"]),
+        (&json!("failed"), &json!("server_error")),
+        "{object}"
+    );
 }
 
 fn sqlite(data: &Path) -> String {

@@ -21,8 +21,18 @@ async fn all() -> (Gateway, Vec<FakeUpstream>) {
 async fn row(admin: &Client, id: &str) -> Value {
     let row = logged(admin, id).await;
     let names = [
-        "model", "provider", "status", "prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens",
-        "cache_write_tokens", "reasoning_tokens", "cost_usd", "usage_estimated", "attempts_count",
+        "model",
+        "provider",
+        "status",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        "cached_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+        "cost_usd",
+        "usage_estimated",
+        "attempts_count",
     ];
     names.iter().map(|name| (*name).to_owned()).zip(names.map(|name| row[name].clone())).collect()
 }
@@ -31,7 +41,9 @@ fn expected(has_tool: bool) -> Content {
     let city = |city: &str| ("get_weather".to_owned(), json!({"city": city}));
     let usage = (100, 20);
     match has_tool {
-        true => Content { calls: vec![city("Paris"), city("Rome")], end: "calls", usage, ..Content::default() },
+        true => {
+            Content { calls: vec![city("Paris"), city("Rome")], end: "calls", usage, ..Content::default() }
+        }
         false => Content { text: WORDS.to_owned(), end: "words", usage, ..Content::default() },
     }
 }
@@ -51,7 +63,9 @@ async fn a_stream_folds_to_the_plain_answer_and_the_ledger_has_one_row_on_every_
                 let mut stream = client.stream(surface.path(), &with(body, json!({"stream": true}))).await;
                 let frames = stream.rest().await;
                 assert_eq!(surface.folded(&frames), expected(has_tool), "{label}: {frames:?}");
-                for (kind, id) in [("plain", plain.header("x-request-id")), ("stream", stream.head.header("x-request-id"))] {
+                for (kind, id) in
+                    [("plain", plain.header("x-request-id")), ("stream", stream.head.header("x-request-id"))]
+                {
                     let id = id.expect("an id").to_owned();
                     rows.push((format!("{label} {kind}"), row(&admin, &id).await));
                 }
@@ -68,7 +82,13 @@ async fn a_stream_folds_to_the_plain_answer_and_the_ledger_has_one_row_on_every_
 /// The frames without what differs between two answers: ids, times and durations.
 fn scrubbed(frames: &[String]) -> String {
     const VARYING: [&str; 8] = [
-        "\"id\":", "\"call_id\":", "\"item_id\":", "\"request_id\":", "\"latency_ms\":", "\"created\":", "\"created_at\":",
+        "\"id\":",
+        "\"call_id\":",
+        "\"item_id\":",
+        "\"request_id\":",
+        "\"latency_ms\":",
+        "\"created\":",
+        "\"created_at\":",
         "\"completed_at\":",
     ];
     let mut text = frames.concat();

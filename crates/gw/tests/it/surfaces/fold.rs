@@ -64,7 +64,11 @@ impl Surface {
     /// The content of a plain answer.
     pub(super) fn plain(self, answer: &Value) -> Content {
         match self {
-            Self::Chat => chat(&answer["choices"][0]["message"], &answer["choices"][0]["finish_reason"], &answer["usage"]),
+            Self::Chat => chat(
+                &answer["choices"][0]["message"],
+                &answer["choices"][0]["finish_reason"],
+                &answer["usage"],
+            ),
             Self::Responses => response(answer),
             Self::Messages => message(answer),
         }

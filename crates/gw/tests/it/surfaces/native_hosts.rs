@@ -84,7 +84,11 @@ async fn the_events_of_both_hosts_are_handed_on() {
     let (_gateway, client, upstream) = start().await;
     for (model, path, answer) in [
         (VERTEX, format!("{VERTEX_PATH}:streamRawPredict"), dialects::anthropic(Say::Calls, true)),
-        (BEDROCK, format!("{BEDROCK_PATH}/invoke-with-response-stream"), dialects::bedrock_invoke(Say::Calls, true)),
+        (
+            BEDROCK,
+            format!("{BEDROCK_PATH}/invoke-with-response-stream"),
+            dialects::bedrock_invoke(Say::Calls, true),
+        ),
     ] {
         upstream.always(answer);
         let body = with(super::message(model), json!({"stream": true}));
@@ -98,7 +102,10 @@ async fn the_events_of_both_hosts_are_handed_on() {
         assert_eq!(listed.iter().filter(|name| **name == "content_block_start").count(), 2, "{listed:?}");
         assert_eq!(listed.last(), Some(&"message_stop"));
         let (_, delta) = &events[events.len() - 2];
-        assert_eq!((&delta["delta"]["stop_reason"], &delta["gateway"]["model_used"]), (&json!("tool_use"), &json!(model)));
+        assert_eq!(
+            (&delta["delta"]["stop_reason"], &delta["gateway"]["model_used"]),
+            (&json!("tool_use"), &json!(model))
+        );
         assert_eq!(delta["usage"]["output_tokens"], 20);
     }
 }
@@ -121,11 +128,17 @@ async fn an_exception_inside_bedrocks_stream_ends_it_with_an_error() {
     let (_gateway, client, upstream) = start().await;
     let start = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
         "model": "up", "content": [], "usage": {"input_tokens": 5, "output_tokens": 1}}});
-    let begun = json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
-    let text = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Once"}});
+    let begun =
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}});
+    let text =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Once"}});
     let failed = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let body = [start, begun, text, failed].iter().flat_map(dialects::bedrock_chunk).collect::<Vec<u8>>();
-    upstream.always(gw_testkit::Answer::full(200, &[("content-type", "application/vnd.amazon.eventstream")], body));
+    upstream.always(gw_testkit::Answer::full(
+        200,
+        &[("content-type", "application/vnd.amazon.eventstream")],
+        body,
+    ));
     let body = with(super::message(BEDROCK), json!({"stream": true}));
     let frames = client.stream("/v1/messages", &body).await.rest().await;
     let (name, last) = frames.iter().filter_map(|frame| event(frame)).next_back().expect("an event");

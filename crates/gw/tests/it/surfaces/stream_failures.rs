@@ -39,7 +39,10 @@ async fn a_failed_response_has_the_gateway_object() {
         assert_eq!(name, "response.failed", "{:?}", names(&events));
         assert_eq!(last["response"]["gateway"]["provider"], expected);
         if !plain {
-            assert_eq!(last["response"]["gateway"]["attempts"][0]["status"], "upstream_stream_error", "{last}");
+            assert_eq!(
+                last["response"]["gateway"]["attempts"][0]["status"], "upstream_stream_error",
+                "{last}"
+            );
         }
     }
 }
@@ -48,7 +51,8 @@ async fn a_failed_response_has_the_gateway_object() {
 async fn chat_clients_see_the_code_of_a_broken_stream_as_before() {
     let world: World = world().await;
     world.upstream.enqueue(broken_by(&overload()));
-    let body = json!({"model": "acme/fast", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
+    let body =
+        json!({"model": "acme/fast", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
     let mut stream = world.client.stream("/v1/chat/completions", &body).await;
     let frames = stream.rest().await;
     let error = frames.iter().find(|frame| frame.contains("\"error\"")).expect("an error event");

@@ -54,9 +54,7 @@ fn counters() -> [Counting; 6] {
             model: "gemini-2.5-pro",
             path: "/v1/projects/p/locations/eu/publishers/google/models/gemini-2.5-pro:countTokens",
             answer: || json!({"totalTokens": 4711}),
-            body: || {
-                json!({"contents": gemini_contents(), "systemInstruction": {"parts": [{"text": "Be brief."}]}})
-            },
+            body: || json!({"contents": gemini_contents(), "systemInstruction": {"parts": [{"text": "Be brief."}]}}),
         },
         Counting {
             name: "claude-gcp",
@@ -105,9 +103,7 @@ fn counters() -> [Counting; 6] {
             model: "tiny",
             path: "/v1/messages/count_tokens",
             answer: || json!({"input_tokens": 4711}),
-            body: || {
-                json!({"model": "tiny", "system": "Be brief.", "messages": claude_messages(), "tools": claude_tools()})
-            },
+            body: || json!({"model": "tiny", "system": "Be brief.", "messages": claude_messages(), "tools": claude_tools()}),
         },
     ]
 }

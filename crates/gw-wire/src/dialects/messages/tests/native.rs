@@ -20,7 +20,8 @@ fn named(model: &str) -> NativeHost<'_> {
 }
 
 fn spliced(body: &str, signature: impl FnMut(&str) -> Signature) -> String {
-    String::from_utf8(request_body(&Bytes::from(body.to_owned()), &named("up/\"m\""), signature).body).unwrap()
+    String::from_utf8(request_body(&Bytes::from(body.to_owned()), &named("up/\"m\""), signature).body)
+        .unwrap()
 }
 
 #[test]

@@ -81,10 +81,7 @@ fn native_stream() -> (String, Value) {
     );
     let mut failed = Vec::new();
     let mut copy = copy;
-    copy.fail(
-        &crate::dialects::StreamError::new("Broke.", "upstream_error", "c"),
-        &mut failed,
-    );
+    copy.fail(&crate::dialects::StreamError::new("Broke.", "upstream_error", "c"), &mut failed);
     (String::from_utf8(out).unwrap(), final_object(&String::from_utf8(failed).unwrap()))
 }
 
