@@ -13,6 +13,9 @@ pub(crate) enum Error {
     /// A system call of the benchmark itself.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// A request of the benchmark is not valid.
+    #[error("{0}")]
+    Request(#[from] gw_wire::request::Invalid),
     /// A file of the benchmark cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

@@ -3,8 +3,10 @@
 //! It reports per request (and per streamed event) the CPU time from the scheduler's accounting, the latency added to
 //! that of the upstream without a proxy, and memory, each with the ratio to nginx. Rounds alternate between the two, so
 //! that a noisy machine affects both. `./bench ledger` measures the store alone, `./bench route` a routing decision,
+//! `./bench encoders` a streamed event in each dialect of clients,
 //! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve.
 
+mod encoders;
 mod error;
 mod ledger;
 mod load;
@@ -54,6 +56,8 @@ enum Benchmark {
     Ledger(ledger::LedgerOptions),
     /// Measures a routing decision: time and memory
     Route(route::RouteOptions),
+    /// Measures a streamed event in each dialect of clients: time and memory, as a ratio to a chat's event
+    Encoders(encoders::EncoderOptions),
     /// Measures the gateway under more requests than it can serve: answers, refusals, recovery
     Overload(overload::OverloadOptions),
     /// Measures the most expensive bodies that a client can send
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         match &options.benchmark {
             Some(Benchmark::Ledger(options)) => ledger::run(options).await,
             Some(Benchmark::Route(options)) => Ok(route::run(options)),
+            Some(Benchmark::Encoders(options)) => encoders::run(options),
             Some(Benchmark::Overload(options)) => overload::run(options, KEY).await,
             Some(Benchmark::Worst(options)) => worst::run(options).await,
             None => compare_with_nginx(&options).await,

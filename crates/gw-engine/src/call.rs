@@ -117,6 +117,13 @@ impl Call {
         self.progress.settlement.finish(&Outcome::Interrupted(status));
     }
 
+    /// The `gateway` object of a call that failed: it names the candidate of the last attempt. None = nothing was tried.
+    pub(crate) fn meta_of_failure(&mut self) -> Option<GatewayMeta> {
+        let last = Arc::clone(&self.progress.records.last()?.model);
+        let tried = self.plan.candidates.iter().find(|candidate| candidate.model.id == last).cloned()?;
+        Some(self.meta(&tried, true))
+    }
+
     /// The `gateway` object of an answer that this candidate gave. Takes the records: it is written once.
     pub(crate) fn meta(&mut self, candidate: &Candidate, priced: bool) -> GatewayMeta {
         let mut warnings = std::mem::take(&mut self.progress.warnings);

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use gw_providers::seal::{SealOrigin, Sealer};
 use gw_wire::dialects::responses::documents::{Compaction, compaction, translate_compaction};
 use gw_wire::dialects::responses::{self, EarlierItems};
-use gw_wire::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
+use gw_wire::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening, NativeNeed};
 use gw_wire::render::Envelope;
 use gw_wire::reply::ChatReply;
 use gw_wire::request::RequestLimits;
 use gw_wire::stream::Closing;
 
+use crate::auth::Caller;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::Result;
 use crate::messages::validated;
@@ -23,15 +24,33 @@ use crate::response::reply::Reply;
 use crate::responses::earlier_items;
 use crate::services::Services;
 
-/// The origin in the seal of a summary. Summaries belong to no provider: every model reads them.
-fn origin() -> SealOrigin {
-    SealOrigin { provider: String::new(), model: "compaction".to_owned(), account: Default::default() }
+/// Seals summaries for one team, or for one key without a team. Every model reads them.
+#[derive(Clone, Debug)]
+pub(crate) struct SummarySealer {
+    sealer: Sealer,
+    origin: SealOrigin,
 }
 
-/// Opens the summary of a compaction item; None if this gateway did not seal it.
-pub(crate) fn open(sealer: &Sealer, sealed: &str) -> Option<String> {
-    let (found, summary) = sealer.open(sealed)?;
-    (found == origin()).then(|| String::from_utf8(summary).ok()).flatten()
+impl SummarySealer {
+    /// The sealer for a caller.
+    pub(crate) fn new(sealer: &Sealer, caller: &Caller) -> Self {
+        let owner = match caller.team_scope() {
+            Some(team) => format!("compaction team {team}"),
+            None => format!("compaction key {}", caller.key_id()),
+        };
+        let origin = SealOrigin { provider: String::new(), model: owner, account: Default::default() };
+        Self { sealer: sealer.clone(), origin }
+    }
+
+    /// Opens the summary of a compaction item; None if it was not sealed for this caller.
+    pub(crate) fn open(&self, sealed: &str) -> Option<String> {
+        let (found, summary) = self.sealer.open(sealed)?;
+        (found == self.origin).then(|| String::from_utf8(summary).ok()).flatten()
+    }
+
+    fn seal(&self, summary: &str) -> String {
+        self.sealer.seal(&self.origin, summary.as_bytes()).unwrap_or_default()
+    }
 }
 
 /// Summarises the conversation of a request.
@@ -43,11 +62,11 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let earlier = earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await;
     let surface = client.surface.clone();
-    let sealer = services.sealer.clone();
+    let sealer = SummarySealer::new(&services.sealer, &client.caller);
     let parse = |body: Bytes, limits: &RequestLimits| {
         let earlier = earlier?;
         let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
-        let opener = |sealed: &str| open(&sealer, sealed);
+        let opener = |sealed: &str| sealer.open(sealed);
         let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
         let request = translate_compaction(body, limits, &known)?;
         let mut client = request.client(request.context.clone());
@@ -58,6 +77,7 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
         });
         // The provider's own compaction has a form that only the provider can open.
         client.native.dialect = ClientDialect::OpenAi;
+        client.need = NativeNeed::None;
         validated(request.chat, client, &surface, limits)
     };
     let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
@@ -67,7 +87,7 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
 /// Writes a summary as the answer to a compaction.
 #[derive(Clone, Debug)]
 struct CompactionForm {
-    sealer: Sealer,
+    sealer: SummarySealer,
     is_plain: bool,
     /// The form of a compaction that is asked for as a stream: the summary is its text.
     streamed: responses::ResponsesContext,
@@ -84,7 +104,7 @@ impl AnswerForm for CompactionForm {
 
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
         let summary = reply.choices.first().and_then(|choice| choice.content.as_deref()).unwrap_or_default();
-        let sealed = self.sealer.seal(&origin(), summary.as_bytes()).unwrap_or_default();
+        let sealed = self.sealer.seal(summary);
         let Envelope { id, created, usage, cost, gateway, .. } = *envelope;
         let closing = Closing { usage, cost, gateway };
         let is_plain = self.is_plain;

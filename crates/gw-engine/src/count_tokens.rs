@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_providers::adapter::{ChoiceRange, HttpCall};
+use gw_providers::adapter::CountCall;
 use gw_wire::dialects::{ClientDialect, messages, responses};
 use gw_wire::json::{self, View};
 use http::{HeaderName, HeaderValue};
 
-use crate::call::encode::target;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Result};
 use crate::plan::candidate::Candidate;
@@ -24,8 +23,8 @@ const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-gateway-token-count")
 
 /// The longest wait for a provider's own counter. Then the count is an estimate.
 const COUNTER_TIME: Duration = Duration::from_secs(5);
-/// The largest answer of a provider's counter.
-const MAX_COUNT_BYTES: usize = 64 << 10;
+/// The largest answer of a provider's counter. vLLM answers with the number of each token.
+const MAX_COUNT_BYTES: usize = 8 << 20;
 
 /// Counts the prompt's tokens for the model that would be called first: by the provider's own counter where it has one for
 /// the client's dialect, or else by an estimate.
@@ -73,22 +72,22 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
 
 /// The count of the provider's own counter; None if it has none for this request, or does not answer.
 async fn ask_provider(candidate: &Candidate, request: &ValidatedRequest) -> Option<u64> {
-    let path = candidate.provider.adapter().count_path()?;
     let ValidatedRequest::Chat(chat) = request else { return None };
-    let whole = ChoiceRange { n: chat.n, prompts: 0..1 };
-    let encoded = candidate.provider.adapter().chat(chat, &whole, &target(candidate)).ok()?;
-    if !encoded.reading.is_native {
-        return None;
-    }
+    let adapter = candidate.provider.adapter();
+    let is_large = is_heavy(chat.body.get("messages").unwrap_or_default().as_bytes());
+    let count = offload_if(is_large, || adapter.count(chat, &candidate.target())).await;
+    let CountCall { call, member } = count?;
     let clocks = candidate.clocks();
-    let call = HttpCall { path: path.to_owned(), ..encoded.call };
     let response = candidate.provider.send(call, &clocks).await.ok()?;
     if response.status != 200 {
         return None;
     }
     let by = tokio::time::Instant::now() + COUNTER_TIME;
     let body = response.body.collect(MAX_COUNT_BYTES, clocks.idle, by).await.ok()?;
-    let text = std::str::from_utf8(&body).ok().filter(|text| json::check(text).is_ok())?;
-    let [tokens] = View::new(text).pick(["input_tokens"]);
-    tokens?.text().parse().ok()
+    let read = || {
+        let text = std::str::from_utf8(&body).ok().filter(|text| json::check(text).is_ok())?;
+        let [tokens] = View::new(text).pick([member]);
+        tokens?.text().parse().ok()
+    };
+    offload_if(is_heavy(&body), read).await
 }

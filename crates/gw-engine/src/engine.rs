@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
-use crate::request::operation::Operation;
+use crate::request::operation::PlainOperation;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
@@ -276,7 +276,7 @@ impl Engine {
     /// # Errors
     /// The refusal of the request, or the failure of its last attempt.
     pub async fn chat(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, Operation::Chat, context, body).await
+        pipeline::run(&self.services, PlainOperation::Chat, context, body).await
     }
 
     /// `POST /v1/completions`.
@@ -284,7 +284,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::chat`].
     pub async fn completion(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, Operation::Completion, context, body).await
+        pipeline::run(&self.services, PlainOperation::Completion, context, body).await
     }
 
     /// `POST /v1/messages`.
@@ -316,7 +316,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::chat`].
     pub async fn embeddings(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, Operation::Embeddings, context, body).await
+        pipeline::run(&self.services, PlainOperation::Embeddings, context, body).await
     }
 
     /// `GET /v1/models` with its raw query string.

@@ -184,6 +184,8 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Becomes `retry-after`: whole seconds, 1 to 120.
     pub retry_after: Option<Duration>,
+    /// The upstream's fault behind an error inside a stream. Clients of OpenAI's dialect see one kind for most faults.
+    pub cause: Option<Kind>,
 }
 
 /// A result with this error.
@@ -193,7 +195,7 @@ impl Error {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after: None }
+        Self { kind, code: None, message: message.into(), retry_after: None, cause: None }
     }
 
     /// Adds the retry hint.
@@ -207,6 +209,12 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> &str {
         self.code.as_deref().unwrap_or_else(|| self.kind.code())
+    }
+
+    /// The code of the fault behind the error, or of the error itself.
+    #[must_use]
+    pub fn cause_code(&self) -> &'static str {
+        self.cause.unwrap_or(self.kind).code()
     }
 
     /// The HTTP status.
@@ -224,12 +232,7 @@ impl Error {
 
 impl From<gw_wire::request::Invalid> for Error {
     fn from(invalid: gw_wire::request::Invalid) -> Self {
-        Self {
-            kind: Kind::Invalid,
-            code: Some(invalid.code.into()),
-            message: invalid.message.into(),
-            retry_after: None,
-        }
+        Self { code: Some(invalid.code.into()), ..Self::new(Kind::Invalid, invalid.message) }
     }
 }
 

@@ -17,7 +17,7 @@ pub use crate::plan::cost_estimate::WorstCase;
 use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
 use crate::plan::{PlanRequest, PlanTrace, plan};
 use crate::request::ValidatedRequest;
-use crate::request::operation::{Operation, parse};
+use crate::request::operation::{PlainOperation, parse};
 use crate::services::Services;
 
 /// The plan of a request, with the reasons for its order.
@@ -115,13 +115,13 @@ fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &Validated
     RankedCandidate { model: Arc::clone(&candidate.model), origin, scored, facts, expected_cost }
 }
 
-fn operation(body: &Bytes, limits: &RequestLimits) -> Operation {
+fn operation(body: &Bytes, limits: &RequestLimits) -> PlainOperation {
     let members = gw_wire::request::Body::parse(body.clone(), limits);
     let has = |name| members.as_ref().is_ok_and(|body| body.view(name).is_some());
     match () {
-        () if has("messages") => Operation::Chat,
-        () if has("prompt") => Operation::Completion,
-        () if has("input") => Operation::Embeddings,
-        () => Operation::Chat,
+        () if has("messages") => PlainOperation::Chat,
+        () if has("prompt") => PlainOperation::Completion,
+        () if has("input") => PlainOperation::Embeddings,
+        () => PlainOperation::Chat,
     }
 }

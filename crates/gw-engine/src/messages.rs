@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_wire::dialects::ClientRequest;
 use gw_wire::dialects::messages;
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::gateway::GatewayMeta;
-use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::render::Envelope;
 use gw_wire::reply::ChatReply;
@@ -38,13 +37,7 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
         let (chat, client) = request.into_parts();
         validated(chat, client, &surface, limits)
     };
-    let mut call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
-    if let Some(code) = thread_fault(&call).filter(|_| !is_native(&call)) {
-        let message = "thread: this model's provider keeps no message threads. Send the whole conversation.";
-        let error = Error { code: Some(code.into()), ..Error::new(Kind::Invalid, message) };
-        call.fail(&error);
-        return Err(error);
-    }
+    let call = pipeline::begin(services, Operation::Messages, client, body, parse).await?;
     let overflow = Overflow::of(&call);
     if warms_cache && !is_native(&call) {
         return empty(call);
@@ -69,20 +62,10 @@ pub(crate) fn validated(
     Ok(ValidatedRequest::Chat(Box::new(request)))
 }
 
-/// The code for a request that refers to a conversation which its provider would have to keep; None = it refers to none.
-fn thread_fault(call: &Call) -> Option<&'static str> {
-    let body = std::str::from_utf8(&call.context.request.client()?.native.bytes).ok()?;
-    let [thread] = View::new(body).pick(["thread"]);
-    let thread = thread.filter(|thread| thread.text() != "null")?;
-    let [kind] = thread.pick(["type"]);
-    let continues = kind.and_then(View::string).is_some_and(|kind| kind == "continue");
-    Some(if continues { messages::errors::THREAD_NOT_FOUND } else { messages::errors::THREAD_UNSUPPORTED })
-}
-
-/// Whether the first candidate speaks the Messages API itself.
+/// Whether the candidates speak the Messages API themselves. The plan of a request that fills a prompt cache has no others
+/// beside them.
 fn is_native(call: &Call) -> bool {
-    let dialect = gw_wire::dialects::ClientDialect::Messages;
-    call.plan.candidates.first().is_some_and(|first| first.provider.adapter().speaks(dialect))
+    call.plan.candidates.first().is_some_and(|first| first.speaks(ClientDialect::Messages))
 }
 
 /// The answer to `max_tokens: 0`, which only fills a provider's prompt cache: an empty message without an upstream call.

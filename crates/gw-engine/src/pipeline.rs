@@ -28,7 +28,7 @@ use crate::plan::candidate::Plan;
 use crate::plan::snapshot::Snapshot;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
-use crate::request::operation::{Operation, parse};
+use crate::request::operation::{Operation, PlainOperation, parse};
 use crate::response::headers::cache_status;
 use crate::response::reply::Reply;
 use crate::response_cache::cache_request::CacheUse;
@@ -42,12 +42,12 @@ use crate::session_guard::GuardedRequest;
 /// Every refusal of the request, and the error of its last attempt.
 pub(crate) async fn run(
     services: &Services,
-    operation: Operation,
+    operation: PlainOperation,
     client: RequestContext,
     body: Bytes,
 ) -> Result<Reply> {
-    let call =
-        begin(services, operation, client, body, |body, limits| parse(operation, body, limits)).await?;
+    let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
+        .await?;
     answer(services, call).await
 }
 

@@ -28,7 +28,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
-use crate::plan::capability::capable;
+use crate::plan::capability::{capable, keep_preferred, speaks_as_needed};
 use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
@@ -99,6 +99,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
     {
         candidates.extend(upgrade::candidates(planner, requested, &candidates));
     }
+    keep_preferred(&mut candidates, request);
     if candidates.is_empty() {
         return Err(refused.unwrap_or_else(|| not_found(request.model())));
     }
@@ -128,14 +129,16 @@ impl PlanRequest<'_> {
         let provider = provider.ok_or_else(|| not_found(&model.id))?;
         capable(model, provider, self.request.wanted())?;
         permitted(provider, self.request)?;
-        Ok(Candidate {
+        let candidate = Candidate {
             model: Arc::clone(model),
             provider: Arc::clone(provider),
             metrics: self.metrics.model(&model.provider, &model.id),
             group,
             is_fallback: group > 0,
             is_upgrade: false,
-        })
+        };
+        speaks_as_needed(&candidate, self.request)?;
+        Ok(candidate)
     }
 
     /// Orders the candidates by the strategy.

@@ -8,21 +8,20 @@ use bytes::Bytes;
 use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use gw_wire::dialects::responses::replay::replay;
-use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext};
-use gw_wire::dialects::{ClientDialect, EncoderOpening};
+use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, states};
+use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeNeed};
 use gw_wire::json::View;
 use gw_wire::request::RequestLimits;
 
 use crate::auth::Caller;
 use crate::call::Call;
-use crate::compaction;
+use crate::compaction::SummarySealer;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
-use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
@@ -38,8 +37,6 @@ struct Made {
     is_stored: bool,
     is_background: bool,
     is_stream: bool,
-    /// The member without which the request has no meaning, and which only an upstream of this dialect serves.
-    requires_native: Option<&'static str>,
     input: Vec<String>,
     history: Vec<Bytes>,
 }
@@ -56,12 +53,13 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let earlier = earlier_items(&stored, &owner, &wanted).await;
     let surface = client.surface.clone();
+    let summaries = SummarySealer::new(&services.sealer, &client.caller);
     let (is_plain, can_store) = (surface.is_plain, stored.is_on());
     let mut made = None;
     let parse = |body: Bytes, limits: &RequestLimits| {
         let earlier = earlier?;
         let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
-        let opener = |sealed: &str| compaction::open(&services.sealer, sealed);
+        let opener = |sealed: &str| summaries.open(sealed);
         let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
         let request = responses::translate_with(body, limits, &known)?;
         if request.background && !(can_store && request.store) {
@@ -74,7 +72,6 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             is_stored,
             is_background: request.background,
             is_stream: request.stream,
-            requires_native: request.requires_native,
             input: if is_stored { input_items(&request.native.bytes, &texts) } else { Vec::new() },
             history: if wanted.previous_response_id.is_some() { earlier.clone() } else { Vec::new() },
         });
@@ -91,19 +88,12 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         validated(request.chat, client, &surface, limits)
     };
-    let mut call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
+    let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
-    if let Some(member) = made.requires_native.filter(|_| !speaks_responses(&call)) {
-        let message =
-            format!("Unsupported parameter: '{member}' needs a provider with a Responses API of its own.");
-        let error = Error::new(Kind::UnsupportedParameter, message);
-        call.fail(&error);
-        return Err(error);
-    }
     if made.is_background {
         return background(engine, call, made, &owner).await;
     }
-    let keep = made.is_stored.then(|| keep(&stored, &owner, &call.context.id, made.input, made.history));
+    let keep = made.is_stored.then(|| keep(&stored, &owner, &call.context.id, made));
     let mut reply = pipeline::answer(services, call).await?;
     if let Some(keep) = keep {
         match &mut reply.body {
@@ -181,30 +171,22 @@ fn conversation(response: &StoredResponse) -> Vec<Bytes> {
 }
 
 /// Stores the final object of a response.
-fn keep(
-    stored: &Arc<StoredResponses>,
-    owner: &Arc<str>,
-    id: &str,
-    input: Vec<String>,
-    history: Vec<Bytes>,
-) -> Keep {
+fn keep(stored: &Arc<StoredResponses>, owner: &Arc<str>, id: &str, made: Made) -> Keep {
     let (stored, owner, id) = (Arc::clone(stored), Arc::clone(owner), id.to_owned());
+    let Made { input, history, is_background, .. } = made;
     Box::new(move |document| {
         Box::pin(async move {
             // The document of an upstream that speaks this dialect has the upstream's id.
             let id = id_of(&document).unwrap_or(id);
             let expires_at = stored.expiry();
-            let response = StoredResponse { document, input, history, expires_at };
+            let response = StoredResponse { document, input, history, expires_at, running_until: None };
             // The client has its answer; only a later request that refers to it will fail.
-            let _ = stored.save(&owner, &id, response).await;
+            let _ = match is_background {
+                true => stored.finish(&owner, &id, response).await.map(|_| ()),
+                false => stored.save(&owner, &id, response).await,
+            };
         })
     })
-}
-
-/// Whether the first candidate has the Responses API itself.
-fn speaks_responses(call: &Call) -> bool {
-    let speaks = |first: &Candidate| first.provider.adapter().speaks(ClientDialect::Responses);
-    call.plan.candidates.first().is_some_and(speaks)
 }
 
 /// The model as the client wrote it.
@@ -230,24 +212,26 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
         model: call.context.request.model().to_owned(),
         prompt_tokens: 0,
     };
-    let (context, keepalive) = (made.context, call.context.client.keepalive);
+    let (context, keepalive) = (made.context.clone(), call.context.client.keepalive);
+    let is_stream = made.is_stream;
     let running = StoredResponse {
         document: context.write_pending(&opening, "in_progress").into(),
         input: made.input.clone(),
         history: made.history.clone(),
         expires_at: stored.expiry(),
+        running_until: None,
     };
-    let keep = keep(&stored, owner, &id, made.input, made.history);
-    stored.save(owner, &id, running).await?;
-    let mut stream = execute_as_stream(services, call).await?;
-    stream.record(keep);
-    if let Err(error) = stored.background.start(owner, &id, stream) {
+    let keep = keep(&stored, owner, &id, made);
+    stored.begin(owner, &id, running).await?;
+    let started = execute_as_stream(services, call).await.and_then(|mut stream| {
+        stream.record(keep);
+        stored.background.start(owner, &id, stream, stored.lease(owner, &id))
+    });
+    if let Err(error) = started {
         stored.delete(owner, &id).await?;
         return Err(error);
     }
-    if made.is_stream
-        && let Some(events) = stored.background.follow(owner, &id, None)
-    {
+    if is_stream && let Some(events) = stored.background.follow(owner, &id, None) {
         let stream = EventStream::background(events, keepalive, services.cutoff_watch());
         return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
     }
@@ -255,27 +239,18 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
     Ok(Reply { headers: Vec::new(), body: ReplyBody::Full(queued.into()) })
 }
 
-/// The members of a stored object that decide about its further life.
-fn status_of(document: &[u8]) -> (String, bool) {
-    let text = std::str::from_utf8(document).unwrap_or("null");
-    let [status, background] = View::new(text).pick(["status", "background"]);
-    let status = status.and_then(View::string).unwrap_or_default().into_owned();
-    (status, background.is_some_and(|value| value.text() == "true"))
+/// The text of a stored object.
+fn text_of(document: &[u8]) -> &str {
+    std::str::from_utf8(document).unwrap_or("null")
 }
 
-/// The object with the status `cancelled`.
-fn cancelled(document: &[u8]) -> Vec<u8> {
-    let text = std::str::from_utf8(document).unwrap_or("null");
-    let [status] = View::new(text).pick(["status"]);
-    let Some(status) = status.map(View::text) else { return document.to_vec() };
-    let at = (status.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-    let after = after.get(status.len()..).unwrap_or_default();
-    [before, "\"cancelled\"", after].concat().into_bytes()
+fn is_background(document: &[u8]) -> bool {
+    let [background] = View::new(text_of(document)).pick(["background"]);
+    background.is_some_and(|value| value.text() == "true")
 }
 
 fn is_over(document: &[u8]) -> bool {
-    !matches!(&*status_of(document).0, "queued" | "in_progress")
+    states::is_final(&states::status(text_of(document)))
 }
 
 impl Engine {
@@ -315,12 +290,11 @@ impl Engine {
     /// As [`Engine::stored_response`], and a 400 for a response that is not made in the background.
     pub async fn cancel_response(&self, caller: &Caller, id: &str) -> Result<Bytes> {
         let found = self.stored_response(caller, id).await?;
-        let (status, is_background) = status_of(&found.document);
-        if !is_background {
+        if !is_background(&found.document) {
             let message = "Only a response with 'background: true' can be cancelled.";
             return Err(Error::new(Kind::Invalid, message));
         }
-        if !matches!(&*status, "queued" | "in_progress") {
+        if is_over(&found.document) {
             return Ok(found.document.clone());
         }
         let stored = &self.services().stored_responses;
@@ -330,10 +304,13 @@ impl Engine {
         if is_over(&found.document) {
             return Ok(found.document.clone());
         }
-        let document = Bytes::from(cancelled(&found.document));
+        let document = Bytes::from(states::cancelled(text_of(&found.document)));
         let cancelled = StoredResponse { document: document.clone(), ..StoredResponse::clone(&found) };
-        stored.save(caller.key_id(), id, cancelled).await?;
-        Ok(document)
+        match stored.finish(caller.key_id(), id, cancelled).await? {
+            true => Ok(document),
+            // It runs in another process, where it ended a moment ago.
+            false => Ok(self.stored_response(caller, id).await?.document.clone()),
+        }
     }
 
     /// `GET /v1/responses/{id}?stream=true`: the events after `starting_after`.
@@ -358,8 +335,7 @@ impl Engine {
                 "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
             return Err(Error::new(Kind::Invalid, message));
         }
-        let text = std::str::from_utf8(&found.document).unwrap_or("null");
-        let events = replay(text, starting_after);
+        let events = replay(text_of(&found.document), starting_after);
         Ok(Box::new(EventStream::ready(events, crate::clock::now() + REPLAY_TIME)))
     }
 }
@@ -383,6 +359,7 @@ pub(crate) fn parse_count(
 ) -> Result<ValidatedRequest> {
     let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
     let request = responses::translate(body, limits, &texts)?;
-    let client = request.client(request.context.clone());
+    let mut client = request.client(request.context.clone());
+    client.need = NativeNeed::None;
     validated(request.chat, client, &ClientSurface::default(), limits)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_wire::dialects::responses::states;
 
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
@@ -56,6 +57,9 @@ pub struct StoredResponse {
     pub history: Vec<Bytes>,
     /// Unix seconds.
     pub expires_at: u64,
+    /// The response is made in the background, as its process reported until this moment (unix seconds). None = it has
+    /// ended.
+    pub running_until: Option<u64>,
 }
 
 impl std::fmt::Debug for StoredResponse {
@@ -79,6 +83,15 @@ pub trait ResponseTable: Send + Sync + std::fmt::Debug {
     fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
     /// Inserts or replaces a response.
     fn save<'a>(&'a self, owner: &'a str, id: &'a str, response: &'a StoredResponse) -> TableFuture<'a, ()>;
+    /// Notes that a response runs until this moment (unix seconds); gives false if it does not run any more.
+    fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool>;
+    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
+    fn finish<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+        response: &'a StoredResponse,
+    ) -> TableFuture<'a, bool>;
     /// Deletes a response; gives whether it existed.
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool>;
 }
@@ -142,9 +155,59 @@ impl StoredResponses {
             Backend::Off => Ok(None),
             Backend::Memory(memory) => Ok(memory.get(owner, id)),
             Backend::Database(table) => {
-                let found = table.load(owner, id).await.map_err(|error| unavailable(&error))?;
-                Ok(found.map(Arc::new))
+                let load = || async { table.load(owner, id).await.map_err(|error| unavailable(&error)) };
+                let Some(found) = load().await? else { return Ok(None) };
+                if found.running_until.is_none_or(|until| until > unix_seconds()) {
+                    return Ok(Some(Arc::new(found)));
+                }
+                let failed = Self::abandoned(found);
+                let is_first = table.finish(owner, id, &failed).await.map_err(|error| unavailable(&error))?;
+                if is_first { Ok(Some(Arc::new(failed))) } else { Ok(load().await?.map(Arc::new)) }
             }
+        }
+    }
+
+    /// A response whose process reports nothing any more.
+    fn abandoned(response: StoredResponse) -> StoredResponse {
+        let text = std::str::from_utf8(&response.document).unwrap_or("null");
+        let document = states::failed(text, "server_error", ABANDONED).into();
+        StoredResponse { document, running_until: None, ..response }
+    }
+
+    /// Stores a response that begins to run in the background.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) async fn begin(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
+        let running_until = match &self.place {
+            Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
+            Backend::Memory(_) | Backend::Off => None,
+        };
+        let expires_at = response.expires_at.max(running_until.unwrap_or_default());
+        self.save(owner, id, StoredResponse { running_until, expires_at, ..response }).await
+    }
+
+    /// Stores the end of a response that runs in the background; gives false if it has ended already.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) async fn finish(&self, owner: &str, id: &str, response: StoredResponse) -> Result<bool> {
+        match &self.place {
+            Backend::Database(table) => {
+                let response = StoredResponse { running_until: None, ..response };
+                table.finish(owner, id, &response).await.map_err(|error| unavailable(&error))
+            }
+            Backend::Memory(_) | Backend::Off => self.save(owner, id, response).await.map(|()| true),
+        }
+    }
+
+    /// The lease of a response that runs in this process; None = no other process sees the response.
+    pub(crate) fn lease(&self, owner: &str, id: &str) -> Option<Lease> {
+        match &self.place {
+            Backend::Database(table) => {
+                Some(Lease { table: Arc::clone(table), owner: owner.to_owned(), id: id.to_owned() })
+            }
+            Backend::Memory(_) | Backend::Off => None,
         }
     }
 
@@ -178,6 +241,38 @@ impl StoredResponses {
     }
 }
 
+/// How long a response counts as running after its process last reported that it runs.
+const LEASE: Duration = Duration::from_secs(60);
+/// The time between two reports. A lease outlives three reports that do not arrive.
+const RENEW_EVERY: Duration = Duration::from_secs(15);
+/// The error of a response whose process died.
+const ABANDONED: &str = "The gateway process that made this response ended. Send the request again.";
+
+/// The claim of this process to make a response.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    table: Arc<dyn ResponseTable>,
+    owner: String,
+    id: String,
+}
+
+impl Lease {
+    /// Reports that the response runs, until somebody else has ended it: another replica cancelled or deleted it.
+    pub(crate) async fn hold(self) {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            let until = unix_seconds().saturating_add(LEASE.as_secs());
+            match self.table.renew(&self.owner, &self.id, until).await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::warn!(error = %error.0, "the store of responses cannot be told that a response runs");
+                }
+            }
+        }
+    }
+}
+
 /// The name of a key's response in the tables of this process. A key's id has no line break, so no other key reaches the
 /// entry, whatever id it asks for.
 fn entry_name(owner: &str, id: &str) -> String {
@@ -188,4 +283,57 @@ fn unavailable(error: &TableError) -> Error {
     tracing::warn!(error = %error.0, "the store of responses cannot be used");
     let message = "The store of responses is unavailable. Try again, or send store: false.";
     Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A table that counts reports and lets the third one find that the response has ended.
+    #[derive(Debug, Default)]
+    struct EndedTable {
+        reports: AtomicUsize,
+    }
+
+    impl ResponseTable for EndedTable {
+        fn load<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+            Box::pin(async { Ok(None) })
+        }
+
+        fn save<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, ()> {
+            Box::pin(async { Ok(()) })
+        }
+
+        fn renew<'a>(&'a self, _: &'a str, _: &'a str, until: u64) -> TableFuture<'a, bool> {
+            assert!(until > unix_seconds());
+            let report = self.reports.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                match report {
+                    0 => Ok(true),
+                    1 => Err(TableError("away".to_owned())),
+                    _ => Ok(false),
+                }
+            })
+        }
+
+        fn finish<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, bool> {
+            Box::pin(async { Ok(false) })
+        }
+
+        fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {
+            Box::pin(async { Ok(false) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_when_the_response_has_ended_elsewhere_and_outlives_a_lost_report() {
+        let table = Arc::new(EndedTable::default());
+        let settings = StoredResponseSettings { place: ResponsePlace::Database, ..Default::default() };
+        let stored = StoredResponses::new(settings, Some(Arc::clone(&table) as Arc<dyn ResponseTable>));
+        stored.lease("key", "resp_1").unwrap().hold().await;
+        assert_eq!(table.reports.load(Ordering::Relaxed), 3);
+        assert!(StoredResponses::default().lease("key", "resp_1").is_none());
+    }
 }

@@ -25,12 +25,22 @@ use crate::settings::Api;
 pub struct HttpCall {
     /// Method.
     pub method: Method,
-    /// Appended to the provider's base path, begins with `/`. Every variable segment is percent-encoded.
+    /// Appended to the provider's base path, begins with `/`. Every variable segment is percent-encoded. A path that begins
+    /// with `/../` replaces the last segment of the base path.
     pub path: String,
     /// Headers of the dialect (`content-type`, `accept`, …), never credentials.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+/// A request that counts the tokens of a prompt.
+#[derive(Clone, Debug)]
+pub struct CountCall {
+    /// The HTTP request. Its answer is a JSON object.
+    pub call: HttpCall,
+    /// The member of the answer with the number of tokens.
+    pub member: &'static str,
 }
 
 /// A request in a provider's dialect, with what the decoder needs to read the answer.
@@ -193,13 +203,13 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         MediaSizes::of([upstream_model, id], MediaSizes::default())
     }
 
-    /// Whether requests of this dialect are sent as the client wrote them.
-    fn speaks(&self, _: ClientDialect) -> bool {
+    /// Whether requests of this dialect are sent to the target as the client wrote them.
+    fn speaks(&self, _: ClientDialect, _: &Target<'_>) -> bool {
         false
     }
 
-    /// The path at which the provider counts the tokens of a request in the client's own dialect.
-    fn count_path(&self) -> Option<&'static str> {
+    /// The request that has the provider count the tokens of a chat's prompt. None: the provider has no counter for it.
+    fn count(&self, _: &ChatRequest, _: &Target<'_>) -> Option<CountCall> {
         None
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod azure;
 pub mod bedrock;
 mod bounded;
 pub(crate) mod cohere;
+mod counting;
 mod counts;
 mod definitions;
 mod failure;

@@ -36,6 +36,17 @@ pub struct Quirks {
     pub takes: &'static [&'static str],
     /// The most choices of one call. More choices need several calls.
     pub choices: u32,
+    /// How the server counts the tokens of a prompt; None if it cannot.
+    pub counter: Option<TokenCounter>,
+}
+
+/// A way in which model servers count the tokens of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenCounter {
+    /// `POST /tokenize`, beside the path `/v1`: vLLM.
+    Tokenize,
+    /// `POST /v1/messages/count_tokens`, for requests of the Messages API: llama.cpp's server.
+    Messages,
 }
 
 /// The known facts about one provider.
@@ -70,6 +81,7 @@ const PLAIN: Quirks = Quirks {
     unsupported: &[],
     takes: &[],
     choices: 128,
+    counter: None,
 };
 
 /// The dialect of OpenAI itself.

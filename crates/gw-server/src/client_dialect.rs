@@ -13,12 +13,18 @@ const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version
 /// The dialect of a request: its URL tells it. Only the model catalogue has one URL for two dialects.
 pub(crate) fn of(parts: &Parts) -> ClientDialect {
     let path = parts.uri.path();
+    if is_below(path, "/v1/models") && speaks_anthropic(&parts.headers) {
+        return ClientDialect::Messages;
+    }
+    of_path(path)
+}
+
+/// The dialect of a URL that has only one.
+pub(crate) fn of_path(path: &str) -> ClientDialect {
     if is_below(path, "/v1/messages") {
         ClientDialect::Messages
     } else if is_below(path, "/v1/responses") {
         ClientDialect::Responses
-    } else if is_below(path, "/v1/models") && speaks_anthropic(&parts.headers) {
-        ClientDialect::Messages
     } else {
         ClientDialect::OpenAi
     }

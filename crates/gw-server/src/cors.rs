@@ -17,11 +17,11 @@ pub(crate) enum Audience {
 
 /// Some browsers do not understand `*` here, so every name is listed.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "x-request-id, retry-after, x-should-retry, openai-processing-ms, \
+    "x-request-id, request-id, retry-after, x-should-retry, openai-processing-ms, \
      x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, \
      x-gateway-model, x-gateway-provider, x-gateway-cache, x-gateway-cost-usd, \
-     x-gateway-cache-similarity, x-gateway-cache-source, age",
+     x-gateway-cache-similarity, x-gateway-cache-source, x-gateway-token-count, age",
 );
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
 const USUAL_HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");

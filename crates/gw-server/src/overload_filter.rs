@@ -10,6 +10,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use gw_engine::request_id;
+use gw_wire::dialects::ClientDialect;
 use http::{Method, StatusCode};
 use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admission::Admission;
+use crate::client_dialect::{self, OVERLOADED};
 use crate::discard::MAX_DISCARDED_BYTES;
 use crate::lingering::LINGER;
 use crate::listener::Listener;
@@ -60,17 +62,21 @@ impl OverloadFilter {
         };
         let first_bytes = first_bytes.get(..length).unwrap_or_default();
         let Some(route) = generation_route(first_bytes, self.listener) else { return false };
-        self.count(route);
+        let dialect = client_dialect::of_path(route.pattern);
+        self.count(route, dialect);
         // A client that has left needs no answer.
-        let _ = refusal.write_now(socket, &request_id::generate());
+        let _ = refusal.write_now(socket, dialect, &request_id::generate());
         true
     }
 
     /// Counts a refusal. It is counted before the answer is written, because a client that has read its answer may look at
     /// the metrics at once.
-    fn count(&self, route: RouteLabel) {
+    fn count(&self, route: RouteLabel, dialect: ClientDialect) {
         self.admission.count_refusal();
-        let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
+        let status = match dialect {
+            ClientDialect::Messages => OVERLOADED,
+            ClientDialect::OpenAi | ClientDialect::Responses => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+        };
         self.state.metrics.count_request(route, &Method::POST, status, Duration::ZERO);
     }
 
@@ -93,8 +99,9 @@ impl OverloadFilter {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        self.count(route);
-        refusal.write(&mut io, &request_id::generate()).await?;
+        let dialect = client_dialect::of_path(route.pattern);
+        self.count(route, dialect);
+        refusal.write(&mut io, dialect, &request_id::generate()).await?;
         discard(&mut io).await
     }
 }
@@ -124,7 +131,10 @@ fn generation_route(first_bytes: &[u8], listener: Listener) -> Option<RouteLabel
         return None;
     }
     let path = first_bytes.strip_prefix(b"POST ")?;
-    let is_meant = |url: &str| url.as_bytes().starts_with(path) || path.starts_with(url.as_bytes());
+    let is_meant = |url: &str| match path.strip_prefix(url.as_bytes()) {
+        Some(rest) => rest.first().is_none_or(|next| matches!(next, b' ' | b'?')),
+        None => url.as_bytes().starts_with(path),
+    };
     router::generation_routes().find(|route| is_meant(route.pattern))
 }
 
@@ -142,7 +152,13 @@ mod tests {
             }
             assert_eq!(generation_route(line.as_bytes(), Listener::Admin), None);
         }
-        for other in ["GET /v1/chat/completions HTTP/1.1", "POST /admin/v1/keys HTTP/1.1", "POST /v1/emb"] {
+        for other in [
+            "GET /v1/chat/completions HTTP/1.1",
+            "POST /admin/v1/keys HTTP/1.1",
+            "POST /v1/emb",
+            "POST /v1/messages/count_tokens HTTP/1.1",
+            "POST /v1/responses/resp_1/cancel",
+        ] {
             assert_eq!(generation_route(other.as_bytes(), Listener::Single), None, "{other}");
         }
     }

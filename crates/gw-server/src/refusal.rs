@@ -1,17 +1,19 @@
-//! The cheapest 503 under overload: an answer that is rendered once and needs only the request id.
+//! The cheapest refusal under overload: an answer in each dialect that is rendered once and needs only the request id.
 
 use std::io;
 
 use gw_engine::error::Error;
+use gw_wire::dialects::ClientDialect;
 use http::header::{CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
+use memchr::memmem;
 use rustix::net::SendFlags;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cors::Cors;
 use crate::ops;
-use crate::response::{Content, HttpReply, PROCESSING_MS, REQUEST_ID};
+use crate::response::{Content, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID};
 use crate::upload::overloaded;
 
 /// The 503 of an overloaded gateway.
@@ -19,51 +21,148 @@ pub(crate) fn overloaded_error() -> Error {
     overloaded("The gateway has more requests than it can answer.")
 }
 
-/// A rendered 503 that lacks only the request id.
+/// A rendered answer that lacks only the request id.
 #[derive(Debug)]
-pub(crate) struct PreparedRefusal {
-    before_id: Vec<u8>,
-    after_id: Vec<u8>,
+struct PreparedAnswer {
+    /// The pieces between which the request id stands.
+    pieces: Vec<Vec<u8>>,
 }
 
-impl PreparedRefusal {
-    /// Renders the answer. None: its CORS headers depend on the `Origin` of the request.
-    pub(crate) fn new(cors: &Cors) -> Option<Self> {
-        if !matches!(cors, Cors::Any) {
-            return None;
-        }
-        let reply = HttpReply::<()>::error(&overloaded_error());
+/// The rendered 503 in the shape of each dialect.
+#[derive(Debug)]
+pub(crate) struct PreparedRefusal {
+    openai: PreparedAnswer,
+    responses: PreparedAnswer,
+    messages: PreparedAnswer,
+}
+
+/// Stands for the request id while an answer is rendered. It has the id's length, which `content-length` counts.
+const PLACEHOLDER: &str = "req_00000000000000000000000000";
+
+impl PreparedAnswer {
+    fn new(cors: &Cors, dialect: ClientDialect) -> Option<Self> {
+        let reply = HttpReply::<()>::error_in(dialect, &overloaded_error(), PLACEHOLDER);
         let Content::Full(body) = &reply.content else { return None };
         let mut headers = reply.headers;
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         ops::harden(&mut headers, false);
         headers.insert(PROCESSING_MS, HeaderValue::from_static("0"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        cors.allow(&HeaderMap::new()).apply(&mut headers);
-        let mut before_id = b"HTTP/1.1 503 Service Unavailable\r\n".to_vec();
-        for (name, value) in &headers {
-            before_id
-                .extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        headers.insert(REQUEST_ID, HeaderValue::from_static(PLACEHOLDER));
+        if dialect == ClientDialect::Messages {
+            headers.insert(MESSAGES_REQUEST_ID, HeaderValue::from_static(PLACEHOLDER));
         }
-        before_id.extend_from_slice(format!("content-length: {}\r\n{REQUEST_ID}: ", body.len()).as_bytes());
-        let after_id = [b"\r\n\r\n", body.as_ref()].concat();
-        Some(Self { before_id, after_id })
+        cors.allow(&HeaderMap::new()).apply(&mut headers);
+        let reason = reply.status.canonical_reason().unwrap_or("Overloaded");
+        let mut text = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16()).into_bytes();
+        for (name, value) in &headers {
+            text.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        text.extend_from_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        text.extend_from_slice(body);
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for at in memmem::find_iter(&text, PLACEHOLDER) {
+            pieces.push(text.get(from..at)?.to_vec());
+            from = at + PLACEHOLDER.len();
+        }
+        pieces.push(text.get(from..)?.to_vec());
+        Some(Self { pieces })
     }
 
     fn with_id(&self, request_id: &str) -> Vec<u8> {
-        [self.before_id.as_slice(), request_id.as_bytes(), &self.after_id].concat()
+        self.pieces.join(request_id.as_bytes())
+    }
+}
+
+impl PreparedRefusal {
+    /// Renders the answers. None: their CORS headers depend on the `Origin` of the request.
+    pub(crate) fn new(cors: &Cors) -> Option<Self> {
+        if !matches!(cors, Cors::Any) {
+            return None;
+        }
+        Some(Self {
+            openai: PreparedAnswer::new(cors, ClientDialect::OpenAi)?,
+            responses: PreparedAnswer::new(cors, ClientDialect::Responses)?,
+            messages: PreparedAnswer::new(cors, ClientDialect::Messages)?,
+        })
+    }
+
+    fn with_id(&self, dialect: ClientDialect, request_id: &str) -> Vec<u8> {
+        match dialect {
+            ClientDialect::OpenAi => self.openai.with_id(request_id),
+            ClientDialect::Responses => self.responses.with_id(request_id),
+            ClientDialect::Messages => self.messages.with_id(request_id),
+        }
     }
 
     /// Writes the answer and ends the sending half of the connection.
-    pub(crate) async fn write<T: AsyncWrite + Unpin>(&self, io: &mut T, request_id: &str) -> io::Result<()> {
-        io.write_all(&self.with_id(request_id)).await?;
+    pub(crate) async fn write<T: AsyncWrite + Unpin>(
+        &self,
+        io: &mut T,
+        dialect: ClientDialect,
+        request_id: &str,
+    ) -> io::Result<()> {
+        io.write_all(&self.with_id(dialect, request_id)).await?;
         io.shutdown().await
     }
 
     /// Writes the answer without waiting. Nothing was written to the socket before, so its send buffer has room. The answer
     /// and the end of the connection leave in one segment.
-    pub(crate) fn write_now(&self, socket: &TcpStream, request_id: &str) -> io::Result<()> {
-        rustix::net::send(socket, &self.with_id(request_id), SendFlags::MORE | SendFlags::NOSIGNAL)?;
+    pub(crate) fn write_now(
+        &self,
+        socket: &TcpStream,
+        dialect: ClientDialect,
+        request_id: &str,
+    ) -> io::Result<()> {
+        let answer = self.with_id(dialect, request_id);
+        rustix::net::send(socket, &answer, SendFlags::MORE | SendFlags::NOSIGNAL)?;
         Ok(rustix::net::shutdown(socket, rustix::net::Shutdown::Write)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_engine::request_id;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The status line, the value of a header and the body of an answer.
+    fn parts<'a>(answer: &'a str, header: &str) -> (&'a str, Option<&'a str>, &'a str) {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let value = head.lines().find_map(|line| line.strip_prefix(header)?.strip_prefix(": "));
+        (head.lines().next().unwrap(), value, body)
+    }
+
+    #[test]
+    fn each_dialect_has_its_own_shape_and_the_id_of_the_request() {
+        let refusal = PreparedRefusal::new(&Cors::Any).unwrap();
+        let id = request_id::generate();
+        let written = |dialect| String::from_utf8(refusal.with_id(dialect, &id)).unwrap();
+        for (dialect, status, id_header) in [
+            (ClientDialect::OpenAi, "HTTP/1.1 503 Service Unavailable", "x-request-id"),
+            (ClientDialect::Responses, "HTTP/1.1 503 Service Unavailable", "x-request-id"),
+            (ClientDialect::Messages, "HTTP/1.1 529 Overloaded", "request-id"),
+        ] {
+            let answer = written(dialect);
+            let (line, found, body) = parts(&answer, id_header);
+            assert_eq!((line, found), (status, Some(&*id)), "{answer}");
+            let length = body.len().to_string();
+            assert_eq!(parts(&answer, "content-length").1, Some(&*length), "{answer}");
+        }
+        let body = |dialect| serde_json::from_str::<Value>(parts(&written(dialect), "x").2).unwrap();
+        let messages = body(ClientDialect::Messages);
+        assert_eq!(
+            (&messages["error"]["type"], &messages["request_id"]),
+            (&"overloaded_error".into(), &(*id).into())
+        );
+        assert_eq!(body(ClientDialect::Responses)["error"]["param"], "");
+        assert_eq!(body(ClientDialect::OpenAi)["error"].as_object().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_list_of_origins_needs_the_request() {
+        assert!(PreparedRefusal::new(&Cors::Listed(Vec::new())).is_none());
     }
 }

@@ -81,12 +81,7 @@ impl<S> HttpReply<S> {
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
-    /// An error in OpenAI's shape: `{"error": {"message", "type", "code"}}` with its status and headers.
-    pub(crate) fn error(error: &Error) -> Self {
-        Self::error_with(error, error.status(), error.body())
-    }
-
-    /// An error in the shape of the client's dialect.
+    /// An error in the shape of the client's dialect, with its status and headers.
     pub(crate) fn error_in(dialect: ClientDialect, error: &Error, request_id: &str) -> Self {
         let (status, kind, _) = error.kind.row();
         let (status, body) = match dialect {
@@ -165,7 +160,7 @@ mod tests {
     use super::*;
 
     fn headers(error: &Error) -> HeaderMap {
-        HttpReply::<()>::error(error).headers
+        HttpReply::<()>::error_in(ClientDialect::OpenAi, error, "").headers
     }
 
     #[test]

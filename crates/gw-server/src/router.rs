@@ -223,13 +223,12 @@ pub(crate) fn find(path: &str, listener: Listener) -> RouteMatch<'_> {
     matches.next().unwrap_or(RouteMatch { route: UNKNOWN, index: last, id: None })
 }
 
-/// The labels of the routes that call an upstream and whose errors have OpenAI's shape.
+/// The labels of the routes that call an upstream for an answer.
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
-    let is_openai =
-        |operation| matches!(operation, Operation::Chat | Operation::Completion | Operation::Embeddings);
+    let is_answered = |operation| !matches!(operation, Operation::CountTokens | Operation::Compact);
     let generation = routes.filter(
-        move |(_, route)| matches!(route.endpoint, Endpoint::Generate(operation) if is_openai(operation)),
+        move |(_, route)| matches!(route.endpoint, Endpoint::Generate(operation) if is_answered(operation)),
     );
     generation.map(|(index, route)| route.label(index))
 }
@@ -300,10 +299,9 @@ impl Route {
     /// The methods in the answer to a CORS preflight. All of `/v1` gives the same methods, so that a preflight does not
     /// tell which URLs exist.
     pub(crate) fn preflight_methods(&self) -> &'static str {
-        const API_METHODS: &str = "GET, POST, OPTIONS";
         match self.audience() {
-            Audience::Users => API_METHODS,
-            Audience::Operators => self.methods.unwrap_or(API_METHODS),
+            Audience::Users => "GET, POST, DELETE, OPTIONS",
+            Audience::Operators => self.methods.unwrap_or("GET, POST, OPTIONS"),
         }
     }
 

@@ -12,6 +12,8 @@ pub struct SealedResponse {
     pub id: String,
     /// Unix seconds.
     pub expires_at: i64,
+    /// The response runs, as its process reported until this moment (unix seconds). None = it has ended.
+    pub running_until: Option<i64>,
     /// The encrypted response.
     pub sealed: String,
 }
@@ -25,13 +27,32 @@ impl std::fmt::Debug for SealedResponse {
 impl Store {
     /// Inserts or replaces a response.
     pub async fn keep_response(&self, response: &SealedResponse) -> Result<()> {
-        let mut sql = Sql::new("INSERT INTO responses (owner, id, expires_at, sealed) VALUES (");
-        sql.push_name(&response.owner).push(", ").push_name(&response.id).push(", ");
-        sql.push_int(response.expires_at).push(", ").push_text(&response.sealed);
-        sql.push(") ON CONFLICT (owner, id) DO UPDATE SET expires_at = excluded.expires_at, sealed = excluded.sealed");
+        let insert = "INSERT INTO responses (owner, id, expires_at, running_until, sealed) VALUES ($1, $2, $3, $4, $5) \
+            ON CONFLICT (owner, id) DO UPDATE SET expires_at = excluded.expires_at, \
+            running_until = excluded.running_until, sealed = excluded.sealed";
+        let sql = Sql::new(insert).name(&response.owner).name(&response.id).int(response.expires_at);
+        let sql = sql.int(response.running_until).text(&*response.sealed);
         self.run(sql).await?;
         self.wrote(BYTES_PER_ROW + response.sealed.len()).await;
         Ok(())
+    }
+
+    /// Notes that a response runs, and is kept, until this moment (unix seconds); gives false if it does not run any more.
+    pub async fn renew_response(&self, owner: &str, id: &str, until: i64) -> Result<bool> {
+        let update = "UPDATE responses SET running_until = $1, \
+            expires_at = CASE WHEN expires_at < $1 THEN $1 ELSE expires_at END \
+            WHERE owner = $2 AND id = $3 AND running_until IS NOT NULL";
+        Ok(self.run(Sql::new(update).int(until).name(owner).name(id)).await? > 0)
+    }
+
+    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
+    pub async fn finish_response(&self, response: &SealedResponse) -> Result<bool> {
+        let update = "UPDATE responses SET expires_at = $1, running_until = NULL, sealed = $2 \
+            WHERE owner = $3 AND id = $4 AND running_until IS NOT NULL";
+        let sql = Sql::new(update).int(response.expires_at).text(&*response.sealed);
+        let written = self.run(sql.name(&response.owner).name(&response.id)).await?;
+        self.wrote(BYTES_PER_ROW + response.sealed.len()).await;
+        Ok(written > 0)
     }
 
     /// The response of this id that this key made, unless it ended before `now` (unix seconds).
@@ -60,6 +81,7 @@ fn read(row: &Row) -> sqlx::Result<SealedResponse> {
         owner: row.get("owner")?,
         id: row.get("id")?,
         expires_at: row.get("expires_at")?,
+        running_until: row.get("running_until")?,
         sealed: row.get("sealed")?,
     })
 }

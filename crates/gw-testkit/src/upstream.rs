@@ -180,6 +180,13 @@ impl FakeUpstream {
         self.shared.script.lock().unwrap().handler = Some(Arc::new(handler));
     }
 
+    /// The answer that a request like this one gets after the queue is used up.
+    #[must_use]
+    pub fn usual_answer(&self, request: &Recorded) -> Answer {
+        let handler = self.shared.script.lock().unwrap().handler.clone();
+        handler.map_or_else(|| default_answer(request), |handler| handler(request))
+    }
+
     /// Every request so far, in order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<Arc<Recorded>> {

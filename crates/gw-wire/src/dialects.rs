@@ -15,8 +15,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::event::Event;
+use crate::gateway::GatewayMeta;
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
+use crate::request::Invalid;
 use crate::stream::Closing;
 
 /// The body of a client's request, for an upstream that speaks the client's dialect.
@@ -30,6 +32,18 @@ pub struct NativeBody {
     pub only_native: bool,
 }
 
+/// How far a request depends on an upstream that speaks the client's own dialect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NativeNeed {
+    /// Every upstream serves the request.
+    #[default]
+    None,
+    /// The request has an effect at an upstream of the dialect only.
+    Preferred,
+    /// The request has no meaning for another upstream. The error is for a client that no upstream can serve.
+    Required(Invalid),
+}
+
 /// The parts of a request that its translation into a chat request does not hold.
 #[derive(Clone, Debug)]
 pub struct ClientRequest {
@@ -37,6 +51,8 @@ pub struct ClientRequest {
     pub form: Arc<dyn AnswerForm>,
     /// The client's own body.
     pub native: NativeBody,
+    /// Whether the request needs an upstream of the client's dialect.
+    pub need: NativeNeed,
     /// Entries of `gateway.warnings` about the translation.
     pub warnings: Vec<Cow<'static, str>>,
     /// Headers of the request for an upstream that speaks the client's dialect, by name and value.
@@ -52,6 +68,18 @@ pub struct StreamError<'a> {
     pub kind: &'a str,
     /// The code of the error (`upstream_timeout`, …).
     pub code: &'a str,
+    /// The code of the fault behind the error (`upstream_overloaded`, …), or the error's own code.
+    pub cause: &'a str,
+    /// The `gateway` object, if it is known.
+    pub gateway: Option<&'a GatewayMeta>,
+}
+
+impl<'a> StreamError<'a> {
+    /// An error without a fault behind it.
+    #[must_use]
+    pub fn new(message: &'a str, kind: &'a str, code: &'a str) -> Self {
+        Self { message, kind, code, cause: code, gateway: None }
+    }
 }
 
 /// The facts about a streamed answer that its first event needs.
@@ -102,9 +130,4 @@ pub trait AnswerEncoder: Send + Sync + fmt::Debug {
 
     /// The bytes that the encoder keeps until the stream ends.
     fn held_bytes(&self) -> usize;
-
-    /// The final object of an answer that ended, where the dialect has one that can be retrieved later.
-    fn take_document(&mut self) -> Option<Vec<u8>> {
-        None
-    }
 }

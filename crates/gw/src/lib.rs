@@ -23,6 +23,7 @@ pub mod import;
 pub mod keys;
 pub mod ledger;
 pub mod local_servers;
+pub mod log_filter;
 pub mod log_writer;
 pub mod man;
 pub mod model_discovery;

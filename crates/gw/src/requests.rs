@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::admin_client::{self, AdminTarget};
 use crate::command::{CommandError, Common, print};
 use crate::keys;
+use crate::log_filter::LogFilter;
 use crate::models::table::{Align, clean, columns};
 use crate::url_query::query;
 
@@ -16,30 +17,8 @@ use crate::url_query::query;
 pub struct RequestsArgs {
     #[command(flatten)]
     target: AdminTarget,
-    /// First time of the requests: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// End of the requests, in the same forms as --since [default: now]
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
-    /// Only requests of this key: its id, or its name if no other key has this name
-    #[arg(long, value_name = "ID|NAME")]
-    key: Option<String>,
-    /// Only requests of this team
-    #[arg(long)]
-    team: Option<String>,
-    /// Only requests of this model
-    #[arg(long)]
-    model: Option<String>,
-    /// Only requests of this provider
-    #[arg(long)]
-    provider: Option<String>,
-    /// Only requests of this session
-    #[arg(long)]
-    session: Option<String>,
-    /// Only requests through this API: chat, responses, messages, completions or embeddings
-    #[arg(long)]
-    surface: Option<String>,
+    #[command(flatten)]
+    filter: LogFilter,
     /// Only requests with this status: ok or an error code
     #[arg(long)]
     status: Option<String>,
@@ -79,21 +58,11 @@ struct LogRow<'a> {
 /// Exit code 2 for a request that is refused, 1 when the store or the gateway does not answer.
 pub fn run(common: &Common, args: &RequestsArgs) -> Result<(), CommandError> {
     let ask = |ask| admin_client::ask(common, &args.target, ask);
-    let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
+    let key = args.filter.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
     let limit = args.limit.to_string();
-    let query = query(&[
-        ("since", args.since.as_deref()),
-        ("until", args.until.as_deref()),
-        ("key", key.as_deref()),
-        ("team", args.team.as_deref()),
-        ("model", args.model.as_deref()),
-        ("provider", args.provider.as_deref()),
-        ("session", args.session.as_deref()),
-        ("surface", args.surface.as_deref()),
-        ("status", args.status.as_deref()),
-        ("limit", Some(&limit)),
-    ]);
-    let body = ask(AdminRequest::ListRequests(query))?;
+    let mut parameters = args.filter.parameters(key.as_deref());
+    parameters.extend([("status", args.status.as_deref()), ("limit", Some(&*limit))]);
+    let body = ask(AdminRequest::ListRequests(query(&parameters)))?;
     let text = String::from_utf8_lossy(&body);
     print(&if args.json { format!("{text}\n") } else { table(&text)? })
 }

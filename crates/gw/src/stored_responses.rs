@@ -43,6 +43,19 @@ impl DatabaseResponses {
         Arc::new(Self { store, sealer })
     }
 
+    /// The row of a response.
+    fn row(&self, owner: &str, id: &str, response: &StoredResponse) -> Result<SealedResponse, TableError> {
+        let too_large = || TableError("the response cannot be sealed".to_owned());
+        let seconds = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+        Ok(SealedResponse {
+            owner: owner.to_owned(),
+            id: id.to_owned(),
+            expires_at: seconds(response.expires_at),
+            running_until: response.running_until.map(seconds),
+            sealed: self.seal(owner, id, response).ok_or_else(too_large)?,
+        })
+    }
+
     fn seal(&self, owner: &str, id: &str, response: &StoredResponse) -> Option<String> {
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).ok();
         let content = RowContent {
@@ -73,6 +86,7 @@ impl DatabaseResponses {
             input: content.input,
             history: content.history.into_iter().map(Bytes::from).collect(),
             expires_at: u64::try_from(row.expires_at).ok()?,
+            running_until: row.running_until.and_then(|until| u64::try_from(until).ok()),
         })
     }
 }
@@ -115,11 +129,27 @@ impl ResponseTable for DatabaseResponses {
 
     fn save<'a>(&'a self, owner: &'a str, id: &'a str, response: &'a StoredResponse) -> TableFuture<'a, ()> {
         Box::pin(async move {
-            let too_large = || TableError("the response cannot be sealed".to_owned());
-            let sealed = self.seal(owner, id, response).ok_or_else(too_large)?;
-            let expires_at = i64::try_from(response.expires_at).unwrap_or(i64::MAX);
-            let row = SealedResponse { owner: owner.to_owned(), id: id.to_owned(), expires_at, sealed };
+            let row = self.row(owner, id, response)?;
             self.store.keep_response(&row).await.map_err(|error| failed(&error))
+        })
+    }
+
+    fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool> {
+        let until = i64::try_from(until).unwrap_or(i64::MAX);
+        Box::pin(
+            async move { self.store.renew_response(owner, id, until).await.map_err(|error| failed(&error)) },
+        )
+    }
+
+    fn finish<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+        response: &'a StoredResponse,
+    ) -> TableFuture<'a, bool> {
+        Box::pin(async move {
+            let row = self.row(owner, id, response)?;
+            self.store.finish_response(&row).await.map_err(|error| failed(&error))
         })
     }
 

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use crate::admin_client::{self, AdminTarget};
 use crate::command::{CommandError, Common, print};
 use crate::keys;
+use crate::log_filter::LogFilter;
 use crate::models::table::{Align, clean, columns};
 use crate::url_query::query;
 
@@ -21,30 +22,8 @@ pub struct UsageArgs {
     /// Group by key, team, model, provider, session, surface, day or hour
     #[arg(long, default_value = "day")]
     by: String,
-    /// First time of the report: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// End of the report, in the same forms as --since [default: now]
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
-    /// Only requests of this key: its id, or its name if no other key has this name
-    #[arg(long, value_name = "ID|NAME")]
-    key: Option<String>,
-    /// Only requests of this team
-    #[arg(long)]
-    team: Option<String>,
-    /// Only requests of this model
-    #[arg(long)]
-    model: Option<String>,
-    /// Only requests of this provider
-    #[arg(long)]
-    provider: Option<String>,
-    /// Only requests of this session
-    #[arg(long)]
-    session: Option<String>,
-    /// Only requests through this API: chat, responses, messages, completions or embeddings
-    #[arg(long)]
-    surface: Option<String>,
+    #[command(flatten)]
+    filter: LogFilter,
     /// Output format
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
@@ -64,19 +43,10 @@ enum OutputFormat {
 pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
     let is_csv = args.format == OutputFormat::Csv;
     let ask = |ask| admin_client::ask(common, &args.target, ask);
-    let key = args.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
-    let query = query(&[
-        ("by", Some(&args.by)),
-        ("since", args.since.as_deref()),
-        ("until", args.until.as_deref()),
-        ("key", key.as_deref()),
-        ("team", args.team.as_deref()),
-        ("model", args.model.as_deref()),
-        ("provider", args.provider.as_deref()),
-        ("session", args.session.as_deref()),
-        ("surface", args.surface.as_deref()),
-        ("format", Some(if is_csv { "csv" } else { "json" })),
-    ]);
+    let key = args.filter.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
+    let mut parameters = args.filter.parameters(key.as_deref());
+    parameters.extend([("by", Some(&*args.by)), ("format", Some(if is_csv { "csv" } else { "json" }))]);
+    let query = query(&parameters);
     let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
     let text = String::from_utf8_lossy(&body);
     match args.format {

@@ -16,6 +16,8 @@ const MODEL = "scripted/agent";
 const PROXIES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 /** Beyond it an agent hangs. */
 const RUN_MS = 100_000;
+/** The same with a real model server, which reads long prompts slowly. */
+const SLOW_RUN_MS = 400_000;
 const USAGE = { prompt_tokens: 1000, completion_tokens: 50, total_tokens: 1050 };
 
 export const gatewayBinary =
@@ -23,12 +25,26 @@ export const gatewayBinary =
   realpathSync(fileURLToPath(new URL("../../../target/debug/model-gateway", import.meta.url)));
 
 /** The file of an npm package: the agents' programs come as packages of their platform. */
-export function packaged(name, ...path) {
+function packaged(name, ...path) {
   const manifest = createRequire(import.meta.url).resolve(`${name}/package.json`);
   const file = join(dirname(manifest), ...path);
   assert.ok(existsSync(file), `${file} is missing: npm has left out an optional dependency`);
   return file;
 }
+
+const PLATFORM = `${process.platform}-${process.arch}`;
+const MACHINES = {
+  "linux-x64": "x86_64-unknown-linux-musl",
+  "linux-arm64": "aarch64-unknown-linux-musl",
+  "darwin-x64": "x86_64-apple-darwin",
+  "darwin-arm64": "aarch64-apple-darwin",
+};
+
+/** The program of Claude Code. */
+export const claude = () => packaged(`@anthropic-ai/claude-code-${PLATFORM}`, "claude");
+
+/** The program of Codex. */
+export const codex = () => packaged(`@openai/codex-${PLATFORM}`, "vendor", MACHINES[PLATFORM], "bin", "codex");
 
 async function listen(server) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -98,6 +114,32 @@ function plain(response, request, answer, calls) {
   response.end(JSON.stringify({ ...head, choices, usage: USAGE }));
 }
 
+const PYTHON = fileURLToPath(new URL("../../../.testenv/venv/bin/python", import.meta.url));
+const LLAMA = fileURLToPath(new URL("../python/llama_server.py", import.meta.url));
+
+/** llama.cpp's own server on a tiny model that says noise and soon ends. */
+async function llamaUpstream() {
+  assert.ok(existsSync(PYTHON), `${PYTHON} is missing: ./test python makes it`);
+  const folder = mkdtempSync(join(tmpdir(), "model-gateway-llama-"));
+  const child = spawn(PYTHON, [LLAMA, "agent", folder], { stdio: ["ignore", "pipe", "ignore"] });
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  const url = await new Promise((resolve, reject) => {
+    let said = "";
+    child.stdout.setEncoding("utf8").on("data", (text) => {
+      said += text;
+      const found = said.match(/^listening on (http:\/\/[\d.]+:\d+)$/m);
+      if (found) resolve(found[1]);
+    });
+    ended.then(() => reject(new Error(`llama.cpp's server does not start:\n${said}`)));
+  });
+  const stop = async () => {
+    child.kill("SIGKILL");
+    await ended;
+    rmSync(folder, { recursive: true });
+  };
+  return { url, stop };
+}
+
 /** A proxy for everything that is not on this machine: it notes each destination and refuses it. */
 async function refusingProxy() {
   const asked = [];
@@ -136,10 +178,19 @@ export function hasSaid(request, words) {
 
 /** Everything that a run of an agent needs. `script` answers for the model; `setting` is one more of its provider's. */
 export async function startStage(script, setting = "") {
+  return stageOn(await scriptedUpstream(script), setting, RUN_MS);
+}
+
+/** As `startStage`, on llama.cpp's own server. */
+export async function startLlamaStage() {
+  const patience = `responses = false\ntimeouts = { first_token_ms = ${SLOW_RUN_MS}, total_ms = ${SLOW_RUN_MS} }`;
+  return stageOn(await llamaUpstream(), patience, SLOW_RUN_MS);
+}
+
+async function stageOn(upstream, setting, runMs) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "model-gateway-agent-")));
   const [home, work, path, temporary] = ["home", "work", "bin", "tmp"].map((name) => join(folder, name));
   for (const name of [home, work, path, temporary]) mkdirSync(name);
-  const upstream = await scriptedUpstream(script);
   const proxy = await refusingProxy();
   const gateway = await startGateway(`
 [[providers]]
@@ -190,7 +241,7 @@ role = "admin"
     /** Puts a program where `PATH` finds it. */
     install: (name, file) => symlinkSync(file, join(path, name)),
     /** Runs a program in the workspace to its end. */
-    run: (program, args, more = {}) => run(program, args, { cwd: work, env: { ...env, ...more } }),
+    run: (program, args, more = {}) => run(program, args, runMs, { cwd: work, env: { ...env, ...more } }),
     /** So many rows of the request log, the oldest first. The gateway writes them after the answers. */
     ledger: async (rows) => {
       for (;;) {
@@ -207,9 +258,9 @@ role = "admin"
   };
 }
 
-function run(program, args, options) {
+function run(program, args, timeout, options) {
   return new Promise((resolve, reject) => {
-    const limits = { timeout: RUN_MS, killSignal: "SIGKILL" };
+    const limits = { timeout, killSignal: "SIGKILL" };
     const child = spawn(program, args, { ...options, ...limits, stdio: ["ignore", "pipe", "pipe"] });
     const said = { stdout: "", stderr: "" };
     for (const name of ["stdout", "stderr"]) child[name].setEncoding("utf8").on("data", (text) => (said[name] += text));

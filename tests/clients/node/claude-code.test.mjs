@@ -4,9 +4,8 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { gatewayBinary, hasSaid, offered, packaged, results, startStage } from "./agents.mjs";
+import { claude, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
 
-const CLAUDE = packaged(`@anthropic-ai/claude-code-${process.platform}-${process.arch}`, "claude");
 const QUIET = [
   "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
   "DISABLE_AUTOUPDATER",
@@ -21,7 +20,7 @@ describe("Claude Code", () => {
   let stage;
   beforeEach(async () => {
     stage = await startStage(script);
-    stage.install("claude", CLAUDE);
+    stage.install("claude", claude());
     writeFileSync(file("a.txt"), "zero\none – 1\n");
   });
   afterEach(() => stage.stop());

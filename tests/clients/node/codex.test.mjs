@@ -4,16 +4,8 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { gatewayBinary, hasSaid, offered, packaged, results, startStage } from "./agents.mjs";
+import { codex, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
 
-const MACHINES = {
-  "linux-x64": "x86_64-unknown-linux-musl",
-  "linux-arm64": "aarch64-unknown-linux-musl",
-  "darwin-x64": "x86_64-apple-darwin",
-  "darwin-arm64": "aarch64-apple-darwin",
-};
-const PLATFORM = `${process.platform}-${process.arch}`;
-const CODEX = packaged(`@openai/codex-${PLATFORM}`, "vendor", MACHINES[PLATFORM], "bin", "codex");
 const ARGUMENTS = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
 const FIRST = "Replace one by two in a.txt.";
 const SECOND = "Copy a.txt to b.txt.";
@@ -23,7 +15,7 @@ describe("Codex", () => {
   let stage;
   beforeEach(async () => {
     stage = await startStage(script);
-    stage.install("codex", CODEX);
+    stage.install("codex", codex());
     writeFileSync(file("a.txt"), "zero\none – 1\n");
     mkdirSync(join(stage.home, ".codex"));
     // Codex offers `apply_patch` only to models whose entry says so.
@@ -147,7 +139,7 @@ describe("Codex", () => {
 
   it("is answered by chats alone where the configuration says so", async () => {
     const chats = await startStage(() => ({ text: "Hello." }), "responses = false");
-    chats.install("codex", CODEX);
+    chats.install("codex", codex());
     mkdirSync(join(chats.home, ".codex"));
     writeFileSync(join(chats.home, ".codex", "config.toml"), OFFLINE);
     const before = ["run", "--no-telemetry", "--url", chats.url, "--model", chats.model, "--", "codex"];

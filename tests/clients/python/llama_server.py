@@ -9,13 +9,22 @@ import models
 import xllamacpp
 
 
+# The contexts of the tiny models. The prompts of coding agents are long.
+SIZES = {"tiny": 512, "agent": 65536}
+
+
 def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     params = xllamacpp.CommonParams()
     path = folder / f"{kind}.gguf"
-    params.model.path = str(models.tiny_llama(path) if kind == "tiny" else models.minilm(path))
-    params.n_ctx = 1024  # for both slots together
-    params.n_parallel = 2
+    if kind == "minilm":
+        params.model.path = str(models.minilm(path))
+    else:
+        params.model.path = str(models.tiny_llama(path, SIZES[kind], is_brief=kind == "agent"))
+    params.n_parallel = 1 if kind == "agent" else 2
+    params.n_ctx = SIZES.get(kind, 512) * params.n_parallel
+    if kind == "agent":
+        params.n_predict = 256  # of requests without a limit
     params.warmup = False
     params.cpuparams.n_threads = 1
     params.hostnames = ["127.0.0.1"]

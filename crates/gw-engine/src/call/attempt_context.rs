@@ -193,7 +193,9 @@ impl AttemptContext {
             return Err(self.refused(call, refused));
         }
         let most_tokens = self.most_tokens(candidate);
-        let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await?;
+        let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await;
+        let encoded =
+            encoded.map_err(|failure| self.refused(call, RefusedSend { failure, is_free: true }))?;
         let response = self.send(candidate, call, encoded.call, clocks).await?;
         Ok((response, encoded.reading, encoded.warnings))
     }

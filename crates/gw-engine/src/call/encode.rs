@@ -1,7 +1,8 @@
 //! A request in the dialect of a candidate's provider.
 
 use gw_providers::adapter::{Encoded, Target};
-use gw_wire::failure::Failure;
+use gw_wire::dialects::NativeNeed;
+use gw_wire::failure::{Failure, FailureKind};
 
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
@@ -15,12 +16,16 @@ impl ValidatedRequest {
         part: &SubRequest,
         most_tokens: Option<u64>,
     ) -> Result<Encoded, Failure> {
-        let target = Target { most_tokens, ..target(candidate) };
+        let target = Target { most_tokens, ..candidate.target() };
         let adapter = candidate.provider.adapter();
         match self {
             Self::Chat(request) => {
                 let mut encoded = adapter.chat(request, &part.share, &target)?;
                 if let Some(client) = request.client.as_ref().filter(|_| !encoded.reading.is_native) {
+                    if let NativeNeed::Required(fault) = &client.need {
+                        let failure = Failure::new(FailureKind::Unsupported, fault.message.clone());
+                        return Err(Failure { code: Some(fault.code.to_owned()), ..failure });
+                    }
                     encoded.warnings.extend(client.warnings.iter().cloned());
                     // These dialects give reasoning back only together with an opaque string.
                     encoded.reading.seals_plain = true;
@@ -32,21 +37,5 @@ impl ValidatedRequest {
                 adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)
             }
         }
-    }
-}
-
-/// The candidate as its adapter needs it. A fallback is clamped to its model's limits, because the client did not
-/// choose that model.
-pub(crate) fn target(candidate: &Candidate) -> Target<'_> {
-    let model = &candidate.model;
-    Target {
-        upstream_model: &model.upstream_model,
-        id: &model.id,
-        most_tokens: None,
-        clamp_max_tokens: candidate.is_fallback.then_some(model.max_output_tokens).flatten(),
-        max_output_tokens: model.max_output_tokens,
-        context_length: model.context_length,
-        rules: model.rules,
-        issuer: Some(candidate.provider.issuer()),
     }
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_providers::adapter::Target;
 use gw_providers::provider::Provider;
 use gw_providers::settings::Timeouts;
 use gw_routing::health::BreakerSettings;
 use gw_routing::strategy::Strategy;
+use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::{Failure, FailureKind};
 
 use crate::catalog::Model;
@@ -28,6 +30,27 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
+    /// The candidate as its adapter needs it. A fallback is clamped to its model's limits, because the client did not
+    /// choose that model.
+    pub(crate) fn target(&self) -> Target<'_> {
+        let model = &self.model;
+        Target {
+            upstream_model: &model.upstream_model,
+            id: &model.id,
+            most_tokens: None,
+            clamp_max_tokens: self.is_fallback.then_some(model.max_output_tokens).flatten(),
+            max_output_tokens: model.max_output_tokens,
+            context_length: model.context_length,
+            rules: model.rules,
+            issuer: Some(self.provider.issuer()),
+        }
+    }
+
+    /// Whether requests of this dialect are sent as the client wrote them.
+    pub(crate) fn speaks(&self, dialect: ClientDialect) -> bool {
+        self.provider.adapter().speaks(dialect, &self.target())
+    }
+
     /// The timeouts: the model's own, else the provider's.
     pub(crate) fn clocks(&self) -> Timeouts {
         self.model.timeouts.over(self.provider.timeouts())

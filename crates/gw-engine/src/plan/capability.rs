@@ -2,12 +2,15 @@
 
 use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
+use gw_wire::dialects::{ClientRequest, NativeNeed};
 use gw_wire::request::Needs;
 use gw_wire::request::embeddings::FixedMembers;
 use gw_wire::request::fields::clip;
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
+use crate::plan::candidate::Candidate;
+use crate::request::ValidatedRequest;
 use crate::request::fan_out;
 use crate::request::required_capabilities::RequiredCapabilities;
 
@@ -16,6 +19,30 @@ const MAX_CHOICES: u32 = 8;
 
 /// Bytes of the other members that all calls of one embeddings request may repeat together: the usual limit of a body.
 const MAX_REPEATED_BYTES: usize = 32 << 20;
+
+/// Checks whether a candidate serves the parts of a request that only the client's own dialect has.
+///
+/// # Errors
+/// The part that only an upstream of the dialect serves.
+pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
+    match request.client() {
+        Some(ClientRequest { need: NativeNeed::Required(fault), native, .. })
+            if !candidate.speaks(native.dialect) =>
+        {
+            Err(fault.clone().into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Keeps the candidates that speak the client's own dialect, if the request has an effect at them only and there are any.
+pub(crate) fn keep_preferred(candidates: &mut Vec<Candidate>, request: &ValidatedRequest) {
+    let Some(client) = request.client().filter(|client| client.need == NativeNeed::Preferred) else { return };
+    let speaks = |candidate: &Candidate| candidate.speaks(client.native.dialect);
+    if candidates.iter().any(speaks) {
+        candidates.retain(speaks);
+    }
+}
 
 /// Checks the capabilities.
 ///
@@ -119,15 +146,11 @@ fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
         return Err(unsupported_value("modalities", "audio output is not", id));
     }
     match needs.openai_only {
-        Some(Needs::OTHER_PARTS) if !openai_fields => Err(Error {
-            kind: Kind::Invalid,
-            code: Some("invalid_value".into()),
-            message: format!(
-                "Invalid 'messages': a content part's type is not supported by the model '{id}'."
-            )
-            .into(),
-            retry_after: None,
-        }),
+        Some(Needs::OTHER_PARTS) if !openai_fields => {
+            let message =
+                format!("Invalid 'messages': a content part's type is not supported by the model '{id}'.");
+            Err(Error { code: Some("invalid_value".into()), ..Error::new(Kind::Invalid, message) })
+        }
         Some(what) if !openai_fields => Err(unsupported_value(what, "this value is not", id)),
         _ => Ok(()),
     }

@@ -28,18 +28,40 @@ impl Operation {
     }
 }
 
-pub(crate) fn parse(operation: Operation, body: Bytes, limits: &RequestLimits) -> Result<ValidatedRequest> {
+/// The endpoint of a request in OpenAI's older dialects, whose body needs no translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlainOperation {
+    Chat,
+    Completion,
+    Embeddings,
+}
+
+impl From<PlainOperation> for Operation {
+    fn from(plain: PlainOperation) -> Self {
+        match plain {
+            PlainOperation::Chat => Self::Chat,
+            PlainOperation::Completion => Self::Completion,
+            PlainOperation::Embeddings => Self::Embeddings,
+        }
+    }
+}
+
+/// Parses and validates a body.
+///
+/// # Errors
+/// The first fault of the body.
+pub(crate) fn parse(
+    operation: PlainOperation,
+    body: Bytes,
+    limits: &RequestLimits,
+) -> Result<ValidatedRequest> {
     Ok(match operation {
-        Operation::Chat => ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?)),
-        Operation::Completion => {
+        PlainOperation::Chat => ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?)),
+        PlainOperation::Completion => {
             ValidatedRequest::Completion(Box::new(completion::parse_completion(body, limits)?))
         }
-        Operation::Embeddings => {
+        PlainOperation::Embeddings => {
             ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
-        }
-        // The entry points of these two read their bodies themselves.
-        Operation::Messages | Operation::Responses => {
-            ValidatedRequest::Chat(Box::new(chat::parse_chat(body, limits)?))
         }
     })
 }

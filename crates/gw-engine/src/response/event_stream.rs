@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
+use gw_wire::gateway::GatewayMeta;
 use gw_wire::stream::{Opening, close_with_error};
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
@@ -226,10 +227,9 @@ impl EventStream {
     }
 
     /// Ends the stream with an error event.
-    fn fail(&mut self, out: Vec<u8>, error: &Error, kind: Kind) -> Polled {
-        let mut out = out;
-        let (message, code) = (&*error.message, kind.code());
-        let error_event = StreamError { message, kind: "upstream_error", code };
+    fn fail(&mut self, mut out: Vec<u8>, error: &Error, kind: Kind, gateway: Option<&GatewayMeta>) -> Polled {
+        let (message, code, cause) = (&*error.message, kind.code(), error.cause_code());
+        let error_event = StreamError { message, kind: "upstream_error", code, cause, gateway };
         if !self.is_recorded {
             close_with_error(self.take_encoder(), &mut out, &error_event);
         }
@@ -346,7 +346,8 @@ impl EventStream {
             // No other model continues a request that would fail everywhere.
             let goes_on = retry_policy::verdict(&failure, false) != RetryDecision::Stop;
             call.progress.keep_reason(&call.context, &mut failure);
-            let error = Error::new(retry_policy::stream_kind(&failure), failure.message);
+            let (kind, cause) = (retry_policy::stream_kind(&failure), retry_policy::kind(&failure));
+            let error = Error { cause: Some(cause), ..Error::new(kind, failure.message) };
             return self.break_off(call, stream, out, error, goes_on);
         }
         stream.observe(&call.context.upstream_calls);

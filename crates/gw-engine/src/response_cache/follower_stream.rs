@@ -165,7 +165,11 @@ impl FollowerStream {
         let mut out = Vec::new();
         self.reader.write_usage(&closing.borrowed(), &mut out);
         let (_, class, code) = fault.error.kind.row();
-        self.write_error(&fault.error, class, code, out)
+        let error = StreamError {
+            gateway: Some(&closing.gateway),
+            ..StreamError::new(&fault.error.message, class, code)
+        };
+        self.write_error(&error, out)
     }
 
     /// Ends the stream with an error event.
@@ -174,12 +178,15 @@ impl FollowerStream {
         if let ReaderRole::Joined(call) = &mut self.role {
             call.fail(error);
         }
-        self.write_error(error, "upstream_error", kind.code(), Vec::new())
+        let error = StreamError {
+            cause: error.cause_code(),
+            ..StreamError::new(&error.message, "upstream_error", kind.code())
+        };
+        self.write_error(&error, Vec::new())
     }
 
-    fn write_error(&mut self, error: &Error, kind: &str, code: &str, mut out: Vec<u8>) -> Bytes {
-        let error_event = StreamError { message: &error.message, kind, code };
-        close_with_error(self.take_encoder(), &mut out, &error_event);
+    fn write_error(&mut self, error: &StreamError<'_>, mut out: Vec<u8>) -> Bytes {
+        close_with_error(self.take_encoder(), &mut out, error);
         out.into()
     }
 }

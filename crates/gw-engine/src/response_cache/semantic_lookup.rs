@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::plan::PlanRequest;
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, ClientSurface, RequestContext};
-use crate::request::operation::{Operation, parse};
+use crate::request::operation::{Operation, PlainOperation, parse};
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::question::{CandidateIdentities, question};
@@ -216,7 +216,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
     let snapshot = Arc::clone(&call.context.snapshot);
     let body = Bytes::from(body.to_string());
     let is_heavy = is_heavy(&body);
-    let request = parse(Operation::Embeddings, body, &snapshot.request_limits).ok()?;
+    let request = parse(PlainOperation::Embeddings, body, &snapshot.request_limits).ok()?;
     let caller = &call.context.client.caller;
     let planner = PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
     let plan = plan::plan(planner, None).ok()?;

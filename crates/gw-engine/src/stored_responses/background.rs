@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use crate::error::{Error, Kind, Result};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::BackgroundEvents;
-use crate::stored_responses::entry_name;
+use crate::stored_responses::{Lease, entry_name};
 
 /// Background responses that run at the same time in this process.
 const MAX_RUNNING: usize = 128;
@@ -65,11 +65,17 @@ impl std::fmt::Debug for Events {
 }
 
 impl BackgroundResponses {
-    /// Runs a response in a task of its own, to the end of its stream.
+    /// Runs a response in a task of its own, to the end of its stream. `lease` tells other processes that it runs.
     ///
     /// # Errors
     /// `rate_limit_exceeded`: too many responses run in the background.
-    pub(crate) fn start(&self, owner: &str, id: &str, stream: Box<EventStream>) -> Result<()> {
+    pub(crate) fn start(
+        &self,
+        owner: &str,
+        id: &str,
+        stream: Box<EventStream>,
+        lease: Option<Lease>,
+    ) -> Result<()> {
         let name = entry_name(owner, id);
         let mut running = self.running.lock();
         forget_ended(&mut running);
@@ -80,7 +86,7 @@ impl BackgroundResponses {
         let events = Arc::new(Mutex::new(Events::default()));
         let (changes, changed) = watch::channel(());
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let task = tokio::spawn(pump(stream, Arc::clone(&events), changes)).abort_handle();
+        let task = tokio::spawn(run(stream, Arc::clone(&events), changes, lease)).abort_handle();
         running.insert(name, Running { number, events, changed, task });
         Ok(())
     }
@@ -148,6 +154,23 @@ fn forget_ended(running: &mut HashMap<String, Running>) {
     ended.sort_unstable();
     if let Some(last) = ended.len().checked_sub(MAX_ENDED).and_then(|surplus| ended.get(surplus)).copied() {
         running.retain(|_, running| !running.is_over() || running.number >= last);
+    }
+}
+
+/// Runs a response to its end, or until another process has ended it. A stream that is dropped settles its call.
+async fn run(
+    stream: Box<EventStream>,
+    events: Arc<Mutex<Events>>,
+    changes: watch::Sender<()>,
+    lease: Option<Lease>,
+) {
+    let running = pump(stream, events, changes);
+    match lease {
+        Some(lease) => tokio::select! {
+            () = running => {}
+            () = lease.hold() => {}
+        },
+        None => running.await,
     }
 }
 

@@ -13,7 +13,6 @@ use gw_wire::usage::Usage;
 
 use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
-use crate::call::encode::target;
 use crate::call::progress::OK;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
 use crate::cpu_pool::{is_heavy, offload_if};
@@ -199,7 +198,7 @@ async fn one(
     let clocks = context.clocks(candidate);
     let (expected, size) = (range.len(), inputs_size(request, range.clone()));
     let adapter = candidate.provider.adapter();
-    let encode = || adapter.embeddings(request, range, &target(candidate));
+    let encode = || adapter.embeddings(request, range, &candidate.target());
     let http = context.step(&clocks, encode).await?;
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let response = context.send(candidate, call, http, &clocks).await?;

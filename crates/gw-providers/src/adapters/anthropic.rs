@@ -3,7 +3,7 @@
 mod content;
 pub(super) mod details;
 pub(super) mod errors;
-mod forward;
+pub(super) mod forward;
 pub(super) mod messages;
 mod open_blocks;
 pub(super) mod request;
@@ -28,11 +28,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 use self::request::MessagesHost;
+use super::counting::{self, counting, picked};
 use super::failure;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native, unsupported};
 use super::tool_names::is_claude_name;
-use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
@@ -42,6 +45,13 @@ const VERSION: (HeaderName, HeaderValue) =
 
 /// The path of the model list, with the largest page size that the API takes.
 const MODELS_PATH: &str = "/v1/models?limit=1000";
+
+/// The member of a count with the number of tokens.
+pub(super) const COUNT_MEMBER: &str = "input_tokens";
+
+/// The members of a body that count ("Count tokens in a Message" at platform.claude.com, November 2026).
+pub(super) const COUNTED: [&str; 6] =
+    ["system", "messages", "tools", "tool_choice", "thinking", "output_config"];
 
 /// The capabilities of the Messages API, at Anthropic and at other hosts.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -82,11 +92,16 @@ fn headers() -> HeaderMap {
 
 /// Returns the call that sends an encoded conversation to `path`.
 pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>) -> HttpCall {
-    let accept = if conversation.stream { "text/event-stream" } else { "application/json" };
+    json_call(conversation.stream, path, Bytes::from(body))
+}
+
+/// Returns the call that sends a body to `path`.
+pub(super) fn json_call(is_stream: bool, path: String, body: Bytes) -> HttpCall {
+    let accept = if is_stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
+    HttpCall { method: Method::POST, path, headers, body }
 }
 
 /// The failure for a request for embeddings: no Claude model makes them.
@@ -120,12 +135,23 @@ impl Dialect for Anthropic {
         MediaSizes::claude()
     }
 
-    fn speaks(&self, dialect: ClientDialect) -> bool {
+    fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Messages
     }
 
-    fn count_path(&self) -> Option<&'static str> {
-        Some("/v1/messages/count_tokens")
+    fn count(&self, encoded: &Encoded, _: &Target<'_>) -> Option<CountCall> {
+        let path = "/v1/messages/count_tokens".to_owned();
+        if encoded.reading.is_native {
+            let call = HttpCall { path, headers: counting::headers(&encoded.call), ..encoded.call.clone() };
+            return Some(CountCall { call, member: COUNT_MEMBER });
+        }
+        Some(counting(&encoded.call, path, COUNT_MEMBER, |body| {
+            picked(&encoded.call, ["model"]).chain(picked(&encoded.call, COUNTED)).for_each(
+                |(name, value)| {
+                    body.raw(name, value.text());
+                },
+            );
+        }))
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {

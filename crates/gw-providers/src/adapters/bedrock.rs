@@ -1,5 +1,5 @@
 //! Amazon Bedrock: chat models through Converse and ConverseStream, embeddings of Titan and Cohere models through
-//! InvokeModel.
+//! InvokeModel. Claude gets the bodies of clients that speak the Messages API through InvokeModel, too.
 //!
 //! Sources: the "Amazon Bedrock Runtime" API Reference (`API_runtime_Converse`, `API_runtime_ConverseStream`,
 //! `API_runtime_InvokeModel`) and its service model in botocore. Parameters of single models are in the User Guide
@@ -13,6 +13,7 @@ mod errors;
 mod frames;
 mod images;
 mod messages;
+mod native;
 mod reasoning;
 mod request;
 mod response;
@@ -26,17 +27,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use gw_wire::conversation::Conversation;
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::EmbeddingsRequest;
+use gw_wire::request::{ChatRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
 use self::credentials::AwsEnvironment;
 use self::sigv4::SigV4;
+use super::anthropic;
+use super::counting::{counting, picked};
 use super::failure::invalid;
 use super::native::{Dialect, Native};
-use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::settings::{Api, ProviderSettings, SettingsError};
+
+/// The vendor of Claude in the model rules.
+const CLAUDE: &str = "claude";
 
 /// The Converse dialect.
 #[derive(Debug)]
@@ -125,6 +134,45 @@ impl Dialect for Bedrock {
 
     fn reasoning_format(&self) -> &'static str {
         reasoning::FORMAT
+    }
+
+    fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
+        dialect == ClientDialect::Messages && target.rules(Api::Bedrock).vendor() == CLAUDE
+    }
+
+    fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+        if self.speaks(client.native.dialect, target) {
+            native::encode(request, client, target)
+        } else {
+            None
+        }
+    }
+
+    fn counts_native(&self) -> bool {
+        false
+    }
+
+    /// CountTokens (`API_runtime_CountTokens`). It knows Claude's models, by their own ids only: it refuses inference
+    /// profiles.
+    fn count(&self, encoded: &Encoded, target: &Target<'_>) -> Option<CountCall> {
+        let at = target.upstream_model.find("anthropic.")?;
+        let path = call::path(target.upstream_model.get(at..)?, "count-tokens");
+        Some(counting(&encoded.call, path, "inputTokens", |body| {
+            body.object("input", |input| {
+                input.object("converse", |converse| {
+                    let counted = picked(&encoded.call, ["messages", "system", "toolConfig"]);
+                    counted.for_each(|(name, value)| converse.raw(name, value.text()));
+                });
+            });
+        }))
+    }
+
+    fn decode_native<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        anthropic::response::decode(body)
+    }
+
+    fn native_stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(native::NativeStream::new())
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -33,10 +33,13 @@ use serde::Deserialize;
 
 use self::flavour::Flavour;
 use self::path::encoded_path;
+use super::counting::{counting, picked};
 use super::failure::invalid_json;
 use super::model_list::ModelList;
 use super::native::{Dialect, Native};
-use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};
 
@@ -51,6 +54,9 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     choices: 1,
     prompts: 1,
 };
+
+/// The member of a count with the number of tokens.
+pub(super) const COUNT_MEMBER: &str = "totalTokens";
 
 /// The AI Studio dialect.
 #[derive(Debug)]
@@ -142,6 +148,19 @@ impl Dialect for Gemini {
         let resource = encoded_path(&resource(target.upstream_model));
         let path = format!("/v1beta/{resource}:{}", method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
+    }
+
+    /// `models.countTokens` (ai.google.dev/api/tokens): the whole request, with the name of the model.
+    fn count(&self, encoded: &Encoded, target: &Target<'_>) -> Option<CountCall> {
+        let resource = resource(target.upstream_model);
+        let path = format!("/v1beta/{}:countTokens", encoded_path(&resource));
+        Some(counting(&encoded.call, path, COUNT_MEMBER, |body| {
+            body.object("generateContentRequest", |request| {
+                request.string("model", &resource);
+                let counted = picked(&encoded.call, ["contents", "systemInstruction", "tools", "toolConfig"]);
+                counted.for_each(|(name, value)| request.raw(name, value.text()));
+            });
+        }))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

@@ -17,8 +17,8 @@ use http::HeaderMap;
 
 use super::{replay, shaping, tool_names};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder,
-    Target,
+    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::Api;
@@ -77,18 +77,29 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     }
 
     /// Whether requests of this dialect are sent as the client wrote them.
-    fn speaks(&self, _: ClientDialect) -> bool {
+    fn speaks(&self, _: ClientDialect, _: &Target<'_>) -> bool {
         false
     }
 
-    /// See [`Adapter::count_path`].
-    fn count_path(&self) -> Option<&'static str> {
+    /// Whether the provider counts the tokens of a body that the client wrote. Otherwise it counts those of a translated
+    /// chat.
+    fn counts_native(&self) -> bool {
+        true
+    }
+
+    /// The request that counts the tokens of an encoded chat. None: the provider has no counter for it.
+    fn count(&self, _: &Encoded, _: &Target<'_>) -> Option<CountCall> {
         None
     }
 
     /// Encodes a request in the client's own dialect. None = it is sent as a translated chat.
     fn forward(&self, _: &ChatRequest, _: &ClientRequest, _: &Target<'_>) -> Option<Encoded> {
         None
+    }
+
+    /// Reads a complete answer that the client gets as it is.
+    fn decode_native<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+        self.decode(body)
     }
 
     /// A new decoder of streams that the client gets as they are.
@@ -139,12 +150,18 @@ impl<D: Dialect> Adapter for Native<D> {
         self.0.scheme()
     }
 
-    fn speaks(&self, dialect: ClientDialect) -> bool {
-        self.0.speaks(dialect)
+    fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
+        self.0.speaks(dialect, target)
     }
 
-    fn count_path(&self) -> Option<&'static str> {
-        self.0.count_path()
+    fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
+        let whole = ChoiceRange { n: request.n, prompts: 0..1 };
+        let encoded = if self.0.counts_native() || request.client.is_none() {
+            self.chat(request, &whole, target)
+        } else {
+            self.chat(&ChatRequest { client: None, ..request.clone() }, &whole, target)
+        };
+        self.0.count(&encoded.ok()?, target)
     }
 
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
@@ -234,7 +251,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
-        let mut reply = self.0.decode(body)?;
+        let mut reply = if reading.is_native { self.0.decode_native(body)? } else { self.0.decode(body)? };
         shaping::reply(&mut reply, reading);
         if reading.is_native {
             reply.native = std::str::from_utf8(body).ok().map(Cow::Borrowed);

@@ -21,6 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gw_wire::dialects::ClientDialect;
+use gw_wire::dialects::messages::native::{NativeHost, Signature, request_body};
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
@@ -34,16 +35,18 @@ use http::HeaderMap;
 use serde_json::Value;
 
 use super::bounded::Bounded;
+use super::counting::{counting, picked};
 use super::failure;
 use super::http_call::{JSON, get_json, post_json};
 use super::model_list::ModelList;
 use super::replay::{self, SealingStream};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, StreamDecoder, Target,
+    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder,
+    Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
-use crate::presets::Quirks;
+use crate::presets::{Quirks, TokenCounter};
 use crate::settings::Api;
 
 pub(crate) use self::native_responses::NativeResponses;
@@ -309,12 +312,37 @@ impl Adapter for OpenAi {
         }
     }
 
-    fn speaks(&self, dialect: ClientDialect) -> bool {
+    fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Responses && self.responses.is_on()
     }
 
     fn refused_native(&self) -> bool {
         self.responses.note_refusal()
+    }
+
+    fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
+        match self.quirks.counter? {
+            TokenCounter::Tokenize => {
+                let whole = ChoiceRange { n: request.n, prompts: 0..1 };
+                let options = self.options(target, &whole, request.n);
+                let rules = target.rules(Api::OpenAi);
+                let Encoded { call, .. } = self.chat_to(String::new(), request, &options, rules, target);
+                Some(counting(&call, "/../tokenize".to_owned(), "count", |body| {
+                    let counted = picked(&call, ["model", "messages", "tools", "chat_template_kwargs"]);
+                    counted.for_each(|(name, value)| body.raw(name, value.text()));
+                }))
+            }
+            TokenCounter::Messages => {
+                let client = request.client.as_ref()?;
+                if client.native.dialect != ClientDialect::Messages {
+                    return None;
+                }
+                let host = NativeHost { model: Some(target.upstream_model), ..NativeHost::default() };
+                let body = request_body(&client.native.bytes, &host, |_| Signature::Drop).body;
+                let call = post("/messages/count_tokens", body, false);
+                Some(CountCall { call, member: "input_tokens" })
+            }
+        }
     }
 
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
@@ -29,8 +30,8 @@ use self::tokens::VertexTokens;
 use super::failure::invalid;
 use super::native::Native;
 use crate::adapter::{
-    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
-    StreamDecoder, Target,
+    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
+    Signer, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::{Api, ProviderSettings, SettingsError};
@@ -121,6 +122,14 @@ impl Adapter for Vertex {
 
     fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
         self.gemini.media_sizes(upstream_model, id)
+    }
+
+    fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
+        self.dialect_of(target).speaks(dialect, target)
+    }
+
+    fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
+        self.dialect_of(target).count(request, target)
     }
 
     fn chat(

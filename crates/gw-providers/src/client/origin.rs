@@ -85,8 +85,18 @@ impl Origin {
     /// The complete address of a call.
     pub(crate) fn url(&self, path: &str) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.whole(path))
+    }
+
+    /// The base path and the path of a call. A call may leave the last segment of the base path (`/../x`).
+    fn whole(&self, path: &str) -> String {
+        let above = path.strip_prefix("/..").filter(|rest| rest.starts_with('/'));
+        let (base, path) = match above {
+            Some(rest) => (self.base_path.rsplit_once('/').map_or("", |(base, _)| base), rest),
+            None => (&*self.base_path, path),
+        };
         let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("{scheme}://{}{}{slash}{path}", self.authority, self.base_path)
+        format!("{base}{slash}{path}")
     }
 
     /// The path of a call behind the base path. The result is only a path, so a call cannot leave the origin.
@@ -94,13 +104,7 @@ impl Origin {
     /// # Errors
     /// The text is not a valid path.
     pub(crate) fn path(&self, path: &str) -> Result<Uri, http::Error> {
-        let mut whole = String::with_capacity(self.base_path.len() + path.len());
-        whole.push_str(&self.base_path);
-        if !path.starts_with('/') {
-            whole.push('/');
-        }
-        whole.push_str(path);
-        let path = PathAndQuery::from_maybe_shared(bytes::Bytes::from(whole))?;
+        let path = PathAndQuery::from_maybe_shared(bytes::Bytes::from(self.whole(path)))?;
         Ok(Uri::from(path))
     }
 
@@ -179,7 +183,12 @@ mod tests {
             assert_eq!(origin.host_header, "api.example.com");
             assert_eq!((origin.is_https, origin.port), (true, 443));
         }
+        let origin = Origin::parse("http://host:8000/a/v1").unwrap();
+        assert_eq!(origin.path("/../tokenize").unwrap(), "/a/tokenize");
+        assert_eq!(origin.url("/../tokenize"), "http://host:8000/a/tokenize");
+        assert_eq!(origin.path("/..x").unwrap(), "/a/v1/..x");
         let origin = Origin::parse("http://[::1]:9000").unwrap();
+        assert_eq!(origin.path("/../tokenize").unwrap(), "/tokenize");
         assert_eq!(origin.host_header, "[::1]:9000");
         assert_eq!(origin.host, OriginHost::Address("::1".parse().unwrap()));
         assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1");

@@ -1,6 +1,6 @@
 //! The table of presets, one row per provider. A comment at an unusual row names its source.
 
-use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks};
+use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks, TokenCounter};
 use crate::settings::Api;
 
 /// A hosted provider that speaks OpenAI's dialect.
@@ -135,8 +135,16 @@ pub static ALL: &[Preset] = &[
         ..hosted("jina", "https://api.jina.ai/v1", "JINA_API_KEY")
     },
     local("lmstudio", "http://127.0.0.1:1234/v1"),
-    local("vllm", "http://127.0.0.1:8000/v1"),
-    local("llamacpp", "http://127.0.0.1:8080/v1"),
+    // `TokenizeChatRequest` of vllm/entrypoints/serve/tokenize/protocol.py (docs.vllm.ai, November 2026).
+    Preset {
+        quirks: Quirks { counter: Some(TokenCounter::Tokenize), ..PLAIN },
+        ..local("vllm", "http://127.0.0.1:8000/v1")
+    },
+    // tools/server/README.md of ggml-org/llama.cpp, November 2026.
+    Preset {
+        quirks: Quirks { counter: Some(TokenCounter::Messages), ..PLAIN },
+        ..local("llamacpp", "http://127.0.0.1:8080/v1")
+    },
     // "Send a request" (docs.sglang.io) names port 30000.
     local("sglang", "http://127.0.0.1:30000/v1"),
     // "Consuming Text Generation Inference" (huggingface.co/docs/text-generation-inference). Its OpenAPI document marks

@@ -138,9 +138,9 @@ fn a_wrong_method_is_answered_with_the_right_ones() {
 #[test]
 fn a_preflight_does_not_tell_which_urls_of_v1_exist() {
     for (path, methods) in [
-        ("/v1/chat/completions", "GET, POST, OPTIONS"),
-        ("/v1/nothing", "GET, POST, OPTIONS"),
-        ("/healthz", "GET, POST, OPTIONS"),
+        ("/v1/chat/completions", "GET, POST, DELETE, OPTIONS"),
+        ("/v1/nothing", "GET, POST, DELETE, OPTIONS"),
+        ("/healthz", "GET, POST, DELETE, OPTIONS"),
         ("/admin/v1/keys/3", "GET, HEAD, PATCH, DELETE, OPTIONS"),
         ("/admin/v1/nothing", "GET, POST, OPTIONS"),
         ("/nothing", "GET, POST, OPTIONS"),

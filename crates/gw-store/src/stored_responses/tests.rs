@@ -4,7 +4,8 @@ use super::SealedResponse;
 use crate::testing::on_both;
 
 fn response(owner: &str, id: &str, expires_at: i64, sealed: &str) -> SealedResponse {
-    SealedResponse { owner: owner.into(), id: id.into(), expires_at, sealed: sealed.into() }
+    let (owner, id) = (owner.into(), id.into());
+    SealedResponse { owner, id, expires_at, running_until: None, sealed: sealed.into() }
 }
 
 #[tokio::test]
@@ -37,6 +38,27 @@ async fn a_deleted_or_purged_response_is_gone() {
         assert_eq!(store.purge_responses(100, 10).await.unwrap(), 1);
         assert!(store.response("key_a", "resp_2", 0).await.unwrap().is_none());
         assert!(store.response("key_a", "resp_3", 100).await.unwrap().is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_response_that_runs_ends_once() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let running =
+            SealedResponse { running_until: Some(50), ..response("key_a", "resp_1", 100, "running") };
+        store.keep_response(&running).await.unwrap();
+        assert!(store.renew_response("key_a", "resp_1", 60).await.unwrap());
+        assert!(!store.renew_response("key_b", "resp_1", 60).await.unwrap());
+        let found = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
+        assert_eq!((found.running_until, &*found.sealed), (Some(60), "running"));
+        let ended = response("key_a", "resp_1", 200, "ended");
+        assert!(store.finish_response(&ended).await.unwrap());
+        assert!(!store.finish_response(&response("key_a", "resp_1", 300, "again")).await.unwrap());
+        assert!(!store.renew_response("key_a", "resp_1", 70).await.unwrap());
+        assert_eq!(store.response("key_a", "resp_1", 0).await.unwrap(), Some(ended));
+        assert!(!store.finish_response(&response("key_a", "resp_2", 300, "deleted")).await.unwrap());
     })
     .await;
 }

@@ -173,6 +173,42 @@ impl Answer {
         self.then(Step::Hang)
     }
 
+    /// The head and the body of an answer that was made whole.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        let [Step::Raw(bytes)] = self.steps.as_slice() else { panic!("the answer is not whole") };
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
+        let (head, body) = bytes.split_at(end + 2);
+        (head, &body[2..])
+    }
+
+    /// The head of a whole answer, for a body in chunks.
+    fn chunked_head(&self) -> Self {
+        let head = String::from_utf8_lossy(self.parts().0).into_owned();
+        let lines = head.split_inclusive("\r\n").filter(|line| !line.starts_with("content-length:"));
+        Self::raw(lines.chain(["transfer-encoding: chunked\r\n\r\n"]).collect::<String>())
+    }
+
+    /// A whole answer whose body comes in pieces of these sizes.
+    #[must_use]
+    pub fn in_pieces(&self, sizes: impl Iterator<Item = usize>) -> Self {
+        let (mut cut, mut rest) = (self.chunked_head(), self.parts().1);
+        for size in sizes {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, later) = rest.split_at(size.clamp(1, rest.len()));
+            (cut, rest) = (cut.chunk(piece), later);
+        }
+        cut.end()
+    }
+
+    /// A whole answer whose connection ends after this share of the body, in percent.
+    #[must_use]
+    pub fn first_part(&self, percent: usize) -> Self {
+        let body = self.parts().1;
+        self.chunked_head().chunk(&body[..body.len() * percent / 100]).close()
+    }
+
     /// Adds a RST.
     #[must_use]
     pub fn reset(self) -> Self {

@@ -17,6 +17,7 @@ pub mod replay;
 pub mod request;
 mod response;
 mod snapshot;
+pub mod states;
 pub mod stream;
 mod tool_names;
 mod usage;

@@ -131,6 +131,7 @@ pub(crate) async fn config_of_all(more: &str) -> (String, Vec<FakeUpstream>) {
             let text = String::from_utf8_lossy(&request.body);
             let say =
                 if text.contains("sunny") || !text.contains("get_weather") { Say::Words } else { Say::Calls };
+            let dialect = if request.path.contains("/invoke") { dialects::bedrock_invoke } else { dialect };
             dialect(say, streams(request))
         });
         config.push_str(&format!(

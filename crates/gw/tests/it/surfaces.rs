@@ -2,11 +2,18 @@
 
 mod accounting;
 mod background;
+mod background_death;
 mod errors;
+mod every_dialect;
+mod fold;
 mod messages;
 mod native;
+mod native_hosts;
+mod native_needs;
 mod responses;
 mod stored;
+mod stream_failures;
+mod token_counts;
 
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};

@@ -93,7 +93,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 14] = [
     ),
     ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
-    ("gw-bench", &["gw-routing", "gw-store"], &["axum", "hyper", "sqlx"]),
+    ("gw-bench", &["gw-routing", "gw-store", "gw-wire"], &["axum", "hyper", "sqlx"]),
     (
         "gw",
         &[

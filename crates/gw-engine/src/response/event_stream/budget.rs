@@ -134,7 +134,10 @@ impl EventStream {
             self.closing = Some(Box::new(closing));
         } else {
             stream.normaliser.write_usage(&closing.borrowed(), &mut out);
-            let error_event = StreamError { message: &error.message, kind: class, code };
+            let error_event = StreamError {
+                gateway: Some(&closing.gateway),
+                ..StreamError::new(&error.message, class, code)
+            };
             close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
         }
         self.failure = Some(error);

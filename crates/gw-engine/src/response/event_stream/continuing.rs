@@ -32,7 +32,8 @@ impl EventStream {
                     return None;
                 };
                 call.progress.settlement.finish(&Outcome::Interrupted(error.kind.code()));
-                Some(self.fail(Vec::new(), &error, error.kind))
+                let gateway = call.meta_of_failure();
+                Some(self.fail(Vec::new(), &error, error.kind, gateway.as_ref()))
             }
         }
     }
@@ -64,7 +65,8 @@ impl EventStream {
                 self.closer = stream.normaliser.take_encoder();
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, kind.code());
-                self.fail(out, &error, kind)
+                let gateway = call.meta(&stream.candidate, true);
+                self.fail(out, &error, kind, Some(&gateway))
             }
         }
     }
@@ -85,7 +87,7 @@ impl EventStream {
             StreamState::Follower(mut shared) => {
                 shared.cut(error.kind, error.kind.code());
                 self.closer = shared.take_encoder();
-                self.fail(Vec::new(), &error, error.kind)
+                self.fail(Vec::new(), &error, error.kind, None)
             }
             ended => {
                 if let StreamState::Waiting(_, log)
@@ -96,7 +98,7 @@ impl EventStream {
                     log.ended(Kind::UpstreamTimeout.code());
                 }
                 drop(ended);
-                self.fail(Vec::new(), &error, Kind::UpstreamTimeout)
+                self.fail(Vec::new(), &error, Kind::UpstreamTimeout, None)
             }
         }
     }

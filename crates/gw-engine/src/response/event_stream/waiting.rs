@@ -27,7 +27,7 @@ impl EventStream {
 
     pub(super) fn poll_waiting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Waiting(opening, _) = &mut self.state else { return None };
-        let (call, found) = match opening.as_mut().poll(cx) {
+        let (mut call, found) = match opening.as_mut().poll(cx) {
             Poll::Ready(found) => found,
             Poll::Pending => return self.poll_clocks(cx),
         };
@@ -37,14 +37,15 @@ impl EventStream {
                 None
             }
             Ok((_, Answer::Full(_) | Answer::Embeddings(_))) => {
-                Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError))
+                Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError, None))
             }
             Err(error) => {
                 let kind = match error.kind {
                     Kind::UpstreamTimeout => Kind::UpstreamTimeout,
                     _ => Kind::UpstreamStreamError,
                 };
-                Some(self.fail(Vec::new(), &error, kind))
+                let gateway = call.meta_of_failure();
+                Some(self.fail(Vec::new(), &error, kind, gateway.as_ref()))
             }
         }
     }

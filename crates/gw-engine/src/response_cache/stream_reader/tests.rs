@@ -167,7 +167,7 @@ async fn a_reader_is_kept_awake_and_fails_in_its_own_dialect_while_the_pool_read
     assert!(busy.read(pieces[0].clone()).is_none(), "the CPU pool reads it");
     let mut out = Vec::new();
     busy.keepalive(&mut out);
-    let error = StreamError { message: "late", kind: "upstream_error", code: "upstream_timeout" };
+    let error = StreamError::new("late", "upstream_error", "upstream_timeout");
     close_with_error(busy.take_encoder(), &mut out, &error);
     assert_eq!(String::from_utf8(out).unwrap(), "alive\nmsg-1: error upstream_timeout\n");
 }

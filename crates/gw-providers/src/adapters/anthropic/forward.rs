@@ -3,19 +3,32 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use gw_wire::dialects::messages::native::{NativeRequest, Signature, request_body};
+use gw_wire::conversation::{Content, Conversation, Source};
+use gw_wire::dialects::messages::native::{NativeHost, NativeRequest, Signature, request_body};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::request::ChatRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use memchr::memmem;
 
 use super::VERSION;
 use crate::adapter::{Encoded, HttpCall, Reading, Target};
 use crate::adapters::replay;
 
-/// Encodes the client's own body. None: the body is in another dialect, or the answer must be shorter than the client
-/// asks for, which only the translated request can say.
-pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+/// The client's own body for one host, and the warnings about it.
+pub(in crate::adapters) struct ForwardedBody {
+    pub(in crate::adapters) body: Bytes,
+    pub(in crate::adapters) warnings: Vec<Cow<'static, str>>,
+}
+
+/// Makes the body for a host of the API. None: the client's body is in another dialect, or the answer must be shorter than
+/// the client asks for, which only the translated request can say.
+pub(in crate::adapters) fn body(
+    request: &ChatRequest,
+    client: &ClientRequest,
+    target: &Target<'_>,
+    host: &NativeHost<'_>,
+) -> Option<ForwardedBody> {
     let is_own = client.native.dialect == ClientDialect::Messages;
     if !is_own || target.max_tokens(request.max_tokens) != request.max_tokens {
         return None;
@@ -23,7 +36,46 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     let own = target.replay_target();
     let signature = |given: &str| own.open_signature(given).map_or(Signature::Drop, Signature::Replace);
     let NativeRequest { body, dropped, is_thinking_off } =
-        request_body(&client.native.bytes, target.upstream_model, signature);
+        request_body(&client.native.bytes, host, signature);
+    let dropped = (dropped > 0).then_some(Cow::Borrowed(replay::DROPPED));
+    let thinking = is_thinking_off.then_some(Cow::Borrowed("parameter_dropped:thinking"));
+    Some(ForwardedBody { body: body.into(), warnings: dropped.into_iter().chain(thinking).collect() })
+}
+
+/// Whether the request has an image or a file by its address. Hosts other than Anthropic take bytes only.
+pub(in crate::adapters) fn has_addresses(request: &ChatRequest, client: &ClientRequest) -> bool {
+    if memmem::find(&client.native.bytes, b"\"url\"").is_none() {
+        return false;
+    }
+    let conversation = Conversation::of_chat(request, 1);
+    conversation.messages.iter().flat_map(|message| &message.parts).any(|part| match &part.content {
+        Content::Image(source) | Content::File { source, .. } => matches!(source, Source::Url(_)),
+        _ => false,
+    })
+}
+
+/// The name of the header with the beta features that a client asks for.
+const BETA: &str = "anthropic-beta";
+
+/// The beta features that the client asks for and the host knows, and a warning for each of the others, which the host would
+/// refuse together with the request.
+pub(in crate::adapters) fn betas<'c>(
+    client: &'c ClientRequest,
+    known: &[&str],
+) -> (Vec<&'c str>, Vec<Cow<'static, str>>) {
+    let headers = client.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(BETA));
+    let asked =
+        headers.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|beta| !beta.is_empty());
+    let (kept, lost): (Vec<_>, Vec<_>) = asked.partition(|beta| known.contains(beta));
+    let warning =
+        |beta: &str| Cow::Owned(format!("beta_dropped:{}", beta.chars().take(64).collect::<String>()));
+    (kept, lost.into_iter().map(warning).collect())
+}
+
+/// Encodes the client's own body for Anthropic. None: see [`body`].
+pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+    let host = NativeHost { model: Some(target.upstream_model), ..NativeHost::default() };
+    let ForwardedBody { body, warnings } = body(request, client, target, &host)?;
     let accept = if request.stream { "text/event-stream" } else { "application/json" };
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(VERSION.0, VERSION.1);
@@ -39,13 +91,6 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     }
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let path = "/v1/messages".to_owned();
-    let call = HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) };
-    let dropped = (dropped > 0).then_some(Cow::Borrowed(replay::DROPPED));
-    let thinking = is_thinking_off.then_some(Cow::Borrowed("parameter_dropped:thinking"));
-    Some(Encoded {
-        call,
-        reading: Reading::default(),
-        warnings: dropped.into_iter().chain(thinking).collect(),
-    })
+    let call = HttpCall { method: Method::POST, path: "/v1/messages".to_owned(), headers, body };
+    Some(Encoded { call, reading: Reading::default(), warnings })
 }

@@ -35,7 +35,7 @@ pub(in crate::adapters) enum MessagesHost {
 /// The API version on Vertex AI. It goes into the body, and the model into the URL
 /// (platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai, November 2026). Version 2026-10-21 exists, too,
 /// but it has no sampling parameters, which Claude up to 4.6 takes.
-const VERTEX_VERSION: &str = "vertex-2023-10-16";
+pub(in crate::adapters) const VERTEX_VERSION: &str = "vertex-2023-10-16";
 
 /// An encoded body, how to read its answer, and the warnings.
 #[derive(Debug)]

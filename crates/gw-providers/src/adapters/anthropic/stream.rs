@@ -37,7 +37,7 @@ pub(in crate::adapters) struct AnthropicStreamState {
 
 impl AnthropicStreamState {
     /// The state for a client that gets the events as they are.
-    pub(super) fn native() -> Self {
+    pub(in crate::adapters) fn native() -> Self {
         Self { is_native: true, ..Self::default() }
     }
 }

@@ -16,15 +16,19 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// Returns the call of an operation of a model.
 pub(super) fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
     let accept = match operation {
-        "converse-stream" => "application/vnd.amazon.eventstream",
+        "converse-stream" | "invoke-with-response-stream" => "application/vnd.amazon.eventstream",
         _ => "application/json",
     };
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
+    HttpCall { method: Method::POST, path: path(model, operation), headers, body: Bytes::from(body) }
+}
+
+/// Returns the path of an operation of a model.
+pub(super) fn path(model: &str, operation: &str) -> String {
     let model = utf8_percent_encode(model, SEGMENT);
-    let path = format!("/model/{model}/{operation}");
-    HttpCall { method: Method::POST, path, headers, body: Bytes::from(body) }
+    format!("/model/{model}/{operation}")
 }
 
 /// Serialises a body as JSON.

@@ -220,7 +220,7 @@ fn ends_a_block(pending: &[u8], chunk: &[u8]) -> bool {
 }
 
 /// Returns a string header of the frame.
-fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
+pub(super) fn header<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
     let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
     found.value().as_string().ok().map(|value| value.as_str())
 }

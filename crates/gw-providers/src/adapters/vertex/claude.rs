@@ -2,24 +2,30 @@
 //!
 //! Sources: "Claude Models on Google Cloud (Google managed)" at platform.claude.com and anthropic-sdk-python 2.12.0
 //! (`lib/vertex/_client.py`), November 2026. The URL names the model, the body holds `anthropic_version`, and
-//! everything else is as at Anthropic. The SDK sends beta features in the header `anthropic-beta`; the gateway uses
-//! none. Structured outputs exist for Claude 4.5 and later, where the organisation's policy
+//! everything else is as at Anthropic. The SDK sends beta features in the header `anthropic-beta`, and the gateway hands
+//! on those of its clients. Structured outputs exist for Claude 4.5 and later, where the organisation's policy
 //! `constraints/vertexai.allowedPartnerModelFeatures` allows them
 //! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
+use gw_wire::dialects::messages::native::NativeHost;
+use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
+use gw_wire::request::{ChatRequest, EmbeddingsRequest};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
 use super::location::ProjectLocation;
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::adapters::anthropic::request::{self, MessagesHost};
+use crate::adapter::{
+    Capabilities, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
+};
+use crate::adapters::anthropic::forward::{self, ForwardedBody};
+use crate::adapters::anthropic::request::{self, MessagesHost, VERTEX_VERSION};
 use crate::adapters::anthropic::{self, CAPABILITIES, details, errors, response, stream};
+use crate::adapters::counting::{counting, picked};
 use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
 use crate::adapters::tool_names::is_claude_name;
@@ -30,6 +36,25 @@ use crate::settings::Api;
 pub(super) const VENDOR: &str = "claude";
 
 const PUBLISHER: &str = "anthropic";
+
+const BETA_HEADER: HeaderName = HeaderName::from_static("anthropic-beta");
+
+/// The beta features of Claude on Vertex AI: the list that LiteLLM keeps (`anthropic_beta_headers_config.json`, read
+/// 2026-11-23). Vertex AI refuses requests with others.
+const BETAS: [&str; 12] = [
+    "compact-2026-01-12",
+    "compact-2026-09-04",
+    "computer-use-2025-01-24",
+    "computer-use-2025-11-24",
+    "context-1m-2025-08-07",
+    "context-management-2025-06-27",
+    "interleaved-thinking-2025-05-14",
+    "per-turn-control-2026-07-01",
+    "thinking-binding-controls-2026-08-01",
+    "thinking-display-updates-2026-08-18",
+    "tool-search-tool-2025-10-19",
+    "web-search-2025-03-05",
+];
 
 /// Claude on Vertex AI.
 #[derive(Debug)]
@@ -68,6 +93,45 @@ impl Dialect for VertexClaude {
 
     fn usual_media_sizes(&self) -> MediaSizes {
         MediaSizes::claude()
+    }
+
+    fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
+        dialect == ClientDialect::Messages
+    }
+
+    fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
+        if forward::has_addresses(request, client) {
+            return None;
+        }
+        let version = format!("\"{VERTEX_VERSION}\"");
+        let members = [("anthropic_version", version.as_str())];
+        let host = NativeHost { members: &members, ..NativeHost::default() };
+        let ForwardedBody { body, mut warnings } = forward::body(request, client, target, &host)?;
+        let method = if request.stream { "streamRawPredict" } else { "rawPredict" };
+        let path = self.0.path(PUBLISHER, target.upstream_model, method);
+        let mut call = anthropic::json_call(request.stream, path, body);
+        let (betas, lost) = forward::betas(client, &BETAS);
+        if let Ok(betas) = HeaderValue::try_from(betas.join(","))
+            && !betas.is_empty()
+        {
+            call.headers.insert(BETA_HEADER, betas);
+        }
+        warnings.extend(lost);
+        Some(Encoded { call, reading: Reading { is_claude: true, ..Reading::default() }, warnings })
+    }
+
+    /// The URL names no model, so the body does (`lib/vertex/_client.py`).
+    fn count(&self, encoded: &Encoded, target: &Target<'_>) -> Option<CountCall> {
+        let path = self.0.path(PUBLISHER, "count-tokens", "rawPredict");
+        Some(counting(&encoded.call, path, anthropic::COUNT_MEMBER, |body| {
+            body.string("model", target.upstream_model);
+            body.string("anthropic_version", VERTEX_VERSION);
+            picked(&encoded.call, anthropic::COUNTED).for_each(|(name, value)| body.raw(name, value.text()));
+        }))
+    }
+
+    fn native_stream(&self) -> Box<dyn StreamDecoder> {
+        Box::new(stream::AnthropicStream::new(stream::AnthropicStreamState::native()))
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {

@@ -11,11 +11,14 @@ use http::HeaderMap;
 
 use super::embeddings;
 use super::location::ProjectLocation;
-use crate::adapter::{Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::adapter::{
+    Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+};
+use crate::adapters::counting::{counting, picked};
 use crate::adapters::failure::invalid;
 use crate::adapters::gemini::flavour::Flavour;
 use crate::adapters::gemini::{
-    CAPABILITIES, contents, errors, media, method, post, request, response, stream,
+    CAPABILITIES, COUNT_MEMBER, contents, errors, media, method, post, request, response, stream,
 };
 use crate::adapters::native::Dialect;
 use crate::media_sizes::MediaSizes;
@@ -67,6 +70,15 @@ impl Dialect for VertexGemini {
         let body = request::encode(conversation, target, Flavour::Vertex)?;
         let path = self.0.path(PUBLISHER, target.upstream_model, method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
+    }
+
+    /// "Count tokens" (docs.cloud.google.com, `projects.locations.publishers.models.countTokens`).
+    fn count(&self, encoded: &Encoded, target: &Target<'_>) -> Option<CountCall> {
+        let path = self.0.path(PUBLISHER, target.upstream_model, "countTokens");
+        Some(counting(&encoded.call, path, COUNT_MEMBER, |body| {
+            let counted = picked(&encoded.call, ["contents", "systemInstruction", "tools"]);
+            counted.for_each(|(name, value)| body.raw(name, value.text()));
+        }))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {

@@ -67,7 +67,7 @@ fn error_type(status: u16, kind: &str, code: &str) -> &'static str {
 
 /// The error type of an error inside a stream, which has no status.
 pub(super) fn stream_error_type(error: &StreamError<'_>) -> &'static str {
-    match error.code {
+    match error.cause {
         code if BILLING_CODES.contains(&code) => "billing_error",
         "upstream_overloaded" | "no_available_provider" => "overloaded_error",
         "upstream_timeout" | "request_timeout" => "timeout_error",
@@ -124,15 +124,16 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_tells_the_type_by_the_code() {
-        for (kind, code, error_type) in [
+    fn a_stream_tells_the_type_by_the_fault_behind_the_error() {
+        for (kind, cause, error_type) in [
             ("upstream_error", "upstream_stream_error", "api_error"),
             ("upstream_error", "upstream_timeout", "timeout_error"),
             ("upstream_error", "upstream_overloaded", "overloaded_error"),
             ("insufficient_quota", "insufficient_quota", "billing_error"),
             ("invalid_request_error", "content_filter", "invalid_request_error"),
         ] {
-            assert_eq!(stream_error_type(&StreamError { message: "", kind, code }), error_type, "{code}");
+            let error = StreamError { cause, ..StreamError::new("", kind, "upstream_stream_error") };
+            assert_eq!(stream_error_type(&error), error_type, "{cause}");
         }
     }
 

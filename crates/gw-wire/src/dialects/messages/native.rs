@@ -6,7 +6,7 @@ mod document;
 mod edits;
 mod frames;
 
-pub use self::body::{NativeRequest, Signature, request_body};
+pub use self::body::{NativeHost, NativeRequest, Signature, request_body};
 pub(super) use self::document::with_gateway;
 pub use self::document::write_native;
 pub(super) use self::frames::MessagesFrames;

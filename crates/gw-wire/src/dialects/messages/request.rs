@@ -19,9 +19,10 @@ use bytes::Bytes;
 
 use self::warnings::Losses;
 use super::context::MessagesContext;
+use super::errors::{THREAD_NOT_FOUND, THREAD_UNSUPPORTED};
 use super::faults::{MessagesPath, boolean, integer, missing, required_name};
-use crate::dialects::{ClientDialect, ClientRequest, NativeBody};
-use crate::json::ObjectWriter;
+use crate::dialects::{ClientDialect, ClientRequest, NativeBody, NativeNeed};
+use crate::json::{ObjectWriter, View};
 use crate::request::{Body, Invalid, RequestLimits};
 
 /// A Messages request, translated.
@@ -35,6 +36,8 @@ pub struct MessagesRequest {
     pub context: MessagesContext,
     /// The client's own body.
     pub native: NativeBody,
+    /// Whether the request needs an upstream of this dialect.
+    pub need: NativeNeed,
 }
 
 impl MessagesRequest {
@@ -47,8 +50,9 @@ impl MessagesRequest {
     /// The chat body, and the parts of the request that it does not hold.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, ClientRequest) {
-        let Self { chat, warnings, context, native } = self;
-        (chat, ClientRequest { form: std::sync::Arc::new(context), native, warnings, headers: Vec::new() })
+        let Self { chat, warnings, context, native, need } = self;
+        let form = std::sync::Arc::new(context);
+        (chat, ClientRequest { form, native, need, warnings, headers: Vec::new() })
     }
 }
 
@@ -134,7 +138,25 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
         }
     }
     let native = NativeBody { bytes, dialect: ClientDialect::Messages, only_native: losses.changes_answer() };
-    Ok(MessagesRequest { chat, warnings: losses.into_warnings(), context, native })
+    let need = if purpose == Purpose::Answer { need(&body, &context) } else { NativeNeed::None };
+    Ok(MessagesRequest { chat, warnings: losses.into_warnings(), context, native, need })
+}
+
+/// Whether the request needs an upstream of this dialect: for the message thread that the upstream keeps, or to fill the
+/// upstream's prompt cache.
+fn need(body: &Body, context: &MessagesContext) -> NativeNeed {
+    match body.view("thread").filter(|thread| thread.text() != "null") {
+        Some(thread) => {
+            let [kind] = thread.pick(["type"]);
+            let continues = kind.and_then(View::string).is_some_and(|kind| kind == "continue");
+            let code = if continues { THREAD_NOT_FOUND } else { THREAD_UNSUPPORTED };
+            let message =
+                "thread: this model's provider keeps no message threads. Send the whole conversation.";
+            NativeNeed::Required(Invalid { code, message: message.to_owned() })
+        }
+        None if context.warms_cache => NativeNeed::Preferred,
+        None => NativeNeed::None,
+    }
 }
 
 fn max_tokens(body: &Body, purpose: Purpose) -> Result<Option<u64>, Invalid> {

@@ -3,7 +3,7 @@
 
 mod forward;
 pub(super) mod seals;
-mod splice;
+pub(super) mod splice;
 
 pub use self::forward::{EncryptedContent, Forwarding, for_upstream};
 pub use self::seals::seal_items;

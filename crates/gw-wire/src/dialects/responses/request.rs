@@ -22,7 +22,7 @@ use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;
 use super::context::ResponsesContext;
 use super::echo::RequestEcho;
-use crate::dialects::{ClientDialect, ClientRequest, NativeBody};
+use crate::dialects::{ClientDialect, ClientRequest, NativeBody, NativeNeed};
 use crate::json::{ObjectWriter, View};
 use crate::request::fields::{Path, empty_array, invalid_value, missing};
 use crate::request::{Body, Invalid, RequestLimits};
@@ -56,9 +56,16 @@ impl ResponsesRequest {
     /// The parts that the request keeps beside its chat body.
     #[must_use]
     pub fn client(&self, context: ResponsesContext) -> ClientRequest {
+        let required = |member| {
+            let message = format!(
+                "Unsupported parameter: '{member}' needs a provider with a Responses API of its own."
+            );
+            NativeNeed::Required(Invalid { code: "unsupported_parameter", message })
+        };
         ClientRequest {
             form: std::sync::Arc::new(context),
             native: self.native.clone(),
+            need: self.requires_native.map_or(NativeNeed::None, required),
             warnings: self.warnings.clone(),
             headers: Vec::new(),
         }

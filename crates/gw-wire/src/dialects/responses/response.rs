@@ -29,8 +29,7 @@ pub(super) fn write(facts: &AnswerFacts, reply: &ChatReply<'_>, envelope: &Envel
         object.choice(choice);
     }
     let closing = Closing { usage: envelope.usage, cost: envelope.cost, gateway: envelope.gateway };
-    object.encoder.finish(choice.and_then(|choice| choice.finish), &closing, &mut object.frames);
-    object.encoder.take_document().unwrap_or_default()
+    object.encoder.into_object(choice.and_then(|choice| choice.finish), &closing)
 }
 
 /// Writes a response without output.
@@ -46,6 +45,7 @@ pub(super) fn pending(facts: &AnswerFacts, opening: &EncoderOpening, status: &st
         service_tier: None,
         output: b"",
         closing: None,
+        gateway: None,
     };
     snapshot.write(facts, &mut out);
     out

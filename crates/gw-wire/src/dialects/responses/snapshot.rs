@@ -2,6 +2,7 @@
 
 use super::echo::AnswerFacts;
 use super::usage::write_usage;
+use crate::gateway::GatewayMeta;
 use crate::json::{ObjectWriter, write_str};
 use crate::render::{gateway, put, put_int};
 use crate::stream::Closing;
@@ -25,6 +26,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) output: &'a [u8],
     /// Usage and the gateway's members; None = not known yet.
     pub(super) closing: Option<&'a Closing<'a>>,
+    /// The `gateway` object of an answer without usage, which failed.
+    pub(super) gateway: Option<&'a GatewayMeta>,
 }
 
 impl Snapshot<'_> {
@@ -52,11 +55,12 @@ impl Snapshot<'_> {
             Some(closing) => {
                 let cost = (!facts.is_plain).then_some(closing.cost);
                 write_usage(object.member("usage"), &closing.usage, cost);
-                if !facts.is_plain {
-                    gateway(object.member("gateway"), closing.gateway);
-                }
             }
             None => object.raw("usage", "null"),
+        }
+        let served = self.closing.map(|closing| closing.gateway).or(self.gateway);
+        if let Some(served) = served.filter(|_| !facts.is_plain) {
+            gateway(object.member("gateway"), served);
         }
         object.finish();
     }

@@ -47,7 +47,13 @@ pub struct ResponsesEncoder {
     service_tier: Option<String>,
     /// The frames of an upstream that speaks this dialect.
     native: Option<NativeFrames>,
-    document: Option<Vec<u8>>,
+}
+
+/// The end of an answer: its status, and the reason if it is incomplete.
+#[derive(Clone, Copy)]
+struct ResponseEnd {
+    status: &'static str,
+    incomplete: Option<&'static str>,
 }
 
 impl ResponsesEncoder {
@@ -63,7 +69,6 @@ impl ResponsesEncoder {
             items: Items::default(),
             service_tier: None,
             native: None,
-            document: None,
         }
     }
 
@@ -127,18 +132,49 @@ impl ResponsesEncoder {
             service_tier: self.service_tier.as_deref(),
             output: self.items.output(),
             closing: None,
+            gateway: None,
         }
     }
 
-    /// Writes the terminal frame and the end, and keeps the final object.
-    fn terminate(&mut self, kind: &str, object: Vec<u8>, out: &mut Vec<u8>) {
+    /// Writes the terminal frame and the end. `write` writes the final object.
+    fn terminate(&mut self, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&Self, &mut Vec<u8>)) {
         self.frames.begin(kind, out);
         put(out, ",\"response\":");
-        out.extend_from_slice(&object);
+        write(self, out);
         end(out);
         out.extend_from_slice(DONE);
-        self.document = Some(object);
         self.is_over = true;
+    }
+
+    /// Ends the items of a complete answer.
+    fn end_items(&mut self, finish: Option<Finish>, out: &mut Vec<u8>) -> ResponseEnd {
+        let incomplete = match finish {
+            Some(Finish::Length) => Some("max_output_tokens"),
+            // A refusal in words is an answer of its own.
+            Some(Finish::ContentFilter) if !self.items.has_refusal() => Some("content_filter"),
+            Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall | Finish::ContentFilter) | None => {
+                None
+            }
+        };
+        let status = if incomplete.is_some() { "incomplete" } else { "completed" };
+        let Self { items, frames, facts, id, .. } = self;
+        items.end(status, id, &facts.echo, frames, out);
+        ResponseEnd { status, incomplete }
+    }
+
+    fn write_end(&self, ended: ResponseEnd, closing: &Closing<'_>, out: &mut Vec<u8>) {
+        let ResponseEnd { status, incomplete } = ended;
+        Snapshot { incomplete, closing: Some(closing), ..self.snapshot(status) }.write(&self.facts, out);
+    }
+
+    /// The final object of a complete answer.
+    pub(super) fn into_object(mut self, finish: Option<Finish>, closing: &Closing<'_>) -> Vec<u8> {
+        let mut frames = Vec::new();
+        self.open(&mut frames);
+        let ended = self.end_items(finish, &mut frames);
+        let mut object = Vec::new();
+        self.write_end(ended, closing, &mut object);
+        object
     }
 
     fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {
@@ -149,7 +185,7 @@ impl ResponsesEncoder {
             native.write_opening(&self.facts, &self.id, &mut self.frames, out);
         }
         let object = super::native::answer(&self.facts, &self.id, &terminal.object, closing);
-        self.terminate(&terminal.name, object, out);
+        self.terminate(&terminal.name, out, |_, out| out.extend_from_slice(&object));
         true
     }
 
@@ -161,6 +197,15 @@ impl ResponsesEncoder {
 
 impl AnswerEncoder for ResponsesEncoder {
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        // The most frequent events of an answer that has begun.
+        if let Event::Text { text, logprobs: None, .. } | Event::Reasoning { text, .. } = event
+            && self.is_open
+            && !self.is_over
+            && self.native.is_none()
+            && !text.is_empty()
+        {
+            return self.write_items(event, out);
+        }
         if let Event::Frame { dialect: ClientDialect::Responses, name, data } = event {
             return self.native_frame(name, data, out);
         }
@@ -194,22 +239,9 @@ impl AnswerEncoder for ResponsesEncoder {
             return;
         }
         self.open(out);
-        let reason = match finish {
-            Some(Finish::Length) => Some("max_output_tokens"),
-            // A refusal in words is an answer of its own.
-            Some(Finish::ContentFilter) if !self.items.has_refusal() => Some("content_filter"),
-            Some(Finish::Stop | Finish::ToolCalls | Finish::FunctionCall | Finish::ContentFilter) | None => {
-                None
-            }
-        };
-        let status = if reason.is_some() { "incomplete" } else { "completed" };
-        let Self { items, frames, facts, id, .. } = self;
-        items.end(status, id, &facts.echo, frames, out);
-        let snapshot = Snapshot { incomplete: reason, closing: Some(closing), ..self.snapshot(status) };
-        let mut object = Vec::new();
-        snapshot.write(&self.facts, &mut object);
-        let kind = if reason.is_some() { "response.incomplete" } else { "response.completed" };
-        self.terminate(kind, object, out);
+        let ended = self.end_items(finish, out);
+        let kind = if ended.incomplete.is_some() { "response.incomplete" } else { "response.completed" };
+        self.terminate(kind, out, |answer, out| answer.write_end(ended, closing, out));
     }
 
     fn fail(&mut self, error: &StreamError<'_>, out: &mut Vec<u8>) {
@@ -233,11 +265,11 @@ impl AnswerEncoder for ResponsesEncoder {
         members.string("param", "");
         end(out);
         self.items.stop();
-        let code = failed_code(error.kind, error.code);
-        let snapshot = Snapshot { error: Some((code, error.message)), ..self.snapshot("failed") };
-        let mut object = Vec::new();
-        snapshot.write(&self.facts, &mut object);
-        self.terminate("response.failed", object, out);
+        let code = failed_code(error.kind, error.cause);
+        self.terminate("response.failed", out, |answer, out| {
+            let (error, gateway) = (Some((code, error.message)), error.gateway);
+            Snapshot { error, gateway, ..answer.snapshot("failed") }.write(&answer.facts, out);
+        });
     }
 
     fn keepalive(&mut self, out: &mut Vec<u8>) {
@@ -264,7 +296,6 @@ impl AnswerEncoder for ResponsesEncoder {
             items: Items::default(),
             service_tier: None,
             native: None,
-            document: None,
         })
     }
 
@@ -282,10 +313,6 @@ impl AnswerEncoder for ResponsesEncoder {
 
     fn held_bytes(&self) -> usize {
         let native = self.native.as_ref().map_or(0, NativeFrames::held_bytes);
-        self.items.held_bytes() + native + self.document.as_ref().map_or(0, Vec::capacity)
-    }
-
-    fn take_document(&mut self) -> Option<Vec<u8>> {
-        self.document.take()
+        self.items.held_bytes() + native
     }
 }

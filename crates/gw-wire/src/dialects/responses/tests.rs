@@ -95,8 +95,14 @@ fn encoded(context: &ResponsesContext, events: &[Event<'_>], finish: Finish) -> 
     let gateway = meta();
     let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
     encoder.finish(Some(finish), &closing, &mut out);
-    let document = encoder.take_document().unwrap();
-    (String::from_utf8(out).unwrap(), serde_json::from_slice(&document).unwrap())
+    let stream = String::from_utf8(out).unwrap();
+    let document = final_object(&stream);
+    (stream, document)
+}
+
+/// The object of the last frame.
+fn final_object(stream: &str) -> Value {
+    frames(stream).pop().unwrap()["response"].take()
 }
 
 /// The data of all frames. Each frame has an event line that repeats the type.

@@ -16,12 +16,15 @@ async fn preflights_are_answered_without_a_key_and_mirror_the_headers() {
         .with_header("origin", "https://app.example")
         .with_header("access-control-request-method", "POST")
         .with_header("access-control-request-headers", "authorization,content-type,x-stainless-lang");
-    for path in [CHAT, "/v1/models", "/v1/models/acme/fast", "/v1/unknown"] {
+    for path in [CHAT, "/v1/models", "/v1/models/acme/fast", "/v1/responses/resp_1", "/v1/unknown"] {
         let answer = client.send("OPTIONS", path, None, None).await;
         assert_eq!(answer.status, 204, "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
         let methods = answer.header("access-control-allow-methods").unwrap_or_default();
-        assert!(["GET", "POST", "OPTIONS"].iter().all(|method| methods.contains(method)), "{methods}");
+        assert!(
+            ["GET", "POST", "DELETE", "OPTIONS"].iter().all(|method| methods.contains(method)),
+            "{methods}"
+        );
         assert_eq!(answer.header("access-control-max-age"), Some("86400"));
         assert_eq!(
             answer.header("access-control-allow-headers"),
@@ -38,7 +41,10 @@ async fn every_answer_exposes_the_headers_that_clients_read() {
     for answer in [client.get("/v1/models").await, client.get("/v1/nothing").await] {
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
-        assert!(exposed.contains("x-request-id") && exposed.contains("retry-after"), "{exposed:?}");
+        let exposed: Vec<_> = exposed.split(", ").collect();
+        for header in ["x-request-id", "request-id", "retry-after", "x-gateway-token-count"] {
+            assert!(exposed.contains(&header), "{header}: {exposed:?}");
+        }
     }
 }
 

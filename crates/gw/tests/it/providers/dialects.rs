@@ -1,5 +1,6 @@
 //! The upstream answers of every dialect in the conversation of `providers.rs`, plain and streamed.
 
+use base64::engine::general_purpose::STANDARD;
 use gw_testkit::Answer;
 use serde_json::{Value, json};
 
@@ -62,48 +63,78 @@ pub(crate) fn openai(say: Say, stream: bool) -> Answer {
     sse(frames.iter().map(data).chain(["data: [DONE]\n\n".to_owned()]))
 }
 
+fn claude_message(content: Value, stop: Value, usage: &Value) -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": stop,
+        "stop_sequence": null, "usage": usage})
+}
+
+fn claude_tool(index: usize, city: &str, input: Value) -> Value {
+    json!({"type": "tool_use", "id": format!("toolu_{index}{city}"), "name": "get_weather", "input": input})
+}
+
 pub(crate) fn anthropic(say: Say, stream: bool) -> Answer {
-    let tool = |index: usize, city: &str, input: Value| json!({"type": "tool_use", "id": format!("toolu_{index}{city}"), "name": "get_weather", "input": input});
+    let event =
+        |value: &Value| format!("event: {}\n{}", value["type"].as_str().unwrap_or_default(), data(value));
+    if stream {
+        return sse(claude_events(say).iter().map(event));
+    }
     let usage = json!({"input_tokens": 60, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 10, "output_tokens": 20});
     let (content, stop) = match say {
         Say::Calls => (
-            json!([tool(0, "Paris", json!({"city": "Paris"})), tool(1, "Rome", json!({"city": "Rome"}))]),
+            json!([
+                claude_tool(0, "Paris", json!({"city": "Paris"})),
+                claude_tool(1, "Rome", json!({"city": "Rome"}))
+            ]),
             "tool_use",
         ),
         Say::Words => (json!([{"type": "text", "text": WORDS}]), "end_turn"),
     };
-    let head = |content: Value, stop: Value, usage: &Value| json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": stop, "stop_sequence": null, "usage": usage});
-    if !stream {
-        return Answer::json(200, &head(content, json!(stop), &usage));
-    }
-    let event =
-        |value: Value| format!("event: {}\n{}", value["type"].as_str().unwrap_or_default(), data(&value));
+    Answer::json(200, &claude_message(content, json!(stop), &usage))
+}
+
+/// The events of a streamed answer of Claude.
+fn claude_events(say: Say) -> Vec<Value> {
     let begun = json!({"input_tokens": 60, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 10, "output_tokens": 1});
-    let mut frames = vec![
-        event(json!({"type": "message_start", "message": head(json!([]), Value::Null, &begun)})),
-        event(json!({"type": "ping"})),
+    let mut events = vec![
+        json!({"type": "message_start", "message": claude_message(json!([]), Value::Null, &begun)}),
+        json!({"type": "ping"}),
     ];
     match say {
         Say::Calls => {
             for (index, city) in CITIES.iter().enumerate() {
-                frames.push(event(json!({"type": "content_block_start", "index": index, "content_block": tool(index, city, json!({}))})));
+                events.push(json!({"type": "content_block_start", "index": index, "content_block": claude_tool(index, city, json!({}))}));
                 for piece in ["{\"city\"", &format!(": \"{city}\"}}")] {
-                    frames.push(event(json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": piece}})));
+                    events.push(json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": piece}}));
                 }
-                frames.push(event(json!({"type": "content_block_stop", "index": index})));
+                events.push(json!({"type": "content_block_stop", "index": index}));
             }
         }
         Say::Words => {
-            frames.push(event(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})));
-            frames.extend(PIECES.map(|piece| event(json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}))));
-            frames.push(event(json!({"type": "content_block_stop", "index": 0})));
+            events.push(json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}));
+            events.extend(PIECES.map(|piece| json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})));
+            events.push(json!({"type": "content_block_stop", "index": 0}));
         }
     }
-    frames.push(event(
+    let stop = if say == Say::Calls { "tool_use" } else { "end_turn" };
+    events.push(
         json!({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 20}}),
-    ));
-    frames.push(event(json!({"type": "message_stop"})));
-    sse(frames)
+    );
+    events.push(json!({"type": "message_stop"}));
+    events
+}
+
+/// Claude on Bedrock for a client of the Messages API: InvokeModel and InvokeModelWithResponseStream.
+pub(crate) fn bedrock_invoke(say: Say, stream: bool) -> Answer {
+    if !stream {
+        return anthropic(say, false);
+    }
+    let body: Vec<u8> = claude_events(say).iter().flat_map(bedrock_chunk).collect();
+    Answer::full(200, &[("content-type", "application/vnd.amazon.eventstream")], body)
+}
+
+/// A frame of InvokeModelWithResponseStream with an event of Claude.
+pub(crate) fn bedrock_chunk(event: &Value) -> Vec<u8> {
+    frame("chunk", &json!({"bytes": base64::Engine::encode(&STANDARD, event.to_string()), "p": "abcd"}))
 }
 
 pub(crate) fn gemini(say: Say, stream: bool) -> Answer {

@@ -16,7 +16,7 @@ async fn chat_world() -> World {
 }
 
 /// The response, as soon as it has this status.
-async fn until(client: &Client, id: &str, status: &str) -> Value {
+pub(super) async fn until(client: &Client, id: &str, status: &str) -> Value {
     let path = format!("/v1/responses/{id}");
     within("the response has the status", async {
         loop {

@@ -5,7 +5,7 @@ use gw_testkit::upstream::sse_data;
 use serde_json::{Value, json};
 
 use super::{ask_responses, events, names, response};
-use crate::harness::{World, with, world};
+use crate::harness::{METERED, World, with, world};
 
 /// The members that strict clients need in every snapshot (Open Responses, 2026-04-24).
 const MEMBERS: [&str; 31] = [
@@ -179,6 +179,9 @@ async fn a_compaction_is_one_sealed_item_that_the_next_request_gives_back() {
     let body = json!({"model": "acme/fast", "input": [item, question]});
     ask_responses(&world.client, &body).await.ok();
     assert!(world.upstream.last().json()["messages"].to_string().contains("Hello from upstream"));
+    let other = world.gateway.client().with_key(METERED);
+    let stolen = ask_responses(&other, &body).await;
+    assert_eq!(stolen.status, 400, "the summary of another key: {}", stolen.text());
     let foreign = json!({"type": "compaction", "encrypted_content": "gw1.AAAA"});
     let refused = ask_responses(&world.client, &json!({"model": "acme/fast", "input": [foreign]})).await;
     assert_eq!(refused.status, 400, "{}", refused.text());

@@ -34,18 +34,29 @@ pub struct NativeRequest {
     pub is_thinking_off: bool,
 }
 
+/// The parts of a body that depend on the service that hosts the API.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NativeHost<'a> {
+    /// The upstream's name of the model. None = the URL names it, and the body has no `model`.
+    pub model: Option<&'a str>,
+    /// The body has no `stream`, because the URL tells it.
+    pub drops_stream: bool,
+    /// Members that the service wants in the body, with their JSON text. The client's own values stay.
+    pub members: &'a [(&'a str, &'a str)],
+}
+
 /// Makes the body for one upstream from a body that the translation accepted. `signature` decides about each signature
 /// and each piece of encrypted thinking in the history.
 ///
 /// The body differs from the client's in these points only:
-/// - `model` is the upstream's name, and the gateway's own members are removed;
+/// - `model` and the members of the host are as the host wants them, and the gateway's own members are removed;
 /// - signatures are replaced, or their blocks are left out, as `signature` decides;
 /// - ids of calls that other providers made are replaced where the API refuses their characters;
 /// - citations that the gateway made are left out, because the API checks them.
 #[must_use]
 pub fn request_body(
     bytes: &Bytes,
-    upstream_model: &str,
+    host: &NativeHost<'_>,
     signature: impl FnMut(&str) -> Signature,
 ) -> NativeRequest {
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -54,10 +65,15 @@ pub fn request_body(
     let body = View::new(text);
     let mut splice = BodySplice { edits: Edits::new(text), signature, dropped: 0, is_bare: false };
     let [model, messages, thinking] = body.pick(["model", "messages", "thinking"]);
-    splice.edits.remove_members(body, |name| OWN_MEMBERS.contains(&name));
-    if let Some(model) = model {
-        splice.edits.replace(model, literal(upstream_model));
+    let kept = splice.edits.remove_members(body, |name| {
+        OWN_MEMBERS.contains(&name)
+            || (name == "model" && host.model.is_none())
+            || (name == "stream" && host.drops_stream)
+    });
+    if let Some((model, name)) = model.zip(host.model) {
+        splice.edits.replace(model, literal(name));
     }
+    splice.edits.append(body, kept, &missing_members(body, host.members));
     if let Some(messages) = messages {
         splice.messages(messages);
     }
@@ -67,6 +83,23 @@ pub fn request_body(
         splice.edits.replace(thinking, br#"{"type":"disabled"}"#.to_vec());
     }
     NativeRequest { dropped: splice.dropped, body: splice.edits.apply(), is_thinking_off }
+}
+
+/// The members that the body does not have yet, as the text of an object without its braces.
+fn missing_members(body: View<'_>, members: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in members {
+        let [given] = body.pick([*name]);
+        if given.is_none() {
+            if !out.is_empty() {
+                out.push(b',');
+            }
+            write_str(&mut out, name);
+            out.push(b':');
+            out.extend_from_slice(value.as_bytes());
+        }
+    }
+    out
 }
 
 struct BodySplice<'t, F> {

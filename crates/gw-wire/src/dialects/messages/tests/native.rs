@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{frames, meta, opening, raw, text, usage};
-use crate::dialects::messages::native::{Signature, request_body, write_native};
+use crate::dialects::messages::native::{NativeHost, Signature, request_body, write_native};
 use crate::dialects::messages::{MessagesContext, MessagesEncoder};
 use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::Event;
@@ -15,8 +15,13 @@ use crate::render::Envelope;
 use crate::reply::{ChatChoice, ChatReply, Finish};
 use crate::stream::Closing;
 
+fn named(model: &str) -> NativeHost<'_> {
+    NativeHost { model: Some(model), ..NativeHost::default() }
+}
+
 fn spliced(body: &str, signature: impl FnMut(&str) -> Signature) -> String {
-    String::from_utf8(request_body(&Bytes::from(body.to_owned()), "up/\"m\"", signature).body).unwrap()
+    String::from_utf8(request_body(&Bytes::from(body.to_owned()), &named("up/\"m\""), signature).body)
+        .unwrap()
 }
 
 #[test]
@@ -26,6 +31,24 @@ fn a_body_changes_only_where_it_must() {
     let expected = r#" { "model" : "up/\"m\"",  "max_tokens":5,
         "messages" : [ {"role":"user","content":"h\u0069"} ], "unknown":{ "a" : 1.50 }, "stream" : true } "#;
     assert_eq!(spliced(body, |_| Signature::Keep), expected);
+}
+
+#[test]
+fn a_host_that_names_the_model_in_the_url_gets_its_own_members() {
+    let hosted = |body: &str| {
+        let members = [("anthropic_version", "\"v1\""), ("anthropic_beta", "[\"b\"]")];
+        let host = NativeHost { model: None, drops_stream: true, members: &members };
+        let made = request_body(&Bytes::from(body.to_owned()), &host, |_| Signature::Keep).body;
+        String::from_utf8(made).unwrap()
+    };
+    assert_eq!(
+        hosted(r#"{ "model":"m", "max_tokens" : 5, "stream": true, "odd":[ 1.50 ] }"#),
+        r#"{ "max_tokens" : 5, "odd":[ 1.50 ] ,"anthropic_version":"v1","anthropic_beta":["b"]}"#
+    );
+    assert_eq!(
+        hosted(r#"{"model":"m","anthropic_version":"own","a":1}"#),
+        r#"{"anthropic_version":"own","a":1,"anthropic_beta":["b"]}"#
+    );
 }
 
 /// A tool loop with one thought.
@@ -48,7 +71,7 @@ fn signatures_are_kept_replaced_or_dropped_with_their_block() {
     let request =
         tool_loop(json!({"type": "enabled", "budget_tokens": 1024}), &[thought, redacted], "toolu_1")
             .to_string();
-    let got = request_body(&Bytes::from(request), "m", |seal| match seal {
+    let got = request_body(&Bytes::from(request), &named("m"), |seal| match seal {
         "sealed" => Signature::Replace("own".to_owned()),
         _ => Signature::Drop,
     });
@@ -65,7 +88,7 @@ fn a_budget_is_turned_off_where_the_thinking_of_the_tool_loop_is_lost() {
     let enabled = json!({"type": "enabled", "budget_tokens": 1024});
     let run = |thinking: &Value, blocks: &[Value], id: &str| {
         let request = tool_loop(thinking.clone(), blocks, id).to_string();
-        let got = request_body(&Bytes::from(request), "m", |_| Signature::Drop);
+        let got = request_body(&Bytes::from(request), &named("m"), |_| Signature::Drop);
         let body: Value = serde_json::from_slice(&got.body).unwrap();
         (got.is_thinking_off, body["thinking"].clone())
     };

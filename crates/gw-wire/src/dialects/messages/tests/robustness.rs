@@ -4,7 +4,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::dialects::messages::native::{Signature, request_body};
+use crate::dialects::messages::native::{NativeHost, Signature, request_body};
 use crate::dialects::messages::translate;
 use crate::request::{RequestLimits, parse_chat};
 
@@ -93,7 +93,8 @@ proptest! {
                 let chat = parse_chat(Bytes::from(request.chat.clone()), &RequestLimits::default());
                 prop_assert!(chat.is_ok(), "{:?}\n{}\n{}", chat.err(), body, String::from_utf8_lossy(&request.chat));
                 for decide in [|_: &str| Signature::Drop, |_: &str| Signature::Replace("\"x".to_owned())] {
-                    let native = request_body(&bytes, "up", decide).body;
+                    let host = NativeHost { model: Some("up"), ..NativeHost::default() };
+                    let native = request_body(&bytes, &host, decide).body;
                     let native: Value = serde_json::from_slice(&native).unwrap();
                     prop_assert_eq!(&native["model"], "up");
                 }

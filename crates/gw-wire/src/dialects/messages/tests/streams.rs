@@ -170,7 +170,7 @@ fn an_error_ends_the_stream_without_a_stop() {
     encoder.keepalive(&mut out);
     encoder.accept(&text("a"), &mut out);
     let mut closer = encoder.closer();
-    let error = StreamError { message: "Too \"slow\".", kind: "upstream_error", code: "upstream_timeout" };
+    let error = StreamError::new("Too \"slow\".", "upstream_error", "upstream_timeout");
     let begun = out.len();
     encoder.fail(&error, &mut out);
     let got = String::from_utf8(out).unwrap();

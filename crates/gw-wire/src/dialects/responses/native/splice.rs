@@ -62,7 +62,7 @@ impl TextSplice {
 
 /// An object whose members are changed one by one.
 #[derive(Debug)]
-pub(super) struct ObjectSplice<'a> {
+pub(in crate::dialects::responses) struct ObjectSplice<'a> {
     text: &'a str,
     /// Name, the range of the member and the range of its value.
     members: Vec<(String, Range<usize>, Range<usize>)>,
@@ -74,7 +74,7 @@ pub(super) struct ObjectSplice<'a> {
 
 impl<'a> ObjectSplice<'a> {
     /// Begins to change `object`, which is a slice of `text`.
-    pub(super) fn new(text: &'a str, object: View<'a>) -> Self {
+    pub(in crate::dialects::responses) fn new(text: &'a str, object: View<'a>) -> Self {
         let members: Vec<_> = object
             .members()
             .map(|(name, value)| {
@@ -95,7 +95,7 @@ impl<'a> ObjectSplice<'a> {
     }
 
     /// Sets a member: its value is replaced, or the member is added at the end.
-    pub(super) fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
+    pub(in crate::dialects::responses) fn set(&mut self, name: &str, value: impl AsRef<[u8]>) {
         let known = self.members.iter().find(|(known, ..)| known == name);
         match known {
             Some((_, _, range)) => self.splice.replace(range.clone(), value.as_ref()),
@@ -134,7 +134,7 @@ impl<'a> ObjectSplice<'a> {
     }
 
     /// The changed text.
-    pub(super) fn apply(self) -> Vec<u8> {
+    pub(in crate::dialects::responses) fn apply(self) -> Vec<u8> {
         let text = self.text;
         self.finish().apply(text)
     }

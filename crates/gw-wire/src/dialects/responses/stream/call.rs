@@ -1,6 +1,6 @@
 //! A tool call of the answer while it is written.
 
-use super::frames::{Frames, ITEM_ADDED, ITEM_DONE, end};
+use super::frames::{DeltaFrames, Frames, ITEM_ADDED, ITEM_DONE, end};
 use crate::conversation::CUSTOM_INPUT;
 use crate::dialects::responses::snapshot::ItemPlace;
 use crate::json::{ObjectWriter, View, check, write_str};
@@ -81,13 +81,19 @@ impl ArgumentScan {
 #[derive(Clone, Debug)]
 pub(super) struct CallItem {
     place: ItemPlace,
+    deltas: DeltaFrames,
     call: CallStart,
 }
 
 impl CallItem {
     /// Opens a call and writes the arguments that it has.
     pub(super) fn open(place: ItemPlace, call: CallStart, frames: &mut Frames, out: &mut Vec<u8>) -> Self {
-        let item = Self { place, call };
+        let kind = match call.form {
+            CallForm::Function => "response.function_call_arguments.delta",
+            CallForm::Custom | CallForm::Wrapped => "response.custom_tool_call_input.delta",
+        };
+        let deltas = DeltaFrames::new(kind, &place, "");
+        let item = Self { place, deltas, call };
         frames.item(ITEM_ADDED, &item.place, &item.json("in_progress", b"\"\""), out);
         if item.call.form != CallForm::Wrapped && !item.call.arguments.is_empty() {
             item.delta(&item.call.arguments, frames, out);
@@ -102,7 +108,7 @@ impl CallItem {
 
     /// Bytes that the call keeps.
     pub(super) fn held_bytes(&self) -> usize {
-        self.call.held_bytes()
+        self.call.held_bytes() + self.deltas.held_bytes()
     }
 
     /// Whether nothing can follow the arguments so far.
@@ -164,14 +170,7 @@ impl CallItem {
     }
 
     fn delta(&self, fragment: &str, frames: &mut Frames, out: &mut Vec<u8>) {
-        let kind = match self.call.form {
-            CallForm::Function => "response.function_call_arguments.delta",
-            CallForm::Custom | CallForm::Wrapped => "response.custom_tool_call_input.delta",
-        };
-        frames.begin_item(kind, &self.place, out);
-        put(out, ",\"delta\":");
-        write_str(out, fragment);
-        end(out);
+        self.deltas.write(fragment, frames, out);
     }
 
     fn json(&self, status: &str, arguments: &[u8]) -> Vec<u8> {

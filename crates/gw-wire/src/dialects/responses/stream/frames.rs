@@ -1,6 +1,9 @@
 //! The frames of a stream: an event's name, its JSON on one line, and a sequence number that counts from 0 without gaps.
 
+use std::ops::Range;
+
 use crate::dialects::responses::snapshot::ItemPlace;
+use crate::json::write_str;
 use crate::render::{put, put_int};
 
 /// Numbers and writes frames.
@@ -12,11 +15,7 @@ pub(super) struct Frames {
 impl Frames {
     /// Begins a frame: the caller appends further members, each with a comma before it, and ends it with [`end`].
     pub(super) fn begin(&mut self, kind: &str, out: &mut Vec<u8>) {
-        put(out, "event: ");
-        put(out, kind);
-        put(out, "\ndata: {\"type\":\"");
-        put(out, kind);
-        put(out, "\",\"sequence_number\":");
+        put_head(kind, out);
         put_int(out, self.take());
     }
 
@@ -52,6 +51,55 @@ impl Frames {
         let number = self.next;
         self.next += 1;
         number
+    }
+}
+
+/// Writes a frame up to its sequence number.
+fn put_head(kind: &str, out: &mut Vec<u8>) {
+    put(out, "event: ");
+    put(out, kind);
+    put(out, "\ndata: {\"type\":\"");
+    put(out, kind);
+    put(out, "\",\"sequence_number\":");
+}
+
+/// The delta frames of one item. Only their numbers and their texts differ.
+#[derive(Clone, Debug)]
+pub(super) struct DeltaFrames {
+    /// The frame up to its sequence number.
+    head: Vec<u8>,
+    /// The members between the sequence number and the text.
+    middle: Vec<u8>,
+}
+
+impl DeltaFrames {
+    /// The frames of this kind of event. `more` are members between the item's place and the text.
+    pub(super) fn new(kind: &str, place: &ItemPlace, more: &str) -> Self {
+        let mut head = Vec::with_capacity(2 * kind.len() + 48);
+        put_head(kind, &mut head);
+        let mut middle = Vec::with_capacity(place.id.len() + more.len() + 48);
+        place.write(&mut middle);
+        put(&mut middle, more);
+        put(&mut middle, ",\"delta\":");
+        Self { head, middle }
+    }
+
+    /// Writes a frame; gives the range of its escaped text in the output.
+    #[inline]
+    pub(super) fn write(&self, text: &str, frames: &mut Frames, out: &mut Vec<u8>) -> Range<usize> {
+        out.extend_from_slice(&self.head);
+        put_int(out, frames.take());
+        out.extend_from_slice(&self.middle);
+        let start = out.len() + 1;
+        write_str(out, text);
+        let end_of_text = out.len() - 1;
+        end(out);
+        start..end_of_text
+    }
+
+    /// Bytes that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.head.capacity() + self.middle.capacity()
     }
 }
 

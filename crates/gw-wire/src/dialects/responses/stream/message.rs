@@ -68,10 +68,12 @@ impl MessageItem {
         let part = self.part_of(false, frames, out);
         frames.begin_known(TEXT_DELTA, out);
         part.piece(text, out);
-        put(out, ",\"logprobs\":[");
-        out.extend_from_slice(logprobs);
-        put(out, "]}\n\n");
-        if !logprobs.is_empty() {
+        if logprobs.is_empty() {
+            put(out, ",\"logprobs\":[]}\n\n");
+        } else {
+            put(out, ",\"logprobs\":[");
+            out.extend_from_slice(logprobs);
+            put(out, "]}\n\n");
             separate(&mut part.logprobs);
             part.logprobs.extend_from_slice(logprobs);
         }

@@ -1,6 +1,6 @@
 //! A reasoning item of the answer while it is written.
 
-use super::frames::{Frames, ITEM_ADDED, ITEM_DONE, end};
+use super::frames::{DeltaFrames, Frames, ITEM_ADDED, ITEM_DONE, end};
 use crate::dialects::responses::snapshot::ItemPlace;
 use crate::json::write_str;
 use crate::render::put;
@@ -40,6 +40,7 @@ static RAW: ReasoningForm = ReasoningForm {
 #[derive(Clone, Debug)]
 pub(super) struct ReasoningItem {
     place: ItemPlace,
+    deltas: DeltaFrames,
     form: &'static ReasoningForm,
     /// The text so far, escaped; None = the item has no text.
     text: Option<Vec<u8>>,
@@ -56,7 +57,9 @@ impl ReasoningItem {
         frames: &mut Frames,
         out: &mut Vec<u8>,
     ) -> Self {
-        let item = Self { place, form: if is_raw { &RAW } else { &SUMMARY }, text: None, encrypted };
+        let form = if is_raw { &RAW } else { &SUMMARY };
+        let deltas = DeltaFrames::new(form.delta, &place, form.index);
+        let item = Self { place, deltas, form, text: None, encrypted };
         frames.item(ITEM_ADDED, &item.place, &item.json("in_progress"), out);
         item
     }
@@ -64,7 +67,7 @@ impl ReasoningItem {
     /// Bytes that the item keeps.
     pub(super) fn held_bytes(&self) -> usize {
         let text = self.text.as_ref().map_or(0, Vec::capacity);
-        text + self.encrypted.as_ref().map_or(0, Vec::capacity)
+        text + self.encrypted.as_ref().map_or(0, Vec::capacity) + self.deltas.held_bytes()
     }
 
     /// Whether the item has its opaque string, so that more reasoning belongs to another item.
@@ -79,7 +82,7 @@ impl ReasoningItem {
 
     /// Writes a piece of text.
     pub(super) fn text(&mut self, text: &str, frames: &mut Frames, out: &mut Vec<u8>) {
-        let Self { place, form, text: kept, .. } = self;
+        let Self { place, deltas, form, text: kept, .. } = self;
         let kept = kept.get_or_insert_with(|| {
             frames.begin_item(form.part_added, place, out);
             put(out, form.index);
@@ -89,13 +92,8 @@ impl ReasoningItem {
             end(out);
             Vec::new()
         });
-        frames.begin_item(form.delta, place, out);
-        put(out, form.index);
-        put(out, ",\"delta\":");
-        let start = out.len() + 1;
-        write_str(out, text);
-        kept.extend_from_slice(out.get(start..out.len() - 1).unwrap_or_default());
-        end(out);
+        let escaped = deltas.write(text, frames, out);
+        kept.extend_from_slice(out.get(escaped).unwrap_or_default());
     }
 
     /// Ends the item and returns it.

@@ -81,12 +81,8 @@ fn native_stream() -> (String, Value) {
     );
     let mut failed = Vec::new();
     let mut copy = copy;
-    copy.fail(
-        &crate::dialects::StreamError { message: "Broke.", kind: "upstream_error", code: "c" },
-        &mut failed,
-    );
-    let document = serde_json::from_slice(&copy.take_document().unwrap()).unwrap();
-    (String::from_utf8(out).unwrap(), document)
+    copy.fail(&crate::dialects::StreamError::new("Broke.", "upstream_error", "c"), &mut failed);
+    (String::from_utf8(out).unwrap(), final_object(&String::from_utf8(failed).unwrap()))
 }
 
 #[test]

@@ -74,7 +74,7 @@ proptest! {
         finish(&mut encoder, if cut { Finish::Length } else { Finish::Stop }, &mut out);
         let stream = String::from_utf8(out).unwrap();
         let response = checked(&frames(&stream));
-        let document: Value = serde_json::from_slice(&encoder.take_document().unwrap()).unwrap();
+        let document = final_object(&stream);
         prop_assert_eq!(&response, &document);
         let again = String::from_utf8(replay(&document.to_string(), None)).unwrap();
         prop_assert_eq!(checked(&frames(&again)), document);
@@ -86,7 +86,7 @@ proptest! {
         let mut out = Vec::new();
         steps.iter().for_each(|step| accept(&mut encoder, step, &mut out));
         finish(&mut encoder, Finish::Stop, &mut out);
-        let document: Value = serde_json::from_slice(&encoder.take_document().unwrap()).unwrap();
+        let document = final_object(std::str::from_utf8(&out).unwrap());
         let of = |pick: fn(&Step) -> &str| steps.iter().map(pick).collect::<String>();
         let parts = |name: &str| -> String {
             let items = document["output"].as_array().unwrap().iter();
@@ -105,7 +105,7 @@ proptest! {
         let mut encoder = plain_context().stream(opening());
         let mut out = Vec::new();
         steps.iter().for_each(|step| accept(&mut encoder, step, &mut out));
-        let error = crate::dialects::StreamError { message: "x", kind: "upstream_error", code: "c" };
+        let error = crate::dialects::StreamError::new("x", "upstream_error", "c");
         encoder.fail(&error, &mut out);
         finish(&mut encoder, Finish::Stop, &mut out);
         let events = frames(std::str::from_utf8(&out).unwrap());
@@ -139,7 +139,7 @@ proptest! {
             pieces(words).iter().for_each(|piece| encoder.accept(&arguments(number, piece), &mut out));
         }
         finish(&mut encoder, Finish::Stop, &mut out);
-        let streamed: Value = serde_json::from_slice(&encoder.take_document().unwrap()).unwrap();
+        let streamed = final_object(std::str::from_utf8(&out).unwrap());
         let tool_calls = calls.iter().map(|(id, words)| ToolCall {
             id: Cow::Borrowed(id), name: "f".into(), arguments: Cow::Borrowed(words), custom: false,
         });

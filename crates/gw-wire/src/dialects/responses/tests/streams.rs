@@ -161,11 +161,12 @@ fn an_empty_answer_has_an_empty_message() {
 fn failed(mut encoder: Box<dyn AnswerEncoder>, events: &[Event<'_>]) -> (String, Value) {
     let mut out = Vec::new();
     events.iter().for_each(|event| encoder.accept(event, &mut out));
-    let error = StreamError { message: "Broke.", kind: "upstream_error", code: "upstream_stream_error" };
+    let error = StreamError::new("Broke.", "upstream_error", "upstream_stream_error");
     encoder.fail(&error, &mut out);
     encoder.fail(&error, &mut out);
-    let document = encoder.take_document().unwrap();
-    (String::from_utf8(out).unwrap(), serde_json::from_slice(&document).unwrap())
+    let stream = String::from_utf8(out).unwrap();
+    let document = final_object(&stream);
+    (stream, document)
 }
 
 #[test]

@@ -1,0 +1,49 @@
+//! The options that choose rows of the request log, for every command that reads it.
+
+use clap::Args;
+
+/// The rows of the log that a command reads.
+#[derive(Debug, Args)]
+pub struct LogFilter {
+    /// First time of the requests: 7d, 24h, 2026-11-21 or 2026-11-21T09:00:00Z [default: the beginning]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// End of the requests, in the same forms as --since [default: now]
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only requests of this key: its id, or its name if no other key has this name
+    #[arg(long, value_name = "ID|NAME")]
+    pub key: Option<String>,
+    /// Only requests of this team
+    #[arg(long)]
+    team: Option<String>,
+    /// Only requests of this model
+    #[arg(long)]
+    model: Option<String>,
+    /// Only requests of this provider
+    #[arg(long)]
+    provider: Option<String>,
+    /// Only requests of this session
+    #[arg(long)]
+    session: Option<String>,
+    /// Only requests through this API: chat, responses, messages, completions or embeddings
+    #[arg(long)]
+    surface: Option<String>,
+}
+
+impl LogFilter {
+    /// The parameters of a query of the management API. `key_id` is the id of the key that `key` names.
+    #[must_use]
+    pub fn parameters<'a>(&'a self, key_id: Option<&'a str>) -> Vec<(&'static str, Option<&'a str>)> {
+        vec![
+            ("since", self.since.as_deref()),
+            ("until", self.until.as_deref()),
+            ("key", key_id),
+            ("team", self.team.as_deref()),
+            ("model", self.model.as_deref()),
+            ("provider", self.provider.as_deref()),
+            ("session", self.session.as_deref()),
+            ("surface", self.surface.as_deref()),
+        ]
+    }
+}
