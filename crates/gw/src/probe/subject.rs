@@ -138,7 +138,9 @@ fn unconfigured(args: &ProbeArgs, url: &str) -> Result<(ProviderSettings, Catalo
         price_multiplier: settings.price_multiplier,
         discovers: true,
     }];
-    let catalog = Catalog::build(&setup::shipped(), &[], &BTreeMap::new(), &facts, &[])
+    let documents = setup::documents(None);
+    let shipped: Vec<&str> = documents.iter().map(|document| &**document).collect();
+    let catalog = Catalog::build(&shipped, &[], &BTreeMap::new(), &facts, &[])
         .map_err(|problems| CommandError::problems(&problems))?;
     Ok((settings, catalog))
 }
