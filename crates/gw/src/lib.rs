@@ -16,6 +16,7 @@ pub mod keys;
 pub mod ledger;
 pub mod local_servers;
 pub mod log_writer;
+pub mod memory_limit;
 pub mod model_discovery;
 pub mod models;
 pub mod paths;

@@ -32,8 +32,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
-    telemetry, watch,
+    encryption_key, first_start, local_servers, memory_limit, model_discovery, paths, readiness,
+    response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -209,7 +209,7 @@ async fn serve(
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
-        setup.config.server,
+        memory_limit::fitted(setup.config.server),
         engine,
         (management, configuration),
         Arc::new(AccessLogWriter(access_log)),
@@ -217,6 +217,7 @@ async fn serve(
         registry,
     )
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
+    reloader.keep_certificates(state.certificates());
     let shutdown = Shutdown::new();
     tokio::spawn(follow_signals(signals, reloader, shutdown.clone()));
     log_addresses(&listeners, scheme);

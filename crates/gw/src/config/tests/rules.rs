@@ -49,6 +49,17 @@ fn an_unknown_key_names_the_nearest() {
 }
 
 #[test]
+fn the_memory_of_bodies_has_room_for_one_body() {
+    let memory = |text: &str| good(text).server.body_memory;
+    assert_eq!(memory("[server]\nbody_memory_mib = 32"), Some(32 << 20));
+    assert_eq!(memory(""), None);
+    check(
+        "[server]\nbody_memory_mib = 31",
+        &["2:19: server.body_memory_mib: is less than 'body_limit_mib'; write at least 32"],
+    );
+}
+
+#[test]
 fn everything_is_said_at_once_and_in_order() {
     check(
         "[timeouts]\nidle_ms = 0\n[server]\nlisten = 4000\nlistn = 1\n[[providers]]\napi = \"opnai\"\n",
@@ -79,7 +90,7 @@ fn syntax_errors_have_a_place() {
 fn columns_count_characters() {
     check(
         "\u{feff}[server]\r\ntls = { \"é\" = 1, cert = 'Cargo.toml', key = 'Cargo.toml' }\r\n",
-        &["2:9: server.tls.é: unknown key; known here: cert, key"]
+        &["2:9: server.tls.é: unknown key; known here: cert, key, client_ca, client_certificate"]
             .map(|line| Box::leak(line.replace(".é:", ".\"é\":").into_boxed_str()) as &str),
     );
 }
