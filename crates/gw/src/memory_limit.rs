@@ -56,7 +56,6 @@ fn limit_in(file: &Path) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "in a test a panic is how a failure is reported")]
 mod tests {
     use super::*;
 

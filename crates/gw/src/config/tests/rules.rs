@@ -60,6 +60,17 @@ fn the_memory_of_bodies_has_room_for_one_body() {
 }
 
 #[test]
+fn certificates_of_clients_need_an_authority() {
+    let tls = "[server.tls]\ncert = 'Cargo.toml'\nkey = 'Cargo.toml'\n";
+    let with_ca = good(&format!("{tls}client_ca = 'Cargo.toml'\nclient_certificate = 'optional'")).server.tls;
+    assert!(with_ca.is_some_and(|tls| tls.client_ca.is_some() && tls.is_client_certificate_optional));
+    check(
+        &format!("{tls}client_certificate = 'optional'"),
+        &["4:22: server.tls.client_certificate: needs 'client_ca', the authorities of the clients"],
+    );
+}
+
+#[test]
 fn everything_is_said_at_once_and_in_order() {
     check(
         "[timeouts]\nidle_ms = 0\n[server]\nlisten = 4000\nlistn = 1\n[[providers]]\napi = \"opnai\"\n",
