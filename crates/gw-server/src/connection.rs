@@ -17,7 +17,6 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,6 +27,7 @@ use crate::overload_filter::OverloadFilter;
 use crate::rewind::Rewind;
 use crate::stall::WatchdogExecutor;
 use crate::timed_io::{Activity, ClientTimeouts, TimedIo, Transport};
+use crate::tls::LiveTls;
 
 /// The first bytes of an HTTP/2 client.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -51,7 +51,7 @@ const IDLE_CHECK: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub(crate) struct ConnectionSettings {
     pub(crate) timeouts: ClientTimeouts,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: Option<LiveTls>,
     /// Cancelled when the connection should take no new request.
     pub(crate) drain: CancellationToken,
     /// Set before `drain` is cancelled.
@@ -112,7 +112,7 @@ where
     let Some(tls) = settings.tls.clone() else {
         return serve_http(socket, deadline, settings, &activity, service).await;
     };
-    let handshake = timeout_at(deadline, tls.accept(socket));
+    let handshake = timeout_at(deadline, tls.acceptor().accept(socket));
     let accepted = tokio::select! {
         accepted = handshake => accepted,
         () = settings.drain.cancelled() => return,

@@ -52,7 +52,7 @@ pub use certificate::{Validity, certificate_validity};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
 pub use state::{NotReady, Readiness, ServerState};
-pub use tls::TlsError;
+pub use tls::{LiveTls, LoadedTls, TlsError, TlsSettings};
 
 /// The OpenAPI document, as `GET /openapi.json` and `model-gateway openapi` show it.
 pub const OPENAPI_JSON: &str = include_str!("openapi.json");

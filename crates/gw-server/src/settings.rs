@@ -1,7 +1,8 @@
 //! The settings of the HTTP server: `[server]` of gateway.toml.
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::tls::TlsSettings;
 
 /// `[server]`, after the checks of the configuration loader.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct ServerSettings {
     pub admin_listen: Option<String>,
     /// The most bytes of a request body, before and after decompression.
     pub body_limit: usize,
+    /// The most bytes of all request bodies over 64 KiB together. None: [`ServerSettings::usual_body_memory`].
+    pub body_memory: Option<usize>,
     /// The most open client connections.
     pub max_connections: usize,
     /// The most requests in flight. Further requests get 503 at once.
@@ -36,8 +39,21 @@ pub struct ServerSettings {
     pub cors_origins: Vec<String>,
     /// Origins of web pages that may call the management API and the metrics; never `*`.
     pub admin_cors_origins: Vec<String>,
-    /// Certificate and key files (PEM).
-    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The certificate files. None: no TLS.
+    pub tls: Option<TlsSettings>,
+}
+
+/// The least memory of all large request bodies together if no setting names it, in bytes.
+const MIN_BODY_MEMORY_BYTES: usize = 512 << 20;
+/// The bodies of the largest size that fit into that memory at least.
+const MIN_LARGE_BODIES: usize = 4;
+
+impl ServerSettings {
+    /// The memory of all request bodies over 64 KiB together where memory is plentiful, in bytes.
+    #[must_use]
+    pub fn usual_body_memory(&self) -> usize {
+        MIN_BODY_MEMORY_BYTES.max(self.body_limit.saturating_mul(MIN_LARGE_BODIES))
+    }
 }
 
 impl Default for ServerSettings {
@@ -46,6 +62,7 @@ impl Default for ServerSettings {
             listen: "127.0.0.1:4000".to_owned(),
             admin_listen: None,
             body_limit: 32 << 20,
+            body_memory: None,
             max_connections: 65_536,
             max_in_flight: 4_096,
             shed_after: Duration::from_millis(20),

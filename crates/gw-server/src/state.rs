@@ -17,11 +17,8 @@ use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
-use crate::tls::{self, TlsError};
+use crate::tls::{LiveTls, LoadedTls, TlsError};
 use crate::upload::{BodyMemory, UploadLimits, overloaded};
-
-/// The least memory that request bodies over 64 KiB may take together, in bytes.
-const MIN_BODY_MEMORY_BYTES: usize = 512 << 20;
 
 /// Asks the program whether the gateway can serve requests, for `/readyz`. It is called for every probe and must not block.
 pub type Readiness = Box<dyn Fn() -> std::result::Result<(), NotReady> + Send + Sync>;
@@ -65,7 +62,7 @@ pub struct ServerState {
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
-    pub(crate) tls: Option<tokio_rustls::TlsAcceptor>,
+    pub(crate) tls: Option<LiveTls>,
     /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
     pub(crate) refusal: Option<PreparedRefusal>,
     load_signals: Arc<LoadSignals>,
@@ -95,12 +92,12 @@ impl ServerState {
         readiness: Readiness,
         mut registry: Registry,
     ) -> std::result::Result<Arc<Self>, TlsError> {
-        let tls = settings.tls.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
+        let tls = settings.tls.as_ref().map(LoadedTls::read).transpose()?.map(LiveTls::new);
         let metrics = Metrics::new(&mut registry);
         let uploads = UploadLimits {
             max_bytes: settings.body_limit,
             timeout: settings.body_timeout,
-            memory: BodyMemory::new(MIN_BODY_MEMORY_BYTES.max(settings.body_limit.saturating_mul(4))),
+            memory: BodyMemory::new(settings.body_memory.unwrap_or_else(|| settings.usual_body_memory())),
         };
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
@@ -120,6 +117,12 @@ impl ServerState {
             phase: AtomicU8::new(Phase::Serving as u8),
             settings,
         }))
+    }
+
+    /// The certificates of the listener. None: it has no TLS.
+    #[must_use]
+    pub fn certificates(&self) -> Option<LiveTls> {
+        self.tls.clone()
     }
 
     /// Registers queues outside this crate that requests wait in. New requests are refused while one of these queues is too

@@ -26,6 +26,7 @@ pub mod local_servers;
 pub mod log_filter;
 pub mod log_writer;
 pub mod man;
+pub mod memory_limit;
 pub mod model_discovery;
 pub mod model_update;
 pub mod models;

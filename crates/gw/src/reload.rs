@@ -5,7 +5,7 @@ mod discovery;
 mod metrics;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_admin::{
@@ -17,6 +17,7 @@ use gw_engine::engine::{Configured, Deployed};
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_providers::settings::{ProviderSettings, Timeouts};
+use gw_server::{LiveTls, LoadedTls};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
@@ -80,6 +81,8 @@ pub struct Live {
 pub struct Reloader {
     common: Common,
     live: Live,
+    /// The certificates of the listener. Empty: it has no TLS.
+    certificates: OnceLock<LiveTls>,
     /// Providers that the start found on this machine or added itself. No file has them.
     found: Vec<ProviderSettings>,
     /// The digests at the start, for the settings that only a start applies.
@@ -88,6 +91,12 @@ pub struct Reloader {
     applied: Mutex<Applied>,
     state: RwLock<ConfigurationState>,
     metrics: ReloadMetrics,
+}
+
+/// A configuration that was read, with the certificates that its files hold. None: the listener has no TLS.
+struct Next {
+    setup: Setup,
+    certificates: Option<LoadedTls>,
 }
 
 /// The configuration that was applied last.
@@ -117,11 +126,20 @@ impl Reloader {
             common: common.clone(),
             found: found_providers(setup, &live.stored),
             live,
+            certificates: OnceLock::new(),
             started: fingerprints.clone(),
             applied: Mutex::new(Applied { fingerprints, timeouts: setup.config.timeouts, discovery }),
             state: RwLock::new(state),
             metrics,
         })
+    }
+
+    /// Keeps the certificates of the listener up to date from now on.
+    pub fn keep_certificates(&self, certificates: Option<LiveTls>) {
+        if let Some(certificates) = certificates {
+            // The program has one listener with TLS, so this is the first call.
+            let _ = self.certificates.set(certificates);
+        }
     }
 
     /// Reads the configuration and applies it. [`Trigger::File`] applies a configuration only if it differs, and reports equal
@@ -132,12 +150,12 @@ impl Reloader {
     pub async fn reload(&self, trigger: Trigger) -> Result<ReloadReport, Vec<String>> {
         let mut applied = self.applied.lock().await;
         let loaded = match self.load().await {
-            Ok(setup) if trigger.is_quiet() && self.is_applied(&setup, &applied) => {
+            Ok(next) if trigger.is_quiet() && self.is_applied(&next, &applied) => {
                 let restart_required = self.state.read().restart_required.clone();
                 return Ok(ReloadReport { changes: Vec::new(), restart_required });
             }
-            Ok(setup) => {
-                let applied = self.apply(setup, &mut applied).await;
+            Ok(next) => {
+                let applied = self.apply(next, &mut applied).await;
                 if applied.is_ok() {
                     self.record(trigger).await;
                 }
@@ -163,34 +181,51 @@ impl Reloader {
     }
 
     /// Reads the configuration. A large file takes time, so another thread reads it.
-    async fn load(&self) -> Result<Setup, Vec<String>> {
+    async fn load(&self) -> Result<Next, Vec<String>> {
         let (common, found) = (self.common.clone(), self.found.clone());
+        let has_tls = self.certificates.get().is_some();
         let loading = tokio::task::spawn_blocking(move || {
             let mut setup = setup::read(&common)?;
             if setup.path.is_none() {
                 setup.config.providers = found;
             }
             let later: Vec<String> = setup.config.later.iter().map(ToString::to_string).collect();
-            if later.is_empty() { Ok(setup) } else { Err(later) }
+            if !later.is_empty() {
+                return Err(later);
+            }
+            let tls = setup.config.server.tls.as_ref().filter(|_| has_tls).map(LoadedTls::read).transpose();
+            let certificates = tls.map_err(|error| vec![format!("server.tls: {error}")])?;
+            Ok(Next { setup, certificates })
         });
         let unreadable = |_| Err(vec!["the configuration could not be read".to_owned()]);
-        let setup = loading.await.unwrap_or_else(unreadable)?;
+        let Next { setup, certificates } = loading.await.unwrap_or_else(unreadable)?;
         let mut setup = self.live.stored.merge(setup).await.map_err(|error| match error {
             MergeError::Problems(problems) => problems,
             error @ MergeError::Overlay(_) => vec![error.to_string()],
         })?;
         setup.demo_if_alone();
-        Ok(setup)
+        Ok(Next { setup, certificates })
     }
 
     /// Whether this configuration is in force, and no other was refused since.
-    fn is_applied(&self, setup: &Setup, applied: &Applied) -> bool {
-        setup.config.fingerprints == applied.fingerprints && self.state.read().refused.is_none()
+    fn is_applied(&self, next: &Next, applied: &Applied) -> bool {
+        next.setup.config.fingerprints == applied.fingerprints
+            && self.renewed(next).is_none()
+            && self.state.read().refused.is_none()
+    }
+
+    /// The certificates in force, if the files now hold others.
+    fn renewed(&self, next: &Next) -> Option<&LiveTls> {
+        let live = self.certificates.get()?;
+        next.certificates.as_ref().is_some_and(|loaded| !live.is_current(loaded)).then_some(live)
     }
 
     /// Applies a configuration without problems of its own.
-    async fn apply(&self, setup: Setup, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
+    async fn apply(&self, next: Next, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
         let Live { engine, management, response_cache, sealer, stored: _ } = &self.live;
+        let renewed = self.renewed(&next).cloned();
+        let Next { setup, certificates } = next;
+        let keeps_tls = certificates.is_some();
         let config = &setup.config;
         let deployed = deploy(&setup, applied, engine, sealer)?;
         if !config.cache.semantic.is_empty() {
@@ -204,6 +239,10 @@ impl Reloader {
         let next =
             Configured { settings: config.engine.clone(), deployed, documents: setup.documents.clone() };
         engine.reconfigure(next, cache.clone())?;
+        if let (Some(live), Some(loaded)) = (renewed, certificates) {
+            live.replace(loaded);
+            tracing::info!("new connections use the changed certificates");
+        }
         response_cache.store(cache);
         management.configuration_changed().await;
         if let Err(error) = management.refresh().await {
@@ -219,7 +258,7 @@ impl Reloader {
             restart_required: new
                 .changes(&self.started)
                 .into_iter()
-                .filter(|path| needs_start(path))
+                .filter(|path| needs_start(path) && !(keeps_tls && path.starts_with("server.tls")))
                 .collect(),
         };
         applied.fingerprints = new.clone();

@@ -34,8 +34,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, identity, local_servers, model_discovery, paths, readiness, response_cache,
-    store, telemetry, watch,
+    encryption_key, first_start, identity, local_servers, memory_limit, model_discovery, paths, readiness,
+    response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -231,7 +231,7 @@ async fn serve(
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
-        setup.config.server,
+        memory_limit::fitted(setup.config.server),
         engine,
         (management, configuration),
         sign_in,
@@ -240,6 +240,7 @@ async fn serve(
         registry,
     )
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
+    reloader.keep_certificates(state.certificates());
     let shutdown = Shutdown::new();
     tokio::spawn(follow_signals(signals, reloader, shutdown.clone()));
     log_addresses(&listeners, scheme);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_server::TlsSettings;
 use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
@@ -25,7 +26,7 @@ async fn start() -> (Gateway, RootCertStore) {
     let mut roots = RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
     let gateway = Gateway::with(|settings| {
-        settings.tls = Some((cert_path, key_path));
+        settings.tls = Some(TlsSettings { cert: cert_path, key: key_path, ..TlsSettings::default() });
         settings.head_timeout = Duration::from_millis(500);
     })
     .await;

@@ -10,6 +10,7 @@ use gw_limits::{RedisSettings, WhenAway};
 use gw_providers::settings::Timeouts;
 use gw_routing::hedge::{HedgeDelay, HedgeSettings};
 use gw_routing::strategy::Strategy;
+use gw_server::TlsSettings;
 use gw_server::settings::ServerSettings;
 use gw_wire::request::RequestLimits;
 
@@ -127,6 +128,11 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     set(&mut settings.listen, table.text("listen"));
     settings.admin_listen = table.text("admin_listen");
     set(&mut settings.body_limit, table.int::<usize>("body_limit_mib").map(|mib| mib << 20));
+    settings.body_memory = table.int::<usize>("body_memory_mib").map(|mib| mib << 20);
+    if settings.body_memory.is_some_and(|memory| memory < settings.body_limit) {
+        let text = format!("is less than 'body_limit_mib'; write at least {}", settings.body_limit >> 20);
+        report.fault(table.position("body_memory_mib"), &table.path("body_memory_mib"), text);
+    }
     set(&mut settings.max_connections, table.int("max_connections"));
     set(&mut settings.max_in_flight, table.int("max_in_flight"));
     set(&mut settings.shed_after, table.millis("shed_after_ms"));
@@ -140,12 +146,21 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     set(&mut settings.cors_origins, table.texts("cors_origins"));
     set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
     if let Some(tls) = table.table("tls") {
-        for key in ["cert", "key"] {
+        for key in ["cert", "key", "client_ca"] {
             if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
                 report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
             }
         }
-        settings.tls = tls.file("cert").zip(tls.file("key"));
+        settings.tls = tls.file("cert").zip(tls.file("key")).map(|(cert, key)| TlsSettings {
+            cert,
+            key,
+            client_ca: tls.file("client_ca"),
+            is_client_certificate_optional: tls.choice("client_certificate") == Some("optional"),
+        });
+        if tls.has("client_certificate") && !tls.has("client_ca") {
+            let text = "needs 'client_ca', the authorities of the clients";
+            report.fault(tls.position("client_certificate"), &tls.path("client_certificate"), text);
+        }
     }
     let any_port = settings.listen.ends_with(":0");
     if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {

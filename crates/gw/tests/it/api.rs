@@ -10,7 +10,7 @@ mod errors;
 mod generated_images;
 mod http;
 mod http_edges;
-mod http_versions;
+pub(crate) mod http_versions;
 mod model_lists;
 mod models;
 mod replay;

@@ -9,5 +9,6 @@ mod load;
 mod malformed_http;
 mod postgres_start;
 mod replicas;
+mod scarce_resources;
 mod upstream_connections;
 pub(crate) mod upstream_network;

@@ -3,9 +3,11 @@
 mod authz;
 pub(crate) mod canary;
 mod credentials;
+mod host_header;
 mod injection;
 mod member_policy;
 mod private_files;
 mod secrets;
 mod tenant_references;
 mod tenants;
+mod tls;

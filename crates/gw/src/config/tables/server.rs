@@ -35,6 +35,12 @@ pub(super) static SERVER: Section = Section {
             "The largest request body in MiB, before and after decompression.",
         ),
         key(
+            "body_memory_mib",
+            Kind::Int { min: 1, max: 1_048_576 },
+            "`512`, or four times `body_limit_mib` if that is more; in a container at most an eighth of its memory",
+            "The most memory in MiB of all request bodies over 64 KiB together. Further bodies get 503 at once. The process takes about four times this for them.",
+        ),
+        key(
             "max_connections",
             Kind::Int { min: 1, max: 1_000_000 },
             "65536",
@@ -139,9 +145,21 @@ static REQUEST_LIMITS: Section = Section {
 };
 
 static TLS: Section = Section {
-    doc: "The certificate for HTTPS, as PEM files.",
+    doc: "The certificate for HTTPS, as PEM files. The gateway reads the files again at each reload, and looks at them every 30 seconds.",
     keys: &[
         required("cert", Kind::Path, "The certificate chain."),
         required("key", Kind::Path, "The private key."),
+        key(
+            "client_ca",
+            Kind::Path,
+            "",
+            "The certificates of the authorities that sign the certificates of clients. Without it clients are asked for no certificate.",
+        ),
+        key(
+            "client_certificate",
+            Kind::Choice(&[("required", &[]), ("optional", &[])]),
+            "\"required\"",
+            "Whether a client must have a certificate of `client_ca`. A client with any other certificate is never served. Gateway keys are checked as well.",
+        ),
     ],
 };

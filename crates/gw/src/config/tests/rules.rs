@@ -49,6 +49,28 @@ fn an_unknown_key_names_the_nearest() {
 }
 
 #[test]
+fn the_memory_of_bodies_has_room_for_one_body() {
+    let memory = |text: &str| good(text).server.body_memory;
+    assert_eq!(memory("[server]\nbody_memory_mib = 32"), Some(32 << 20));
+    assert_eq!(memory(""), None);
+    check(
+        "[server]\nbody_memory_mib = 31",
+        &["2:19: server.body_memory_mib: is less than 'body_limit_mib'; write at least 32"],
+    );
+}
+
+#[test]
+fn certificates_of_clients_need_an_authority() {
+    let tls = "[server.tls]\ncert = 'Cargo.toml'\nkey = 'Cargo.toml'\n";
+    let with_ca = good(&format!("{tls}client_ca = 'Cargo.toml'\nclient_certificate = 'optional'")).server.tls;
+    assert!(with_ca.is_some_and(|tls| tls.client_ca.is_some() && tls.is_client_certificate_optional));
+    check(
+        &format!("{tls}client_certificate = 'optional'"),
+        &["4:22: server.tls.client_certificate: needs 'client_ca', the authorities of the clients"],
+    );
+}
+
+#[test]
 fn everything_is_said_at_once_and_in_order() {
     check(
         "[timeouts]\nidle_ms = 0\n[server]\nlisten = 4000\nlistn = 1\n[[providers]]\napi = \"opnai\"\n",
@@ -79,7 +101,7 @@ fn syntax_errors_have_a_place() {
 fn columns_count_characters() {
     check(
         "\u{feff}[server]\r\ntls = { \"é\" = 1, cert = 'Cargo.toml', key = 'Cargo.toml' }\r\n",
-        &["2:9: server.tls.é: unknown key; known here: cert, key"]
+        &["2:9: server.tls.é: unknown key; known here: cert, key, client_ca, client_certificate"]
             .map(|line| Box::leak(line.replace(".é:", ".\"é\":").into_boxed_str()) as &str),
     );
 }

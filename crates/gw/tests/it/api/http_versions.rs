@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
 
 /// Sends a chat request with curl; gives the HTTP version, the status and the body.
-async fn curl(url: &str, args: &[&str], body: &Value) -> (String, String, String) {
+pub(crate) async fn curl(url: &str, args: &[&str], body: &Value) -> (String, String, String) {
     let mut command = Command::new("curl");
     command.args(["-sS", "--max-time", "20", "-w", "\n%{http_version} %{http_code}"]).args(args);
     command.args(["-H", &format!("Authorization: Bearer {KEY}"), "-H", "Content-Type: application/json"]);
