@@ -7,7 +7,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-use crate::tls::{TlsError, acceptor};
+use crate::tls::{LoadedTls, TlsError, TlsSettings};
 
 /// The time in which a certificate is valid, in unix seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Validity {
 /// # Errors
 /// The gateway could not use the certificate or the key.
 pub fn certificate_validity(cert: &Path, key: &Path) -> Result<Option<Validity>, TlsError> {
-    acceptor(cert, key)?;
+    LoadedTls::read(&TlsSettings { cert: cert.to_owned(), key: key.to_owned(), ..TlsSettings::default() })?;
     let unreadable = |source| TlsError::Unreadable { path: cert.to_owned(), source };
     let first = CertificateDer::from_pem_file(cert).map_err(unreadable)?;
     Ok(validity(&first))
