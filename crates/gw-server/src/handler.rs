@@ -86,9 +86,14 @@ where
         admission_permit: None,
         body_permit: None,
         capture: None,
+        trace: None,
+        trace_content: None,
         guard,
     };
     let mut extra = ExtraHeaders::new();
+    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {
+        record.trace = Some(tracer.begin(&parts.headers));
+    }
     let answered = {
         let answering = pin!(answer(&parts, &found, &mut body, &mut record, &origin.admission, &mut extra));
         AssertUnwindSafe(until_cut(&origin.state, None, answering)).catch_unwind().await
@@ -151,6 +156,9 @@ fn finish(
     record.code = reply.code;
     if let (Some(capture), Content::Stream(_)) = (&mut record.capture, &reply.content) {
         capture.streams();
+    }
+    if let (Some(content), Content::Stream(_)) = (&mut record.trace_content, &reply.content) {
+        content.streams();
     }
     let deadline = delivery_deadline(&reply.content, record.state.settings.write_stall);
     let mut response = Response::new(Outgoing::new(reply.content, deadline, record));

@@ -71,7 +71,7 @@ impl OverloadFilter {
     fn count(&self, route: RouteLabel) {
         self.admission.count_refusal();
         let status = StatusCode::SERVICE_UNAVAILABLE.as_u16();
-        self.state.metrics.count_request(route, &Method::POST, status, Duration::ZERO);
+        self.state.metrics.count_request(route, &Method::POST, status, Duration::ZERO, None);
     }
 
     /// Answers a connection that begins with a generation request, if the worker is overloaded. Otherwise gives the

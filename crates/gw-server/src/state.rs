@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use gw_admin::LiveAdminService;
 use gw_engine::Engine;
 use gw_engine::error::Result;
+use gw_engine::request::trace::Tracer;
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
@@ -56,6 +57,8 @@ pub struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
     pub(crate) log: Arc<dyn AccessLog>,
+    /// Begins the traces of requests; None = no traces are written.
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
@@ -86,6 +89,7 @@ impl ServerState {
         management: Arc<LiveAdminService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
+        tracer: Option<Tracer>,
         mut registry: Registry,
     ) -> std::result::Result<Arc<Self>, TlsError> {
         let tls = settings.tls.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
@@ -106,6 +110,7 @@ impl ServerState {
             engine,
             management,
             log,
+            tracer,
             readiness,
             registry: RwLock::new(registry),
             phase: AtomicU8::new(Phase::Serving as u8),

@@ -10,6 +10,7 @@ use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
+use gw_engine::request::trace::Tracer;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
@@ -17,6 +18,7 @@ use gw_providers::seal::Sealer;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
+use gw_telemetry::{Exporter, OtlpSettings, TraceQueue};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -175,7 +177,7 @@ struct Running {
 }
 
 async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> Result<(), CommandError> {
-    let Running { setup, store, parts, deployed, registry } = running;
+    let Running { setup, store, parts, deployed, mut registry } = running;
     let EngineParts { engine, journal, payloads, limiter, clock } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
@@ -193,6 +195,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
+    let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
@@ -201,6 +204,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
         management,
         Arc::new(AccessLogWriter(access_log)),
         readiness,
+        tracer,
         registry,
     )
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
@@ -211,9 +215,22 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     // Redis frees the reservations that it has not heard of by then when their lease expires.
     limiter.drain(SETTLE_TIMEOUT).await;
     payload_tasks.close().await;
+    if let Some(exporter) = exporter {
+        exporter.close().await;
+    }
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts the task that sends spans; None = no traces are written.
+fn start_traces(
+    settings: Option<&OtlpSettings>,
+    registry: &mut Registry,
+) -> Result<Option<(Exporter, Tracer)>, CommandError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let queue = TraceQueue::new(registry);
+    Exporter::start(settings, queue).map(Some).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
 /// The first signal begins the shutdown, and running requests may finish. The second signal ends them.

@@ -3,7 +3,7 @@
 //! The usage and the cost of a request are sums over its upstream calls ([`UpstreamCalls`]). No other module adds usage or money.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
 use gw_limits::Reservation;
@@ -13,6 +13,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
+use crate::call::tracing::CallTracing;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
@@ -52,6 +53,8 @@ pub(crate) struct Settlement {
     additional_reservations: Vec<Reservation>,
     /// The session that pays for the request, until the request is over.
     session: Option<SessionCharge>,
+    /// The request's part of its trace; None = it is not recorded.
+    tracing: Option<CallTracing>,
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
@@ -75,6 +78,7 @@ impl Settlement {
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
             session: None,
+            tracing: CallTracing::of(client, operation),
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
         }
@@ -90,12 +94,18 @@ impl Settlement {
         if let Some(line) = &mut self.line {
             line.note_request(request);
         }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.note_request(request);
+        }
     }
 
     /// Notes how the request is routed.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if let Some(line) = &mut self.line {
             line.note_plan(plan);
+        }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.note_plan(plan);
         }
     }
 
@@ -163,7 +173,7 @@ impl Settlement {
         outcome: AttemptOutcome,
         status: &'static str,
     ) -> BilledUsage {
-        let billed = self.upstream_calls.end_attempt(attempt, outcome);
+        let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
         match outcome {
             AttemptOutcome::Served => {
                 self.metrics.served(&candidate.metrics, &billed.usage, billed.known_cost());
@@ -185,7 +195,7 @@ impl Settlement {
 
     /// Ends an attempt whose last request was refused before anything was sent.
     pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
-        let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed);
+        let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed, None);
         // Another part of a divided request may have been answered before.
         if billed.usage.total() > 0 {
             self.meter(candidate, &billed);
@@ -228,8 +238,14 @@ impl Settlement {
     }
 
     /// Notes when the first content of a stream came.
-    pub(crate) fn note_first_token(&self, candidate: &Candidate, millis: u64) {
+    pub(crate) fn note_first_token(
+        &self,
+        candidate: &Candidate,
+        (attempt, after): (Attempt, Duration),
+        millis: u64,
+    ) {
         candidate.metrics.first_token_after(millis);
+        self.upstream_calls.note_first_content(attempt, after);
         self.log.note(|record| record.ttft_ms = Some(millis));
     }
 
@@ -275,7 +291,7 @@ impl Settlement {
         let last = pending.len().saturating_sub(1);
         for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
             let outcome = if place == last { AttemptOutcome::Interrupted } else { AttemptOutcome::Cancelled };
-            let billed = self.upstream_calls.end_attempt(attempt, outcome);
+            let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
             self.meter(&candidate, &billed);
             let record = AttemptRecord {
                 provider: Arc::clone(&candidate.model.provider),
@@ -345,6 +361,9 @@ impl Settlement {
         if let Some(line) = self.line.take() {
             let record = self.log.record();
             line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
+        }
+        if let Some(tracing) = self.tracing.take() {
+            tracing.end(&self.upstream_calls);
         }
         let billed = self.upstream_calls.all();
         if let Some(session) = self.session.take() {

@@ -99,6 +99,7 @@ impl Gateway {
             management,
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
+            None,
             registry,
         )
         .unwrap();

@@ -25,6 +25,7 @@ mod keys;
 mod models;
 mod providers;
 mod responses;
+mod telemetry;
 
 use fields::{regular, set, timeouts};
 
@@ -48,6 +49,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache::cache(root, &names, report),
         responses: responses::responses(root),
+        otlp: telemetry::otlp(root, report),
         store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),

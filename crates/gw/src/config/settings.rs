@@ -10,6 +10,7 @@ use gw_engine::stored_responses::StoredResponseSettings;
 use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
+use gw_telemetry::OtlpSettings;
 use secrecy::SecretString;
 
 use super::problems::{LaterFeature, Problem};
@@ -54,6 +55,8 @@ pub struct Config {
     pub cache: CacheSettings,
     /// `[responses]`.
     pub responses: StoredResponseSettings,
+    /// `[telemetry.otlp]`; None: no traces are written.
+    pub otlp: Option<OtlpSettings>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.

@@ -19,4 +19,5 @@ mod routing;
 mod security;
 mod streaming;
 mod surfaces;
+mod telemetry;
 mod tidy;

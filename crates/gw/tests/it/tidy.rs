@@ -72,7 +72,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 13] = [
+const FLOORS: [(&str, &[&str], &[&str]); 14] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -91,6 +91,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 13] = [
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
     ("gw-server", &["gw-admin", "gw-engine", "gw-wire"], &["sqlx"]),
+    ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw-bench", &["gw-routing", "gw-store"], &["axum", "hyper", "sqlx"]),
     (
@@ -105,6 +106,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 13] = [
             "gw-engine",
             "gw-admin",
             "gw-server",
+            "gw-telemetry",
         ],
         &["axum", "hyper", "sqlx"],
     ),

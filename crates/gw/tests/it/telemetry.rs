@@ -1,0 +1,4 @@
+//! Traces, metrics and logs as other programs get them.
+
+mod collector;
+mod traces;
