@@ -206,6 +206,7 @@ where
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::Metrics, Some(_)) => ops::metrics(&state, &parts.headers),
         (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
@@ -235,7 +236,8 @@ where
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
-            Endpoint::Status(_)
+            Endpoint::Metrics
+            | Endpoint::Status(_)
             | Endpoint::Cache
             | Endpoint::Explain
             | Endpoint::Admin(_)

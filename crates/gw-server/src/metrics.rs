@@ -8,9 +8,9 @@ use gw_wire::trace_context::TraceId;
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::registry::{Registry, Unit};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,8 +74,7 @@ struct RouteMetrics {
 }
 
 fn buckets() -> Durations {
-    let seconds =
-        [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+    let seconds = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
     HistogramWithExemplars::new(seconds.into_iter())
 }
 

@@ -53,6 +53,8 @@ pub(crate) enum Endpoint {
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
     Page(fn() -> GatewayReply),
+    /// The metrics, in the format that the reader asks for.
+    Metrics,
     /// A report for operators from the memory of this process.
     Status(fn(&ServerState) -> Result<GatewayReply>),
     /// A management request, which the store answers.
@@ -101,7 +103,7 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, NotFound, Page, Probe, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, Metrics, NotFound, Page, Probe, Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open};
     [
@@ -125,7 +127,7 @@ pub static ROUTES: &[Route] = &{
         route("/", GET, Open, Probe(ops::links)),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
-        route("/metrics", GET, AdminKey, Status(ops::metrics)),
+        route("/metrics", GET, AdminKey, Metrics),
         route("/admin/v1/providers", GET, AdminKey, Status(ops::providers)),
         route("/admin/v1/config", GET, AdminKey, Status(ops::configuration)),
         route("/admin/v1/keys", GET_POST, AdminKey, Admin(admin::keys)),

@@ -68,7 +68,8 @@ impl Collector {
         let is_grpc = settings.protocol == OtlpProtocol::Grpc;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
-            let header = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value.expose_secret()).ok());
+            let header =
+                HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value.expose_secret()).ok());
             let Some((name, mut value)) = header else { return Err(CollectorError::Header(name.clone())) };
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -95,25 +96,24 @@ impl Collector {
     pub(crate) async fn send(&self, batch: &ExportTraceServiceRequest) -> Result<usize, Refused> {
         match tokio::time::timeout(self.timeout, self.call(batch)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Refused { reason: "the collector did not answer in time".to_owned(), is_passing: true }),
+            Err(_) => {
+                Err(Refused { reason: "the collector did not answer in time".to_owned(), is_passing: true })
+            }
         }
     }
 
     async fn call(&self, batch: &ExportTraceServiceRequest) -> Result<usize, Refused> {
         let is_grpc = self.protocol == OtlpProtocol::Grpc;
-        let (path, body) = if is_grpc {
-            (GRPC_PATH, framed(batch))
-        } else {
-            (HTTP_PATH, batch.encode_to_vec().into())
+        let (path, body) =
+            if is_grpc { (GRPC_PATH, framed(batch)) } else { (HTTP_PATH, batch.encode_to_vec().into()) };
+        let call =
+            HttpCall { method: Method::POST, path: path.to_owned(), headers: self.headers.clone(), body };
+        let clocks = Timeouts {
+            connect: self.timeout,
+            first_token: self.timeout,
+            idle: self.timeout,
+            total: self.timeout,
         };
-        let call = HttpCall {
-            method: Method::POST,
-            path: path.to_owned(),
-            headers: self.headers.clone(),
-            body,
-        };
-        let clocks =
-            Timeouts { connect: self.timeout, first_token: self.timeout, idle: self.timeout, total: self.timeout };
         let lost = |failure: gw_wire::failure::Failure| Refused { reason: failure.message, is_passing: true };
         let response = self.client.send(call, &clocks).await.map_err(lost)?;
         let (status, headers) = (response.status, response.headers);
@@ -131,7 +131,10 @@ impl Collector {
         let code = headers.get("grpc-status").and_then(|code| code.to_str().ok()).unwrap_or("0");
         match answer.get(GRPC_PREFIX..) {
             Some(message) if code == "0" => Ok(rejected(message)),
-            _ => Err(Refused { reason: format!("the collector answered with gRPC code {code}"), is_passing: true }),
+            _ => Err(Refused {
+                reason: format!("the collector answered with gRPC code {code}"),
+                is_passing: true,
+            }),
         }
     }
 }

@@ -185,8 +185,7 @@ mod tests {
 
     fn read(request: &Value, response: &Value) -> Messages {
         let bytes = |value: &Value| Bytes::from(value.to_string());
-        let content =
-            CapturedContent { request: bytes(request), response: bytes(response), is_cut: false };
+        let content = CapturedContent { request: bytes(request), response: bytes(response), is_cut: false };
         Messages::read(&content, &Redactor::new(Masks::ALL, 64 << 10).unwrap())
     }
 
@@ -202,7 +201,10 @@ mod tests {
             { "message": { "content": null, "tool_calls": [call] }, "finish_reason": "tool_calls" },
         ] });
         let messages = read(&request, &response);
-        assert_eq!(messages.input[0], json!({ "role": "system", "parts": [{ "type": "text", "content": "Be brief" }] }));
+        assert_eq!(
+            messages.input[0],
+            json!({ "role": "system", "parts": [{ "type": "text", "content": "Be brief" }] })
+        );
         assert!(!messages.input[1].to_string().contains("ann@example.com"));
         assert_eq!(messages.input[2]["parts"][0]["type"], "tool_call_response");
         assert_eq!(messages.output[0]["finish_reason"], "tool_calls");

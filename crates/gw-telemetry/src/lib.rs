@@ -7,7 +7,6 @@ mod attributes;
 pub mod collector;
 mod content;
 pub mod exporter;
-mod names;
 pub mod queue;
 pub mod settings;
 mod spans;

@@ -4,6 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use gw_engine::payloads::Redactor;
 use gw_engine::request::trace::{AttemptTrace, CallTrace, ServerRecord, TraceIds, TracedRequest};
+use gw_engine::semantic_names as names;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -13,7 +14,6 @@ use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span, Sta
 
 use crate::attributes::Attributes;
 use crate::content::Messages;
-use crate::names;
 use crate::settings::{OtlpSettings, SemanticGeneration};
 
 /// The bit of a span's flags that says that the trace is sampled.
@@ -69,7 +69,8 @@ impl SpanBuilder {
         let mut messages = server.content.as_ref().map(|content| Messages::read(content, &self.masks));
         let mut spans = vec![self.server(ids, server, call.as_deref())];
         let attempts = call.as_deref().map_or(&[][..], |call| &call.attempts);
-        let last_answer = attempts.iter().rev().find(|attempt| attempt.is_answer).map(|attempt| attempt.number);
+        let last_answer =
+            attempts.iter().rev().find(|attempt| attempt.is_answer).map(|attempt| attempt.number);
         for attempt in attempts {
             let Some(call) = call.as_deref() else { continue };
             let mut span = self.client(ids, call, attempt);
@@ -153,7 +154,8 @@ impl SpanBuilder {
         if self.langfuse {
             about.text("gen_ai.system", provider);
         }
-        let first = attempt.first_content.map(|after| event(ids, attempt.began + after, "gateway.first_token"));
+        let first =
+            attempt.first_content.map(|after| event(ids, attempt.began + after, "gateway.first_token"));
         Span {
             name: format!("{operation} {}", attempt.upstream_model),
             kind: SpanKind::Client as i32,

@@ -20,6 +20,7 @@ pub mod model_discovery;
 pub mod models;
 pub mod paths;
 pub mod payloads;
+pub mod provider_metrics;
 pub mod readiness;
 pub mod requests;
 pub mod response_cache;

@@ -32,8 +32,8 @@ use crate::signals::StopSignals;
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, local_servers, model_discovery, paths, readiness, response_cache, store,
-    telemetry, watch,
+    encryption_key, first_start, local_servers, model_discovery, paths, provider_metrics, readiness,
+    response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -195,6 +195,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
+    provider_metrics::register(&engine, &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gw_wire::trace_context::TraceId;
+
 use crate::call::upstream_call::UpstreamCalls;
 use crate::plan::candidate::Plan;
 use crate::request::ValidatedRequest;
@@ -47,6 +49,11 @@ impl CallTracing {
             seed: body.get("seed").and_then(|text| text.parse().ok()),
             dimensions: body.get("dimensions").and_then(|text| text.parse().ok()),
         };
+    }
+
+    /// The id of the trace.
+    pub(crate) fn id(&self) -> TraceId {
+        self.trace.id()
     }
 
     /// Notes the strategy.

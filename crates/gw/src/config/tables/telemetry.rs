@@ -5,7 +5,12 @@ use super::super::schema::{Kind, Section, key, required};
 
 pub(super) static TELEMETRY: Section = Section {
     doc: "What the gateway tells other systems about its requests.",
-    keys: &[key("otlp", Kind::Table(&OTLP), "", "The collector of traces. Without this section no traces are written.")],
+    keys: &[key(
+        "otlp",
+        Kind::Table(&OTLP),
+        "",
+        "The collector of traces. Without this section no traces are written.",
+    )],
 };
 
 static OTLP: Section = Section {

@@ -74,7 +74,8 @@ impl Collector {
 
     /// Waits until this many spans have come.
     pub(super) async fn wait_for(&self, count: usize) -> Vec<Span> {
-        eventually(&format!("{count} spans"), || Some(self.spans()).filter(|spans| spans.len() >= count)).await
+        eventually(&format!("{count} spans"), || Some(self.spans()).filter(|spans| spans.len() >= count))
+            .await
     }
 }
 

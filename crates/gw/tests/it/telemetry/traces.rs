@@ -97,7 +97,8 @@ fn assert_server_span(server: &Span, id: &str) {
     let event = |event: &opentelemetry_proto::tonic::trace::v1::span::Event| {
         (event.name.clone(), attributes(&event.attributes))
     };
-    let moved = json!({ "gateway.from": "acme/fast", "gateway.to": "beta/spare", "error.type": "upstream_error" });
+    let moved =
+        json!({ "gateway.from": "acme/fast", "gateway.to": "beta/spare", "error.type": "upstream_error" });
     assert_eq!(server.events.iter().map(event).collect::<Vec<_>>(), [("gateway.fallback".to_owned(), moved)]);
 }
 
@@ -203,9 +204,8 @@ async fn content_is_masked_and_langfuse_gets_its_names() {
     world.chat_ok(&chat_with("acme/fast", messages)).await;
     let spans = in_order(collector.wait_for(2).await);
     let about = attributes(&spans[1].attributes);
-    let read = |name: &str| -> Value {
-        serde_json::from_str(about[name].as_str().expect("content")).expect("JSON")
-    };
+    let read =
+        |name: &str| -> Value { serde_json::from_str(about[name].as_str().expect("content")).expect("JSON") };
     let input = read("gen_ai.input.messages");
     let asked = input[0]["parts"][0]["content"].as_str().expect("a text");
     assert!(asked.starts_with("Write to ") && !asked.contains("ann@"), "{asked}");

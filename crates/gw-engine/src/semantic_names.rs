@@ -3,7 +3,8 @@
 use gw_providers::settings::Api;
 
 /// `gen_ai.operation.name` of an operation of the ledger.
-pub(crate) fn operation(operation: &str) -> &'static str {
+#[must_use]
+pub fn operation(operation: &str) -> &'static str {
     match operation {
         "embeddings" => "embeddings",
         "completion" => "text_completion",
@@ -12,7 +13,8 @@ pub(crate) fn operation(operation: &str) -> &'static str {
 }
 
 /// `gen_ai.provider.name`. A provider that the conventions do not know keeps its own name.
-pub(crate) fn provider(api: Api, name: &str) -> &str {
+#[must_use]
+pub fn provider(api: Api, name: &str) -> &str {
     match api {
         Api::Azure => "azure.ai.openai",
         Api::Anthropic => "anthropic",
