@@ -90,6 +90,64 @@ impl LogLine<'_> {
     }
 }
 
+impl LogLine<'_> {
+    /// Renders the line for a person at a terminal, with its line end. No value can break the line or send a command to the terminal.
+    #[must_use]
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        rfc3339(&mut out, self.accepted);
+        let _ = write!(out, " {} {} ", self.status, self.method);
+        visible(&mut out, self.path);
+        let _ = write!(out, " {} ms", self.duration_ms);
+        if let Some(call) = self.call {
+            if let Some(ttft) = call.ttft_ms {
+                let _ = write!(out, " (first token {ttft} ms)");
+            }
+            put(&mut out, " ");
+            visible(&mut out, call.model.as_deref().unwrap_or("no model"));
+            let estimated = if call.estimated { "~" } else { "" };
+            let _ = write!(out, " {estimated}{}+{} tokens ", call.prompt_tokens, call.completion_tokens);
+            call.cost.write(&mut out);
+            put(&mut out, " USD");
+            if call.fallback {
+                put(&mut out, " fallback");
+            }
+            if call.cache_hit {
+                put(&mut out, " cached");
+            }
+        }
+        if self.code != "ok" {
+            put(&mut out, " ");
+            visible(&mut out, self.code);
+        }
+        if let Some(key) = self.key {
+            put(&mut out, " key=");
+            visible(&mut out, key);
+        }
+        let _ = write!(out, " {}", self.request_id);
+        if let Some(trace) = self.trace_id {
+            let _ = write!(out, " trace={trace}");
+        }
+        if let Some(reason) = self.call.and_then(|call| call.upstream_error.as_deref()) {
+            put(&mut out, " upstream said: ");
+            visible(&mut out, reason);
+        }
+        out.push(b'\n');
+        out
+    }
+}
+
+/// Writes a text without the characters that terminals obey.
+fn visible(out: &mut Vec<u8>, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\u{2028}' | '\u{2029}' => put(out, "?"),
+            c if c.is_control() => put(out, "?"),
+            c => put(out, c.encode_utf8(&mut [0; 4])),
+        }
+    }
+}
+
 /// Writes a string that needs no escape.
 fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
@@ -242,6 +300,16 @@ mod tests {
         );
         let json = line("/v1/chat/completions", &call()).to_json();
         assert_eq!(String::from_utf8(json).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_person_reads_a_line_of_text() {
+        let text = line("/v1/chat/completions", &call()).to_text();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "1970-01-01T00:00:00.000Z 200 POST /v1/chat/completions 12 ms (first token 3 ms) acme/fast 3+4 tokens 0.00000105 USD \
+             key=ci???[31m?? req_0 trace=00000000000000000000000000000007\n"
+        );
     }
 
     #[test]

@@ -203,7 +203,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
         setup.config.server,
         engine,
         management,
-        Arc::new(AccessLogWriter(access_log)),
+        Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,
         registry,
@@ -374,11 +374,15 @@ fn workers() -> usize {
         .max(1)
 }
 
-/// The access log on standard output.
-struct AccessLogWriter(LogWriter);
+/// The access log on standard output: text in a terminal, JSON elsewhere.
+struct AccessLogWriter {
+    writer: LogWriter,
+    is_terminal: bool,
+}
 
 impl AccessLog for AccessLogWriter {
     fn write(&self, line: &LogLine<'_>) {
-        self.0.push(&line.to_json());
+        let line = if self.is_terminal { line.to_text() } else { line.to_json() };
+        self.writer.push(&line);
     }
 }
