@@ -82,7 +82,8 @@ fn pairs(about: &mut Attributes, prefix: &str, messages: &[Value]) {
 }
 
 fn message(role: &str, parts: Vec<Value>) -> Value {
-    json!({ "role": role, "parts": parts })
+    let members = [("role", Value::from(role)), ("parts", Value::Array(parts))];
+    Value::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn text(content: &str) -> Value {
@@ -164,14 +165,16 @@ fn choice(choice: &Value) -> Value {
 }
 
 fn as_assistant(mut message: Value) -> Value {
-    message["role"] = json!("assistant");
+    if let Some(members) = message.as_object_mut() {
+        members.insert("role".to_owned(), "assistant".into());
+    }
     message
 }
 
 fn finished(role: &str, parts: Vec<Value>, reason: &Value) -> Value {
     let mut message = message(role, parts);
-    if reason.is_string() {
-        message["finish_reason"] = reason.clone();
+    if let Some(members) = message.as_object_mut().filter(|_| reason.is_string()) {
+        members.insert("finish_reason".to_owned(), reason.clone());
     }
     message
 }
