@@ -42,7 +42,7 @@ pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> AdminResu
         return stored_key_response(records, &records.stored_key(id).await?, now).await;
     };
     let spent = spent_by_one(&records.store, GroupBy::Key, id, &key.limits, now).await?;
-    AdminResponse::json(&KeyObject::of_configuration(id, key, spent, now))
+    AdminResponse::json(&KeyObject::of_configuration(id, &key, spent, now))
 }
 
 async fn stored_key_response(records: &Records, key: &StoredKey, now: i64) -> AdminResult {
@@ -129,7 +129,8 @@ async fn check_admin_remains(
     if !is_usable_admin(before, now) || is_usable_admin(after, now) {
         return Ok(());
     }
-    let mut configured = records.configured_keys.iter();
+    let configured = records.configured_keys();
+    let mut configured = configured.iter();
     if configured.any(|key| key.role == Role::Admin && key.expires_at.is_none_or(|at| at > now)) {
         return Ok(());
     }

@@ -26,7 +26,9 @@ pub mod time;
 mod usage;
 
 pub use self::admin_request::AdminRequest;
-pub use self::configuration::show_configuration;
+pub use self::configuration::{
+    ConfigurationSource, ConfigurationState, LiveConfiguration, RefusedReload, ReloadFuture, ReloadReport,
+};
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;
 pub use self::providers::list_providers;

@@ -36,7 +36,7 @@ impl LiveAdminService {
     /// Creates the service of this engine and this store. `runtime` must be the runtime that opened the store.
     #[must_use]
     pub fn new(store: Store, engine: Arc<Engine>, runtime: Handle) -> Arc<Self> {
-        let service = AdminService::new(store, engine.configured_keys());
+        let service = AdminService::new(store, &engine.configured().settings.keys);
         let (change_lock, loaded_revision) = (Mutex::default(), Mutex::default());
         Arc::new(Self { service, engine, runtime, change_lock, loaded_revision })
     }
@@ -95,6 +95,13 @@ impl LiveAdminService {
         }
         self.engine.keys_are_fresh();
         Ok(())
+    }
+
+    /// Notes that the engine has another configuration: lists show its keys, and the next [`LiveAdminService::refresh`] reads
+    /// all stored keys.
+    pub async fn configuration_changed(&self) {
+        self.service.set_configured_keys(&self.engine.configured().settings.keys);
+        *self.loaded_revision.lock().await = None;
     }
 
     /// Waits until the store may have changed, in this process or in another one.

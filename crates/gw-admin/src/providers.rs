@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn list_providers(engine: &Engine) -> Bytes {
     let breaker = engine.breaker_settings();
+    let configured = engine.configured();
     let data: Vec<Value> =
-        engine.deployed().iter().map(|deployed| provider_object(engine, deployed, &breaker)).collect();
+        configured.deployed.iter().map(|deployed| provider_object(engine, deployed, &breaker)).collect();
     Bytes::from(json!({"object": "list", "data": data}).to_string())
 }
 

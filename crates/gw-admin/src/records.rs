@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
+
 use gw_engine::auth::configured_id;
 use gw_engine::settings::KeySettings;
 use gw_store::ledger::Filter;
@@ -17,13 +19,27 @@ pub(crate) struct Records {
     /// Keys, teams and the ledger.
     pub(crate) store: Store,
     /// The keys of the configuration.
-    pub(crate) configured_keys: Arc<[KeySettings]>,
+    configured_keys: Arc<ArcSwap<Vec<KeySettings>>>,
 }
 
 impl Records {
+    pub(crate) fn new(store: Store, configured_keys: &[KeySettings]) -> Self {
+        Self { store, configured_keys: Arc::new(ArcSwap::from_pointee(configured_keys.to_vec())) }
+    }
+
+    /// The keys of the configuration.
+    pub(crate) fn configured_keys(&self) -> Arc<Vec<KeySettings>> {
+        self.configured_keys.load_full()
+    }
+
+    /// Replaces the keys of the configuration.
+    pub(crate) fn set_configured_keys(&self, keys: &[KeySettings]) {
+        self.configured_keys.store(Arc::new(keys.to_vec()));
+    }
+
     /// The key of the configuration with this id.
-    pub(crate) fn configured_key(&self, id: &str) -> Option<&KeySettings> {
-        self.configured_keys.iter().find(|key| configured_id(&key.name) == id)
+    pub(crate) fn configured_key(&self, id: &str) -> Option<KeySettings> {
+        self.configured_keys().iter().find(|key| configured_id(&key.name) == id).cloned()
     }
 
     /// The store's key with this id.
@@ -47,7 +63,8 @@ impl Records {
     /// The current names of all keys, by id.
     pub(crate) async fn key_names(&self) -> Result<HashMap<String, String>, AdminError> {
         let stored = self.store.keys().await?.into_iter().map(|key| (key.id, key.name));
-        let configured = self.configured_keys.iter().map(|key| (configured_id(&key.name), key.name.clone()));
+        let configured = self.configured_keys();
+        let configured = configured.iter().map(|key| (configured_id(&key.name), key.name.clone()));
         Ok(stored.chain(configured).collect())
     }
 

@@ -22,7 +22,12 @@ impl AdminService {
     /// changes them.
     #[must_use]
     pub fn new(store: Store, configured_keys: &[KeySettings]) -> Self {
-        Self { records: Records { store, configured_keys: configured_keys.into() } }
+        Self { records: Records::new(store, configured_keys) }
+    }
+
+    /// Replaces the keys of the configuration.
+    pub(crate) fn set_configured_keys(&self, keys: &[KeySettings]) {
+        self.records.set_configured_keys(keys);
     }
 
     /// Answers a request at the time of the system's clock.

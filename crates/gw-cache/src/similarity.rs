@@ -35,7 +35,7 @@ pub enum SimilarityMode {
 }
 
 /// The settings of an index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimilaritySettings {
     /// The least cosine of a match. Above 0, at most 1.
     pub threshold: f32,

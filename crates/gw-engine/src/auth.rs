@@ -35,11 +35,10 @@ pub struct Caller(Arc<Key>);
 #[derive(Debug)]
 pub(crate) struct KeyRing {
     ring: ArcSwap<Ring>,
-    configured: Vec<(KeySettings, Caller)>,
     /// Keeps the usage of the keys when the ring is replaced.
     limiter: Limiter,
-    /// Held while a ring is built, so that an older ring never replaces a newer one.
-    setting: Mutex<()>,
+    /// The keys of the configuration. Held while a ring is built, so that an older ring never replaces a newer one.
+    configured: Mutex<Vec<(KeySettings, Caller)>>,
     seen: Seen,
 }
 
@@ -148,21 +147,28 @@ impl KeyRing {
         teams: &[Team],
         limiter: Limiter,
     ) -> Self {
-        let caller = |key: &KeySettings| (key.clone(), Caller::of_configuration(key, &limiter));
-        let configured: Vec<_> = configured.iter().map(caller).collect();
+        let configured = callers(configured, &limiter);
         Self {
             ring: ArcSwap::from_pointee(Ring::new(&configured, stored, teams, &limiter)),
-            configured,
+            configured: Mutex::new(configured),
             limiter,
-            setting: Mutex::default(),
             seen: Seen { epoch: Instant::now(), at: AtomicU64::new(0) },
         }
     }
 
     /// Replaces the stored keys from the next request on.
     pub(crate) fn set(&self, stored: &[StoredKey], teams: &[Team]) {
-        let _setting = self.setting.lock();
-        self.ring.store(Arc::new(Ring::new(&self.configured, stored, teams, &self.limiter)));
+        let configured = self.configured.lock();
+        self.ring.store(Arc::new(Ring::new(&configured, stored, teams, &self.limiter)));
+    }
+
+    /// Replaces the keys of the configuration from the next request on. The usage of a key that stays is kept. A stored key
+    /// with the digest of a configured one comes back with the next [`KeyRing::set`].
+    pub(crate) fn configure(&self, keys: &[KeySettings]) {
+        let mut configured = self.configured.lock();
+        *configured = callers(keys, &self.limiter);
+        let ring = self.ring.load().with_configured(&configured);
+        self.ring.store(Arc::new(ring));
     }
 
     /// Notes that the keys agree with the store now. From the first note on, they grow stale.
@@ -230,6 +236,10 @@ impl KeyRing {
             refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
     }
+}
+
+fn callers(configured: &[KeySettings], limiter: &Limiter) -> Vec<(KeySettings, Caller)> {
+    configured.iter().map(|key| (key.clone(), Caller::of_configuration(key, limiter))).collect()
 }
 
 fn away() -> Error {

@@ -80,7 +80,7 @@ impl Call {
         if let Some(conversation) = self.plan.conversation {
             state.affinity.note(conversation.id, &candidate.model.id, billed.usage.prompt, clock::now());
         }
-        if let Some(budget) = &state.hedges {
+        if let Some(budget) = &self.context.snapshot.hedges {
             budget.record_served_cost(billed.known_cost().unwrap_or_default());
         }
         self.progress.finish_hedge();

@@ -60,15 +60,16 @@ impl Catalog {
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
     ) -> std::result::Result<Self, Vec<String>> {
-        Self::build_after(&Self::default(), shipped, overrides, aliases, providers, discovered)
+        Self::build_after((&Self::default(), &|_| false), shipped, overrides, aliases, providers, discovered)
     }
 
-    /// As [`Catalog::build`], with the measurements of an earlier catalogue.
+    /// As [`Catalog::build`], with the measurements of an earlier catalogue, for the models of the providers that the
+    /// function names.
     ///
     /// # Errors
     /// As [`Catalog::build`].
     pub(crate) fn build_after(
-        earlier: &Self,
+        (earlier, is_kept): (&Self, &dyn Fn(&str) -> bool),
         shipped: &[&str],
         overrides: &[ModelSettings],
         aliases: &Aliases,
@@ -83,7 +84,7 @@ impl Catalog {
         builder.discovered(providers, discovered, aliases);
         let mut models = builder.finish();
         for model in models.iter_mut().filter_map(Arc::get_mut) {
-            if let Some(known) = earlier.get(&model.id) {
+            if let Some(known) = earlier.get(&model.id).filter(|known| is_kept(&known.provider)) {
                 model.measured = Arc::clone(&known.measured);
                 model.health = Arc::clone(&known.health);
             }

@@ -1,25 +1,25 @@
 //! The engine: the services that calls share, and the entry points of the edge.
 
-use std::collections::HashMap;
+mod configuration;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused};
 use gw_providers::adapter::ListedModel;
-use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_routing::health::BreakerSettings;
 use gw_store::Team;
 use gw_store::journal::Journal;
 use gw_store::keys::StoredKey;
-use gw_wire::money::Price;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
+pub use self::configuration::{Configured, Deployed};
 use crate::auth::{Caller, KeyRing};
-use crate::catalog::{Catalog, Discovered, Model, ProviderFacts, Visible};
+use crate::catalog::{Discovered, Model, Visible};
 use crate::clock;
 use crate::cpu_pool::CpuPool;
 use crate::error::{Error, Result};
@@ -27,7 +27,6 @@ use crate::explain::{self, Explanation};
 use crate::ledger_spending::NothingSpent;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
-use crate::plan::routing_state::RoutingState;
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
 use crate::request::operation::Operation;
@@ -35,21 +34,9 @@ use crate::response::disconnect::DisconnectDrain;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
-use crate::session_guard::SessionGuards;
-use crate::settings::{EngineSettings, KeySettings};
+use crate::settings::EngineSettings;
 use crate::stored_responses::StoredResponses;
 use crate::{compaction, count_tokens, limit_error, messages, pipeline};
-
-/// A configured provider and its terms.
-#[derive(Clone, Debug)]
-pub struct Deployed {
-    /// The provider.
-    pub provider: Arc<Provider>,
-    /// The factor from a model's official price to its gateway price.
-    pub price_multiplier: Price,
-    /// The gateway asks the provider for its model list (`discover = true`).
-    pub discovers: bool,
-}
 
 /// The stored state and the services that the engine starts with.
 #[derive(Debug)]
@@ -98,9 +85,9 @@ pub struct Engine {
     services: Services,
     keys: KeyRing,
     payloads: Option<Arc<Payloads>>,
-    settings: EngineSettings,
-    deployed: Vec<Deployed>,
+    configured: ArcSwap<Configured>,
     shipped: Vec<&'static str>,
+    /// The models that providers list. Held while a snapshot is built, so that an older one never replaces a newer one.
     discovered: Mutex<Vec<Discovered>>,
 }
 
@@ -116,44 +103,36 @@ impl Engine {
         stored: Stored,
         registry: &mut Registry,
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
-        let catalog = Catalog::build(&shipped, &settings.models, &settings.aliases, &facts(&deployed), &[])?
-            .with_codex_instructions(settings.codex_instructions.clone());
-        let named =
-            |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
-        let providers: HashMap<_, _> = deployed.iter().map(named).collect();
-        let state = Arc::new(RoutingState::new(settings.routing.hedge.as_ref()));
+        let configured = Configured { settings, deployed };
+        let snapshot = configuration::snapshot(None, &shipped, &configured, &[])?;
         registry.register(
             "gateway_stream_event_bytes",
             "Bytes of stream events over 64 KiB that wait for their clients",
-            state.event_memory.gauge(),
+            snapshot.state.event_memory.gauge(),
         );
         stored.cpu.register(registry);
-        let snapshot = Snapshot {
-            catalog,
-            providers,
-            routing: settings.routing,
-            request_limits: settings.request_limits,
-            state,
-        };
         Ok(Arc::new(Self {
-            keys: KeyRing::new(&settings.keys, &stored.keys, &stored.teams, stored.limiter.clone()),
+            keys: KeyRing::new(
+                &configured.settings.keys,
+                &stored.keys,
+                &stored.teams,
+                stored.limiter.clone(),
+            ),
             services: Services {
                 snapshot: ArcSwap::from_pointee(snapshot),
                 metrics: Arc::new(Metrics::new(registry)),
                 journal: stored.journal,
                 limiter: stored.limiter,
-                session_guards: SessionGuards::new(&settings.guards),
-                response_cache: stored.caching,
+                response_cache: ArcSwapOption::new(stored.caching),
                 stored_responses: Arc::new(stored.responses),
                 sealer: stored.sealer,
                 cpu_pool: stored.cpu,
-                disconnect_drain: settings.routing.drain_on_disconnect.then(DisconnectDrain::default),
+                disconnect_drain: DisconnectDrain::default(),
                 stream_cutoff: Arc::default(),
                 draining: AtomicBool::new(false),
             },
             payloads: stored.payloads,
-            settings,
-            deployed,
+            configured: ArcSwap::from_pointee(configured),
             shipped,
             discovered: Mutex::default(),
         }))
@@ -172,21 +151,39 @@ impl Engine {
         let mut discovered = kept.clone();
         discovered.retain(|(known, _)| known != provider);
         discovered.push((provider.to_owned(), models));
-        let facts = facts(&self.deployed);
         let now = self.services.snapshot.load();
-        let catalog = Catalog::build_after(
-            &now.catalog,
+        let catalog = configuration::catalog(
+            (&now.catalog, &|_| true),
             &self.shipped,
-            &self.settings.models,
-            &self.settings.aliases,
-            &facts,
+            &self.configured.load(),
             &discovered,
         )?;
-        let Snapshot { providers, routing, request_limits, state, .. } = &**now;
-        let (providers, state) = (providers.clone(), Arc::clone(state));
-        let next = Snapshot { catalog, providers, routing: *routing, request_limits: *request_limits, state };
-        self.services.snapshot.store(Arc::new(next));
+        self.services
+            .snapshot
+            .store(Arc::new(Snapshot { catalog: Arc::new(catalog), ..Snapshot::clone(&now) }));
         *kept = discovered;
+        Ok(())
+    }
+
+    /// Replaces the configuration. Running calls keep theirs. Limits and usage of keys stay; measurements and circuits stay
+    /// for the models of each provider that `next` has as the same [`Arc`].
+    ///
+    /// # Errors
+    /// Every problem of the new catalogue; the old configuration stays.
+    pub fn reconfigure(
+        &self,
+        next: Configured,
+        response_cache: Option<Arc<ResponseCache>>,
+    ) -> std::result::Result<(), Vec<String>> {
+        let mut discovered = self.discovered.lock();
+        let kept: Vec<_> = discovered.iter().filter(|(name, _)| next.discovers(name)).cloned().collect();
+        let snapshot =
+            configuration::snapshot(Some(&self.services.snapshot.load()), &self.shipped, &next, &kept)?;
+        self.services.snapshot.store(Arc::new(snapshot));
+        self.services.response_cache.store(response_cache);
+        self.keys.configure(&next.settings.keys);
+        self.configured.store(Arc::new(next));
+        *discovered = kept;
         Ok(())
     }
 
@@ -219,10 +216,10 @@ impl Engine {
         self.keys.seen();
     }
 
-    /// The keys of the configuration.
+    /// The configuration in force.
     #[must_use]
-    pub fn configured_keys(&self) -> &[KeySettings] {
-        &self.settings.keys
+    pub fn configured(&self) -> Arc<Configured> {
+        self.configured.load_full()
     }
 
     /// Admits a generation request before its body is read: the request limits of its key and its team.
@@ -386,12 +383,6 @@ impl Engine {
         explain::explain(&self.services, caller, body)
     }
 
-    /// The providers, in the order of the configuration.
-    #[must_use]
-    pub fn deployed(&self) -> &[Deployed] {
-        &self.deployed
-    }
-
     /// The models that a provider has at the moment, in catalogue order.
     #[must_use]
     pub fn models_of(&self, provider: &str) -> Vec<Arc<Model>> {
@@ -403,12 +394,6 @@ impl Engine {
     #[must_use]
     pub fn breaker_settings(&self) -> BreakerSettings {
         self.snapshot().routing.breaker
-    }
-
-    /// The configuration as JSON, with masked secrets; empty if there is none to show.
-    #[must_use]
-    pub fn shown_settings(&self) -> &str {
-        &self.settings.shown
     }
 
     /// Refuses new generation requests from now on.
@@ -443,25 +428,12 @@ impl Engine {
 
     /// The response cache; `None` if it is switched off.
     #[must_use]
-    pub fn response_cache(&self) -> Option<&Arc<ResponseCache>> {
-        self.services.response_cache.as_ref()
+    pub fn response_cache(&self) -> Option<Arc<ResponseCache>> {
+        self.services.response_cache.load_full()
     }
 }
 
 /// The models that a caller may see: all, or those of its key's model list.
 fn visible<'a>(caller: &Caller, allowed: &'a dyn Fn(&Model) -> bool) -> Visible<'a> {
     caller.is_limited().then_some(allowed)
-}
-
-fn facts(deployed: &[Deployed]) -> Vec<ProviderFacts<'_>> {
-    let mut facts = Vec::with_capacity(deployed.len());
-    for Deployed { provider, price_multiplier, discovers } in deployed {
-        facts.push(ProviderFacts {
-            name: provider.name(),
-            api: provider.api(),
-            price_multiplier: *price_multiplier,
-            discovers: *discovers,
-        });
-    }
-    facts
 }

@@ -33,7 +33,7 @@ pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<
     if call.context.request.wants_stream() {
         return Box::pin(stream(services, call)).await;
     }
-    match services.disconnect_drain.clone() {
+    match services.disconnect_drain_of(&call) {
         Some(drain) => {
             let log = Arc::clone(&call.context.client.log);
             let hosted = call.context.cpu.clone().host(unary(call));
@@ -93,19 +93,14 @@ async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
 fn waiting_stream(services: &Services, mut call: Box<Call>) -> Box<EventStream> {
     let (keepalive, log) = (call.context.client.keepalive, Arc::clone(&call.context.client.log));
     let due = call.context.client.accepted + call.plan.longest_total();
-    let opening = opening(&call);
+    let (opening, disconnect_drain) = (opening(&call), services.disconnect_drain_of(&call));
     let first_token: PendingFirstToken = Box::pin(call.context.cpu.clone().host(async move {
         let found = attempts::run(&mut call).await;
         (call, found)
     }));
     // From here on the stream decides whether a disconnect drains or cancels the call.
-    let waiting = EventStream::waiting(
-        first_token,
-        log,
-        keepalive,
-        services.cutoff_watch(),
-        services.disconnect_drain.clone(),
-    );
+    let waiting =
+        EventStream::waiting(first_token, log, keepalive, services.cutoff_watch(), disconnect_drain);
     Box::new(waiting.due_by(due).opened_by(opening))
 }
 

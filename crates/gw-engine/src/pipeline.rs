@@ -112,7 +112,8 @@ pub(crate) async fn begin(
 /// The refusal of the reservation, or the error of the last attempt.
 pub(crate) async fn answer(services: &Services, call: Box<Call>) -> Result<Reply> {
     let is_heavy = call.context.is_heavy;
-    let cache_use = match &services.response_cache {
+    let response_cache = services.response_cache.load_full();
+    let cache_use = match &response_cache {
         Some(cache) => Some((cache, offload_if(is_heavy, || CacheUse::of(cache, &call)).await)),
         None => None,
     };
@@ -178,7 +179,7 @@ fn prepare(
     };
     let plan = plan::plan(plan_request, None)?;
     settlement.note_plan(&plan);
-    let guarded = services.session_guards.of(client, &request);
+    let guarded = snapshot.session_guards.of(client, &request);
     Ok(Prepared { request, snapshot, plan, guarded })
 }
 

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use gw_limits::Limiter;
 use gw_providers::seal::Sealer;
 use gw_store::journal::Journal;
 
 use crate::auth::Caller;
+use crate::call::Call;
 use crate::cpu_pool::CpuPool;
 use crate::metrics::Metrics;
 use crate::plan::snapshot::Snapshot;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response_cache::caching::ResponseCache;
-use crate::session_guard::SessionGuards;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
 use crate::stored_responses::StoredResponses;
 
@@ -27,15 +27,14 @@ pub(crate) struct Services {
     /// The ledger's journal; None = requests are not recorded.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) limiter: Limiter,
-    pub(crate) session_guards: SessionGuards,
     /// None = requests may not use a response cache.
-    pub(crate) response_cache: Option<Arc<ResponseCache>>,
+    pub(crate) response_cache: ArcSwapOption<ResponseCache>,
     pub(crate) stored_responses: Arc<StoredResponses>,
     /// Seals the summaries of compacted conversations.
     pub(crate) sealer: Sealer,
     pub(crate) cpu_pool: CpuPool,
-    /// Takes over calls whose client disconnects; None = such a call is cancelled.
-    pub(crate) disconnect_drain: Option<DisconnectDrain>,
+    /// Takes over calls whose client disconnects, if the configuration says so.
+    pub(crate) disconnect_drain: DisconnectDrain,
     pub(crate) stream_cutoff: Arc<StreamCutoff>,
     pub(crate) draining: AtomicBool,
 }
@@ -53,6 +52,11 @@ impl Services {
     /// A new stream's view of the end of the drain.
     pub(crate) fn cutoff_watch(&self) -> CutoffWatch {
         CutoffWatch::new(Arc::clone(&self.stream_cutoff))
+    }
+
+    /// Takes over the call if its client disconnects; None = the call is cancelled then.
+    pub(crate) fn disconnect_drain_of(&self, call: &Call) -> Option<DisconnectDrain> {
+        call.context.snapshot.routing.drain_on_disconnect.then(|| self.disconnect_drain.clone())
     }
 
     /// The CPU pool as the caller uses it: the requests of a key share one turn.

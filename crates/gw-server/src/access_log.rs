@@ -176,7 +176,7 @@ fn put(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Writes a string that a client or an upstream may have chosen; no member without a value.
-fn text(line: &mut ObjectWriter<'_>, name: &str, value: Option<&str>) {
+fn text(line: &mut ObjectWriter<'_>, name: &'static str, value: Option<&str>) {
     let Some(value) = value else { return };
     if value.bytes().all(|byte| byte < 0x7f) {
         return line.string(name, value);

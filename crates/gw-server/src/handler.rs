@@ -209,6 +209,7 @@ where
         (Endpoint::Metrics, Some(_)) => ops::metrics(&state, &parts.headers),
         (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Cache, Some(_)) => admin::cache(&state, parts).await,
+        (Endpoint::Reload, Some(_)) => Ok(HttpReply::json(state.configuration.reload().await?)),
         (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
         (Endpoint::Admin(build), Some(_)) => {
             let id = found.id.as_deref().map(str::to_owned);
@@ -239,6 +240,7 @@ where
             Endpoint::Metrics
             | Endpoint::Status(_)
             | Endpoint::Cache
+            | Endpoint::Reload
             | Endpoint::Explain
             | Endpoint::Admin(_)
             | Endpoint::Catalogue(_)

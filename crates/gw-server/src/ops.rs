@@ -88,7 +88,7 @@ pub(crate) fn providers(state: &ServerState) -> Result<GatewayReply> {
 
 /// `GET /admin/v1/config`.
 pub(crate) fn configuration(state: &ServerState) -> Result<GatewayReply> {
-    Ok(HttpReply::json(gw_admin::show_configuration(&state.engine)))
+    Ok(HttpReply::json(state.configuration.show()))
 }
 
 /// `GET /openapi.json`: the API description for programs.

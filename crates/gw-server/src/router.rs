@@ -63,6 +63,8 @@ pub(crate) enum Endpoint {
     Explain,
     /// `/admin/v1/cache`.
     Cache,
+    /// `POST /admin/v1/reload`.
+    Reload,
     /// No endpoint: the answer is 404.
     NotFound,
 }
@@ -103,7 +105,8 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Explain, Generate, Metrics, NotFound, Page, Probe, Status, StoredResponse,
+        Admin, Cache, Catalogue, Explain, Generate, Metrics, NotFound, Page, Probe, Reload, Status,
+        StoredResponse,
     };
     use Guard::{AdminKey, Key, Open};
     [
@@ -130,6 +133,7 @@ pub static ROUTES: &[Route] = &{
         route("/metrics", GET, AdminKey, Metrics),
         route("/admin/v1/providers", GET, AdminKey, Status(ops::providers)),
         route("/admin/v1/config", GET, AdminKey, Status(ops::configuration)),
+        route("/admin/v1/reload", POST, AdminKey, Reload),
         route("/admin/v1/keys", GET_POST, AdminKey, Admin(admin::keys)),
         route("/admin/v1/keys/{id}", GET_PATCH_DELETE, AdminKey, Admin(admin::key)),
         route("/admin/v1/keys/{id}/rotate", POST, AdminKey, Admin(admin::rotate_key)),

@@ -1,10 +1,10 @@
 //! The session that a request belongs to: a run of an agent, as its client names it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use gw_wire::json::View;
 use http::header::{HeaderMap, HeaderName};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
 /// The headers that name a session, in the order in which they count: ours, Claude Code's, and Codex's.
@@ -16,20 +16,25 @@ static SESSION_HEADERS: [HeaderName; 6] = [
     HeaderName::from_static("conversation_id"),
     HeaderName::from_static("conversation-id"),
 ];
+/// The members of a body that name a session.
+static BODY_MEMBERS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [Finder::new("\"prompt_cache_key\""), Finder::new("\"user_id\"")]);
 /// The longest name of a session. A longer one counts by its digest.
 const MAX_SESSION_CHARS: usize = 128;
 
 /// The session of a request: the first header that names one, else the body's `prompt_cache_key`, else its
 /// `metadata.user_id`. It has 1 to 128 printable characters. A name of another form is replaced by its SHA-256 in hex.
 pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
-    let mut of_headers = SESSION_HEADERS.iter().filter_map(|name| headers.get(name));
+    // Most requests have none of these headers, and one look at all headers costs less than six searches.
+    let names_session = headers.keys().any(|name| SESSION_HEADERS.contains(name));
+    let mut of_headers =
+        SESSION_HEADERS.iter().filter(|_| names_session).filter_map(|name| headers.get(name));
     of_headers.find_map(|value| session_name(value.as_bytes())).or_else(|| session_of_body(body))
 }
 
 fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
     // Most bodies name no session, and this search costs much less than reading them.
-    let has = |name: &[u8]| memmem::find(body, name).is_some();
-    if !has(b"\"prompt_cache_key\"") && !has(b"\"user_id\"") {
+    if BODY_MEMBERS.iter().all(|member| member.find(body).is_none()) {
         return None;
     }
     let [cache_key, metadata] =

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use gw_admin::LiveAdminService;
+use gw_admin::{LiveAdminService, LiveConfiguration};
 use gw_engine::Engine;
 use gw_engine::error::Result;
 use gw_engine::request::trace::Tracer;
@@ -56,6 +56,7 @@ pub struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
+    pub(crate) configuration: LiveConfiguration,
     pub(crate) log: Arc<dyn AccessLog>,
     /// Begins the traces of requests; None = no traces are written.
     pub(crate) tracer: Option<Tracer>,
@@ -86,7 +87,7 @@ impl ServerState {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
-        management: Arc<LiveAdminService>,
+        (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         tracer: Option<Tracer>,
@@ -109,6 +110,7 @@ impl ServerState {
             tls,
             engine,
             management,
+            configuration,
             log,
             tracer,
             readiness,

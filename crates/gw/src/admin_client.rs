@@ -62,6 +62,15 @@ pub fn explain_route(url: &str, key: Option<&str>, body: Bytes) -> Result<Bytes,
     runtime()?.block_on(Box::pin(over_http(url, (Method::POST, path, body))))
 }
 
+/// Asks a running gateway to load its configuration again.
+///
+/// # Errors
+/// As [`ask`].
+pub fn reload(url: &str) -> Result<Bytes, CommandError> {
+    runtime()?
+        .block_on(Box::pin(over_http(url, (Method::POST, "reload".to_owned(), Bytes::from_static(b"{}")))))
+}
+
 /// Builds the runtime of a command.
 ///
 /// # Errors

@@ -7,7 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::{agents, check, clock, drill, explain, keys, models, requests, serve, simulate, usage};
+use crate::{
+    agents, check, clock, drill, explain, keys, models, reload_command, requests, serve, simulate, usage,
+};
 
 /// One API in front of many model providers.
 #[derive(Debug, Parser)]
@@ -29,6 +31,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Show the model catalogue
     Models(models::ModelsArgs),
+    /// Make the running gateway read its configuration again
+    Reload(reload_command::ReloadArgs),
     /// Create, list, rotate and revoke gateway keys
     Keys(keys::KeysArgs),
     /// Report requests, tokens and costs by key, team, model, provider or time
@@ -95,6 +99,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         }
         Some(Command::Check(args)) => check::run(&common, &args),
         Some(Command::Models(args)) => models::run(&common, &args),
+        Some(Command::Reload(args)) => reload_command::run(&common, &args),
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Requests(args)) => requests::run(&common, &args),

@@ -12,6 +12,7 @@ use walk::Walker;
 
 mod build;
 mod file;
+mod fingerprint;
 mod formats;
 mod interpolate;
 mod masked;
@@ -29,6 +30,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub use fingerprint::{Fingerprints, provider_path};
 pub use problems::{LaterFeature, Location, Problem};
 pub use reference::reference;
 pub use settings::{CacheSettings, Config, Loaded, Lookup, Readable, Refused, Source, StoreSettings};
@@ -89,7 +91,7 @@ fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<C
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
-    Ok(Config { later, engine, ..config })
+    Ok(Config { later, engine, fingerprints: Fingerprints::of(&root), ..config })
 }
 
 /// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.

@@ -22,6 +22,8 @@ pub mod paths;
 pub mod payloads;
 pub mod provider_metrics;
 pub mod readiness;
+pub mod reload;
+pub mod reload_command;
 pub mod requests;
 pub mod response_cache;
 pub mod serve;

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use gw_engine::Engine;
 use gw_engine::catalog::Model;
+use gw_engine::engine::Configured;
 use gw_providers::provider::KeyState;
 use gw_routing::health::HealthStatus;
 use prometheus_client::collector::Collector;
@@ -49,10 +50,11 @@ const COLUMNS: [Column; 3] = [
 impl Collector for ProviderMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let engine = &self.0;
+        let configured = engine.configured();
         let help = "1 if the key at this place of the configuration is used, 0 if it is set aside";
         let mut family =
             encoder.encode_descriptor("gateway_provider_key_up", help, None, MetricType::Gauge)?;
-        for deployed in engine.deployed() {
+        for deployed in &configured.deployed {
             for (place, (state, _)) in deployed.provider.keys().into_iter().enumerate() {
                 let key = (place + 1).to_string();
                 let labels = [("provider", &**deployed.provider.name()), ("key", key.as_str())];
@@ -60,7 +62,7 @@ impl Collector for ProviderMetrics {
                 up.encode(family.encode_family(&labels)?)?;
             }
         }
-        let targets = targets(engine);
+        let targets = targets(engine, &configured);
         for (name, help, value) in COLUMNS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for target in &targets {
@@ -73,9 +75,9 @@ impl Collector for ProviderMetrics {
 }
 
 /// The models with something to tell. A catalogue has thousands of models that nobody calls.
-fn targets(engine: &Engine) -> Vec<Target> {
+fn targets(engine: &Engine, configured: &Configured) -> Vec<Target> {
     let (breaker, now) = (engine.breaker_settings(), Instant::now());
-    let models = engine.deployed().iter().flat_map(|deployed| engine.models_of(deployed.provider.name()));
+    let models = configured.deployed.iter().flat_map(|deployed| engine.models_of(deployed.provider.name()));
     let told = models.filter_map(|model| {
         let standing = model.health.status(&breaker, now);
         let in_flight = model.measured.averages(now).in_flight;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
+
 use gw_cache::{Cache, RedisSettings, SimilarityFigures};
 use gw_engine::response_cache::ResponseCache;
 use prometheus_client::collector::Collector;
@@ -13,11 +15,25 @@ use prometheus_client::registry::Registry;
 
 use crate::config::Config;
 
-/// Builds the cache. None: it is switched off.
-pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<ResponseCache>> {
+/// The response cache in force; None: it is switched off.
+pub type CurrentCache = Arc<ArcSwapOption<ResponseCache>>;
+
+/// Builds the cache and registers its metrics.
+pub async fn open(config: &Config, registry: &mut Registry) -> CurrentCache {
+    let current = Arc::new(ArcSwapOption::new(build(config, None).await));
+    registry.register_collector(Box::new(CacheMetrics(Arc::clone(&current))));
+    current
+}
+
+/// Builds the cache of a configuration. It keeps the answers of the cache before it. None: it is switched off.
+pub async fn build(config: &Config, earlier: Option<Arc<ResponseCache>>) -> Option<Arc<ResponseCache>> {
     let settings = &config.cache;
     if !settings.enabled {
         return None;
+    }
+    let (caching, semantic) = (settings.caching.clone(), settings.semantic.clone());
+    if let Some(earlier) = earlier {
+        return Some(Arc::new(earlier.with_settings(caching, semantic)));
     }
     let cache = match config.redis.as_ref().filter(|_| settings.shared) {
         Some(redis) => {
@@ -31,17 +47,16 @@ pub async fn open(config: &Config, registry: &mut Registry) -> Option<Arc<Respon
         }
         None => Cache::in_process(settings.max_bytes),
     };
-    let caching = Arc::new(ResponseCache::new(cache, settings.caching.clone(), settings.semantic.clone()));
-    registry.register_collector(Box::new(CacheMetrics(Arc::clone(&caching))));
-    Some(caching)
+    Some(Arc::new(ResponseCache::new(cache, caching, semantic)))
 }
 
 #[derive(Debug)]
-struct CacheMetrics(Arc<ResponseCache>);
+struct CacheMetrics(CurrentCache);
 
 impl Collector for CacheMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let figures = self.0.cache().figures();
+        let Some(caching) = self.0.load_full() else { return Ok(()) };
+        let figures = caching.cache().figures();
         for (name, help, value) in [
             ("gateway_cache_hits", "Requests answered from the cache", figures.hits),
             (
@@ -90,7 +105,7 @@ impl Collector for CacheMetrics {
             let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
             metric.encode(encoder)?;
         }
-        similar(&self.0, &mut encoder)
+        similar(&caching, &mut encoder)
     }
 }
 

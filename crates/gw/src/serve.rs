@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::LiveAdminService;
+use gw_admin::{LiveAdminService, LiveConfiguration};
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
@@ -27,8 +27,10 @@ use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::ledger::{self, Ledger};
 use crate::log_writer::LogWriter;
 use crate::payloads::{self, PayloadTasks};
+use crate::reload::{self, Live, Reloader, Trigger};
+use crate::response_cache::CurrentCache;
 use crate::setup::{self, Setup};
-use crate::signals::StopSignals;
+use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
@@ -61,7 +63,7 @@ pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))?;
-    let ended = runtime.block_on(Box::pin(gateway(setup, args)));
+    let ended = runtime.block_on(Box::pin(gateway(common, setup, args)));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     ended
 }
@@ -78,10 +80,9 @@ fn refuse_unbuilt(setup: &Setup) -> Result<(), CommandError> {
     )))
 }
 
-async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError> {
+async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError> {
     // The signals are caught from the beginning, so that none interrupts the creation of the store.
-    let signals =
-        StopSignals::listen().map_err(|error| CommandError::Runtime(format!("signals: {error}")))?;
+    let signals = Signals::listen().map_err(|error| CommandError::Runtime(format!("signals: {error}")))?;
     if let Some(listen) = &args.listen {
         setup.config.server.listen.clone_from(listen);
     }
@@ -103,7 +104,8 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         .map_err(CommandError::runtime)?;
     let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };
     let mut registry = Registry::default();
-    let parts = build_engine_parts(&setup, &store, stored, deployed.clone(), sealer, &mut registry).await?;
+    let parts =
+        build_engine_parts(&setup, &store, stored, deployed.clone(), sealer.clone(), &mut registry).await?;
     let listed = if search.has_found() { first_lists(&parts.engine, &deployed).await } else { None };
     start_report::log(&setup, &search, &data)?;
     if let Some(keys) = created {
@@ -111,7 +113,7 @@ async fn gateway(mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError>
         let model = setup::model_to_try(&catalog).or(listed);
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(Running { setup, store, parts, deployed, registry }, listeners, signals).await
+    serve(common, Running { setup, store, parts, sealer, registry }, listeners, signals).await
 }
 
 /// The engine and the parts that it uses.
@@ -121,6 +123,7 @@ struct EngineParts {
     payloads: Arc<Payloads>,
     limiter: Limiter,
     clock: Arc<TrustedClock>,
+    response_cache: CurrentCache,
 }
 
 async fn build_engine_parts(
@@ -140,7 +143,7 @@ async fn build_engine_parts(
     };
     ledger::register_limiter(&limiter, registry);
     let teams = store.teams().await.map_err(CommandError::runtime)?;
-    let caching = response_cache::open(&setup.config, registry).await;
+    let response_cache = response_cache::open(&setup.config, registry).await;
     let payloads = payloads::open(&setup.config.store, registry)?;
     let is_in_database = setup.config.responses.place == ResponsePlace::Database;
     let open =
@@ -152,7 +155,7 @@ async fn build_engine_parts(
         journal: Some(Arc::clone(&journal)),
         payloads: Some(Arc::clone(&payloads)),
         limiter: limiter.clone(),
-        caching,
+        caching: response_cache.load_full(),
         responses: StoredResponses::new(setup.config.responses, table),
         sealer,
         cpu: CpuPool::new(workers())
@@ -164,7 +167,7 @@ async fn build_engine_parts(
     if may_remove_journal && limiter.delivery_figures().waiting == 0 {
         left.remove_segments();
     }
-    Ok(EngineParts { engine, journal, payloads, limiter, clock })
+    Ok(EngineParts { engine, journal, payloads, limiter, clock, response_cache })
 }
 
 /// The parts of a gateway that is ready to serve.
@@ -172,26 +175,36 @@ struct Running {
     setup: Setup,
     store: Store,
     parts: EngineParts,
-    deployed: Vec<Deployed>,
+    sealer: Sealer,
     registry: Registry,
 }
 
-async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> Result<(), CommandError> {
-    let Running { setup, store, parts, deployed, mut registry } = running;
-    let EngineParts { engine, journal, payloads, limiter, clock } = parts;
+async fn serve(
+    common: &Common,
+    running: Running,
+    listeners: Listeners,
+    signals: Signals,
+) -> Result<(), CommandError> {
+    let Running { setup, store, parts, sealer, mut registry } = running;
+    let EngineParts { engine, journal, payloads, limiter, clock, response_cache } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
-    for Deployed { provider, .. } in deployed.into_iter().filter(|deployed| deployed.discovers) {
-        tokio::spawn(model_discovery::keep_up_to_date(Arc::clone(&engine), provider));
-    }
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
+    let live =
+        Live { engine: Arc::clone(&engine), management: Arc::clone(&management), response_cache, sealer };
+    let reloader = Reloader::start(common, &setup, live, &mut registry);
+    if let Some(file) = setup.path.clone().filter(|_| setup.config.reload_on_change) {
+        tokio::spawn(reload::keep_up_to_date(Arc::clone(&reloader), file));
+    }
+    let runtime = tokio::runtime::Handle::current();
+    let configuration = LiveConfiguration::new(Arc::clone(&engine), Arc::clone(&reloader) as _, runtime);
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
@@ -202,7 +215,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     let state = ServerState::new(
         setup.config.server,
         engine,
-        management,
+        (management, configuration),
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,
@@ -210,7 +223,7 @@ async fn serve(running: Running, listeners: Listeners, signals: StopSignals) -> 
     )
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
     let shutdown = Shutdown::new();
-    tokio::spawn(stop_on_signals(signals, shutdown.clone()));
+    tokio::spawn(follow_signals(signals, reloader, shutdown.clone()));
     log_addresses(&listeners, scheme);
     gw_server::serve(state, listeners, workers(), shutdown).await.map_err(CommandError::runtime)?;
     // Redis frees the reservations that it has not heard of by then when their lease expires.
@@ -234,14 +247,28 @@ fn start_traces(
     Exporter::start(settings, queue).map(Some).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
-/// The first signal begins the shutdown, and running requests may finish. The second signal ends them.
-async fn stop_on_signals(mut signals: StopSignals, shutdown: Shutdown) {
-    let name = signals.next().await;
-    tracing::info!("{name}: refusing new requests and waiting for running ones");
-    shutdown.begin();
-    let name = signals.next().await;
-    tracing::warn!("{name} again: ending running requests now");
-    shutdown.now();
+/// SIGHUP reloads the configuration. The first signal to stop begins the shutdown, and running requests may finish. The second
+/// one ends them.
+async fn follow_signals(mut signals: Signals, reloader: Arc<Reloader>, shutdown: Shutdown) {
+    let mut is_stopping = false;
+    loop {
+        match signals.next().await {
+            Received::Reload => {
+                // The reloader logs the result.
+                let _ = reloader.reload(Trigger::Signal).await;
+            }
+            Received::Stop(name) if is_stopping => {
+                tracing::warn!("{name} again: ending running requests now");
+                shutdown.now();
+                return;
+            }
+            Received::Stop(name) => {
+                tracing::info!("{name}: refusing new requests and waiting for running ones");
+                shutdown.begin();
+                is_stopping = true;
+            }
+        }
+    }
 }
 
 /// Logs the addresses of the listeners. Scripts wait for the first line.

@@ -34,11 +34,19 @@ pub struct Setup {
 /// # Errors
 /// Exit code 2 with every problem.
 pub fn load(common: &Common) -> Result<Setup, CommandError> {
-    config::load(paths::config_source(common.config.as_deref())).map(complete).map_err(|refused| {
-        let (_, problems) = refused_offline(refused);
+    read(common).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(|problem| format!("  {problem}")).collect();
         CommandError::Usage(format!("the configuration cannot be used:\n{}", first_lines(&lines).trim_end()))
     })
+}
+
+/// Reads the configuration.
+///
+/// # Errors
+/// Every problem.
+pub fn read(common: &Common) -> Result<Setup, Vec<String>> {
+    let loaded = config::load(paths::config_source(common.config.as_deref()));
+    loaded.map(complete).map_err(|refused| refused_offline(refused).1)
 }
 
 /// Builds all parts that need no network, and returns their problems.

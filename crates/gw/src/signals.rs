@@ -1,12 +1,21 @@
-//! The signals that stop the program.
+//! The signals that stop the program or reload its configuration.
 
 use std::io::{self, IsTerminal};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that end the program.
+/// A signal that the program received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The signal of this name ends the program.
+    Stop(&'static str),
+    /// An operator asks for a reload of the configuration.
+    Reload,
+}
+
+/// The signals that the program handles.
 #[derive(Debug)]
-pub struct StopSignals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
@@ -14,7 +23,7 @@ pub struct StopSignals {
     has_terminal: bool,
 }
 
-impl StopSignals {
+impl Signals {
     /// Listens from now on.
     ///
     /// # Errors
@@ -28,20 +37,16 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next signal that stops the program, and returns its name. SIGHUP stops the program when its terminal is
-    /// gone. Otherwise an operator sent it to reload the configuration, which this version cannot do.
-    pub async fn next(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.hangup.recv() => {
-                    if self.has_terminal && !io::stdin().is_terminal() {
-                        return "SIGHUP";
-                    }
-                    tracing::warn!(
-                        "SIGHUP: this version cannot reload the configuration; restart the program instead"
-                    );
+    /// Waits for the next signal. SIGHUP stops the program when its terminal is gone. Otherwise an operator sent it.
+    pub async fn next(&mut self) -> Received {
+        tokio::select! {
+            _ = self.terminate.recv() => Received::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => Received::Stop("SIGINT"),
+            _ = self.hangup.recv() => {
+                if self.has_terminal && !io::stdin().is_terminal() {
+                    Received::Stop("SIGHUP")
+                } else {
+                    Received::Reload
                 }
             }
         }

@@ -79,7 +79,8 @@ pub(crate) async fn list_keys(records: &Records, query: &str, now: i64) -> Admin
         records.team(team).await?;
     }
     let stored = records.store.keys().await?;
-    let configured = records.configured_keys.iter();
+    let configured = records.configured_keys();
+    let configured = configured.iter();
     let configured = configured.map(|key| ListedKey::Configured(configured_id(&key.name), key));
     let all: Vec<_> = configured.chain(stored.iter().map(ListedKey::Stored)).collect();
     let first = match &query.after {

@@ -39,7 +39,7 @@ pub(super) struct Key {
 }
 
 /// A known digest.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DigestEntry {
     hash: [u8; 32],
     caller: Caller,
@@ -98,11 +98,8 @@ impl Ring {
             (team.id.clone(), (limiter.subject(SubjectKind::Team, &team.id, team.limits), scope))
         };
         let teams: HashMap<String, OfTeam> = teams.iter().map(team).collect();
-        let mut places = Vec::with_capacity(configured.len() + stored.len());
-        for (settings, caller) in configured {
-            let hash = gw_store::keys::hash(settings.key.expose_secret());
-            places.push(DigestEntry::new(hash, caller, false, settings.expires_at, None));
-        }
+        let mut places = Self::configured_entries(configured);
+        places.reserve(stored.len());
         for key in stored {
             let team = key.team.as_deref().and_then(|team| teams.get(team));
             let caller = Caller::of_store(key, team, limiter);
@@ -112,6 +109,25 @@ impl Ring {
                 places.push(DigestEntry::new(hash, &caller, is_revoked, key.expires_at, Some(until)));
             }
         }
+        Self::sorted(places)
+    }
+
+    /// The stored keys of this ring with these keys of the configuration.
+    pub(super) fn with_configured(&self, configured: &[(KeySettings, Caller)]) -> Self {
+        let mut places = Self::configured_entries(configured);
+        places.extend(self.places.iter().filter(|place| place.caller.0.is_stored).cloned());
+        Self::sorted(places)
+    }
+
+    fn configured_entries(configured: &[(KeySettings, Caller)]) -> Vec<DigestEntry> {
+        let entry = |(settings, caller): &(KeySettings, Caller)| {
+            let hash = gw_store::keys::hash(settings.key.expose_secret());
+            DigestEntry::new(hash, caller, false, settings.expires_at, None)
+        };
+        configured.iter().map(entry).collect()
+    }
+
+    fn sorted(mut places: Vec<DigestEntry>) -> Self {
         // The sort is stable: if two keys have one digest, the configured one counts.
         places.sort_by_key(|place| head(&place.hash));
         places.dedup_by_key(|place| place.hash);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_wire::json::ObjectWriter;
+use gw_wire::json::{ObjectWriter, write_object};
 
 use super::entry::quality;
 use super::list::{Visible, not_found, sees};
@@ -21,7 +21,7 @@ pub(super) fn compare(index: &Index, query: &str, visible: Visible<'_>) -> Resul
     body.strings("models", models.iter().map(|model| &*model.id));
     body.object("comparison", |comparison| {
         for model in &models {
-            comparison.object(&model.id, |side| write_side(side, model));
+            write_object(comparison.member(&model.id), |side| write_side(side, model));
         }
     });
     body.object("highlights", |highlights| write_highlights(highlights, &models));

@@ -151,7 +151,7 @@ fn extras(entry: &mut ObjectWriter<'_>, model: &Model) {
     }
 }
 
-fn known(object: &mut ObjectWriter<'_>, key: &str, value: Option<impl Display>) {
+fn known(object: &mut ObjectWriter<'_>, key: &'static str, value: Option<impl Display>) {
     if value.is_some() {
         object.number_or_null(key, value);
     }

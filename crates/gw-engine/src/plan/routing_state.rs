@@ -1,10 +1,8 @@
 //! The routing state that calls share, beside each model's own measurements.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gw_routing::affinity::Affinity;
-use gw_routing::hedge::{HedgeBudget, HedgeSettings};
 use gw_routing::retry_budget::RetryBudget;
 
 use crate::clock;
@@ -19,8 +17,6 @@ pub(crate) struct RoutingState {
     turn: AtomicU64,
     /// Bounds the attempts beyond each request's first.
     pub(crate) retry_budget: RetryBudget,
-    /// The budget of hedges; None = no hedges.
-    pub(crate) hedges: Option<Arc<HedgeBudget>>,
     /// The provider that has each conversation's prompt in its cache.
     pub(crate) affinity: Affinity,
     /// Counts the large events that wait for their clients.
@@ -28,11 +24,10 @@ pub(crate) struct RoutingState {
 }
 
 impl RoutingState {
-    pub(crate) fn new(hedge: Option<&HedgeSettings>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             turn: AtomicU64::new(0),
             retry_budget: RetryBudget::new(clock::now()),
-            hedges: hedge.map(|settings| Arc::new(HedgeBudget::new(settings))),
             affinity: Affinity::new(MAX_CONVERSATIONS),
             event_memory: EventMemory::default(),
         }

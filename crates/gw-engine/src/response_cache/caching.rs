@@ -13,20 +13,33 @@ use crate::response_cache::shared_answer::{FlightError, FlightResult};
 /// The response cache and the shared calls.
 #[derive(Debug)]
 pub struct ResponseCache {
-    pub(crate) cache: Cache,
-    pub(crate) flights: SingleFlight<FlightResult, FlightError>,
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) flights: Arc<SingleFlight<FlightResult, FlightError>>,
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
     /// The memory of answers that are made of cached vectors.
-    pub(in crate::response_cache) vectors: AnswerMemory,
+    pub(in crate::response_cache) vectors: Arc<AnswerMemory>,
 }
 
 impl ResponseCache {
     /// A response cache over this store. `semantic` lists the aliases whose similar questions are answered.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        let (flights, vectors) = (SingleFlight::default(), AnswerMemory::default());
-        Self { cache, flights, settings, semantic: Semantic::new(semantic), vectors }
+        let (flights, vectors) = (Arc::default(), Arc::default());
+        let semantic = Semantic::new(semantic, &Semantic::default());
+        Self { cache: Arc::new(cache), flights, settings, semantic, vectors }
+    }
+
+    /// The same answers and shared calls under other settings. An alias with unchanged settings keeps its similar questions.
+    #[must_use]
+    pub fn with_settings(&self, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
+        Self {
+            cache: Arc::clone(&self.cache),
+            flights: Arc::clone(&self.flights),
+            settings,
+            semantic: Semantic::new(semantic, &self.semantic),
+            vectors: Arc::clone(&self.vectors),
+        }
     }
 
     /// The settings and the figures of each alias whose questions are compared, ordered by alias.

@@ -12,7 +12,7 @@ use crate::response_cache::settings::SemanticSettings;
 const MAX_LOOKUPS_PER_ALIAS: usize = 128;
 
 /// The similar questions of all aliases that have them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Semantic {
     pub(crate) aliases: HashMap<String, Arc<Alias>>,
 }
@@ -25,8 +25,13 @@ pub(crate) struct Alias {
 }
 
 impl Semantic {
-    pub(crate) fn new(settings: Vec<SemanticSettings>) -> Self {
+    /// The aliases of these settings. One that `earlier` has with equal settings keeps its questions and figures.
+    pub(crate) fn new(settings: Vec<SemanticSettings>, earlier: &Self) -> Self {
         let alias = |settings: SemanticSettings| {
+            let known = earlier.aliases.get(&settings.alias).filter(|known| known.settings == settings);
+            if let Some(known) = known {
+                return (settings.alias, Arc::clone(known));
+            }
             let similar = SimilarityIndex::new(settings.similar);
             let looks = Arc::new(Semaphore::new(MAX_LOOKUPS_PER_ALIAS));
             (settings.alias.clone(), Arc::new(Alias { settings, similar, looks }))

@@ -65,6 +65,7 @@ pub(crate) async fn run(
             // A slow store is not asked twice.
             let looks_again = wanted.directives.can_read && clock::since(looked_at) < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
+            let drain = services.disconnect_drain_of(&call);
             let work = LeaderCall {
                 call,
                 wanted,
@@ -74,8 +75,7 @@ pub(crate) async fn run(
                 lookup_services: LookupServices::of(services),
             };
             let work = work.of(services, Arc::clone(caching));
-            let driven =
-                lead.drive(patience(services.disconnect_drain.clone()), move |pieces| work.run(pieces));
+            let driven = lead.drive(patience(drain), move |pieces| work.run(pieces));
             tokio::spawn(cpu.host(driven));
             (follower, None)
         }

@@ -22,7 +22,7 @@ pub struct CachingSettings {
 }
 
 /// One `[[cache.semantic]]`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SemanticSettings {
     /// The alias whose questions are compared, as clients write it.
     pub alias: String,

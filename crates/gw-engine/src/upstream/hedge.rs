@@ -170,7 +170,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
 fn reserve_hedge(context: &AttemptContext, first: &Candidate, second: &Candidate) -> Option<Hedge> {
     let state = &context.snapshot.state;
     let prompt_cost = context.request.prompt_cost(first).max(context.request.prompt_cost(second));
-    let hedge = state.hedges.as_ref()?.allow(prompt_cost)?;
+    let hedge = context.snapshot.hedges.as_ref()?.allow(prompt_cost)?;
     if state.retry_budget.allow(clock::now()) {
         return Some(hedge);
     }

@@ -181,6 +181,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             | Endpoint::Status(_)
             | Endpoint::Admin(_)
             | Endpoint::Explain
+            | Endpoint::Reload
             | Endpoint::Cache => assert!(needs_key && route.methods.is_some(), "{pattern}"),
         }
         let is_for_operators = guard == Guard::AdminKey || pattern == "unknown";

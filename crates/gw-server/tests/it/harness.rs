@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::LiveAdminService;
+use gw_admin::{ConfigurationSource, ConfigurationState, LiveAdminService, LiveConfiguration, ReloadFuture};
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
@@ -26,6 +26,20 @@ pub(crate) const ADMIN: &str = "authorization: Bearer sk-root";
 pub(crate) const RATED: &str = "authorization: Bearer sk-rated";
 
 struct Lines(UnboundedSender<String>);
+
+/// A configuration that cannot be read again.
+#[derive(Debug)]
+struct NoSource;
+
+impl ConfigurationSource for NoSource {
+    fn state(&self) -> ConfigurationState {
+        ConfigurationState::default()
+    }
+
+    fn reload(&self) -> ReloadFuture<'_> {
+        Box::pin(async { Err(vec!["there is no file".to_owned()]) })
+    }
+}
 
 impl AccessLog for Lines {
     fn write(&self, line: &LogLine<'_>) {
@@ -93,10 +107,12 @@ impl Gateway {
         };
         let addresses =
             (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
+        let runtime = tokio::runtime::Handle::current();
+        let configuration = LiveConfiguration::new(Arc::clone(&engine), Arc::new(NoSource), runtime);
         let state = ServerState::new(
             settings,
             engine,
-            management,
+            (management, configuration),
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             None,

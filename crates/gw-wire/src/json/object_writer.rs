@@ -34,39 +34,55 @@ impl<'o> ObjectWriter<'o> {
 
     /// Begins a member. The caller appends one JSON value to the returned buffer.
     pub fn member(&mut self, name: &str) -> &mut Vec<u8> {
-        if !std::mem::replace(&mut self.is_empty, false) {
-            self.out.push(b',');
-        }
+        self.separate();
         write_str(self.out, name);
         self.out.push(b':');
         self.out
     }
 
+    /// Begins a member whose name needs no escapes. Most names are of this kind, and looking for escapes costs as much as
+    /// writing them.
+    fn plain_member(&mut self, name: &'static str) -> &mut Vec<u8> {
+        debug_assert!(name.bytes().all(|byte| byte > 0x1f && byte < 0x7f && byte != b'"' && byte != b'\\'));
+        self.separate();
+        self.out.reserve(name.len() + 3);
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    fn separate(&mut self) {
+        if !std::mem::replace(&mut self.is_empty, false) {
+            self.out.push(b',');
+        }
+    }
+
     /// A string.
-    pub fn string(&mut self, name: &str, value: &str) {
-        write_str(self.member(name), value);
+    pub fn string(&mut self, name: &'static str, value: &str) {
+        write_str(self.plain_member(name), value);
     }
 
     /// A string; no member without a value.
-    pub fn optional_string(&mut self, name: &str, value: Option<&str>) {
+    pub fn optional_string(&mut self, name: &'static str, value: Option<&str>) {
         if let Some(value) = value {
             self.string(name, value);
         }
     }
 
     /// An integer.
-    pub fn integer(&mut self, name: &str, value: u64) {
-        self.raw(name, itoa::Buffer::new().format(value));
+    pub fn integer(&mut self, name: &'static str, value: u64) {
+        self.plain_member(name).extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
     /// A boolean.
-    pub fn boolean(&mut self, name: &str, value: bool) {
-        self.raw(name, if value { "true" } else { "false" });
+    pub fn boolean(&mut self, name: &'static str, value: bool) {
+        self.plain_member(name).extend_from_slice(if value { &b"true"[..] } else { b"false" });
     }
 
     /// A value whose `Display` is a JSON number or boolean; null without a value.
-    pub fn number_or_null(&mut self, name: &str, value: Option<impl Display>) {
-        let out = self.member(name);
+    pub fn number_or_null(&mut self, name: &'static str, value: Option<impl Display>) {
+        let out = self.plain_member(name);
         match value {
             // Writing into memory cannot fail.
             Some(value) => drop(write!(out, "{value}")),
@@ -74,28 +90,28 @@ impl<'o> ObjectWriter<'o> {
         }
     }
 
-    /// A value that is JSON text already.
+    /// A value that is JSON text already, under any name.
     pub fn raw(&mut self, name: &str, json: impl AsRef<[u8]>) {
         self.member(name).extend_from_slice(json.as_ref());
     }
 
     /// An object whose members `write` writes.
-    pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
-        write_object(self.member(name), write);
+    pub fn object(&mut self, name: &'static str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+        write_object(self.plain_member(name), write);
     }
 
     /// An array; `write` appends the JSON value of each item.
     pub fn array<T>(
         &mut self,
-        name: &str,
+        name: &'static str,
         items: impl IntoIterator<Item = T>,
         write: impl FnMut(&mut Vec<u8>, T),
     ) {
-        write_array(self.member(name), items, write);
+        write_array(self.plain_member(name), items, write);
     }
 
     /// An array of strings.
-    pub fn strings(&mut self, name: &str, values: impl IntoIterator<Item = impl AsRef<str>>) {
+    pub fn strings(&mut self, name: &'static str, values: impl IntoIterator<Item = impl AsRef<str>>) {
         self.array(name, values, |out, value| write_str(out, value.as_ref()));
     }
 
@@ -142,7 +158,7 @@ mod tests {
     fn members_are_separated_and_escaped_and_nest() {
         let mut out = b"[".to_vec();
         let mut object = ObjectWriter::begin(&mut out);
-        object.string("a\n", "\"b\"");
+        write_str(object.member("a\n"), "\"b\"");
         object.optional_string("left out", None);
         object.optional_string("c", Some("d"));
         object.integer("e", 7);

@@ -39,7 +39,7 @@ impl ChatRequest {
             let value = self.body.raw(range);
             match (&**name, left) {
                 ("messages", _) => write_continued(body.member(name), value, sent)?,
-                ("max_tokens" | "max_completion_tokens", Some(left)) => body.integer(name, left),
+                ("max_tokens" | "max_completion_tokens", Some(left)) => body.raw(name, left.to_string()),
                 _ => body.raw(name, value),
             }
         }

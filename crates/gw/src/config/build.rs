@@ -14,6 +14,7 @@ use gw_server::settings::ServerSettings;
 use gw_wire::request::RequestLimits;
 
 use super::file;
+use super::fingerprint::Fingerprints;
 use super::problems::ProblemReport;
 use super::settings::{Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
@@ -34,6 +35,10 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let names = providers::names(root);
     let mut config = Config {
         server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
+        reload_on_change: root
+            .table("server")
+            .and_then(|table| table.bool("reload_on_change"))
+            .unwrap_or(true),
         timeouts: root.table("timeouts").map(timeouts).unwrap_or_default().over(Timeouts::default()),
         providers: providers::providers(root, report),
         engine: EngineSettings {
@@ -53,6 +58,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         store: root.table("store").map(store).unwrap_or_default(),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
+        fingerprints: Fingerprints::default(),
     };
     let longest = longest_request(&config);
     if let Some(redis) = &mut config.redis {

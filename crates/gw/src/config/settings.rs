@@ -13,6 +13,7 @@ use gw_server::settings::ServerSettings;
 use gw_telemetry::OtlpSettings;
 use secrecy::SecretString;
 
+use super::fingerprint::Fingerprints;
 use super::problems::{LaterFeature, Problem};
 
 /// Reads an environment variable.
@@ -41,6 +42,8 @@ pub struct Loaded {
 pub struct Config {
     /// `[server]`.
     pub server: ServerSettings,
+    /// `server.reload_on_change`: a changed file is loaded without a signal.
+    pub reload_on_change: bool,
     /// `[timeouts]`.
     pub timeouts: Timeouts,
     /// `[[providers]]`, in the order of the file.
@@ -61,6 +64,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
     pub later: Vec<LaterFeature>,
+    /// The digests of all settings, which a reload compares.
+    pub fingerprints: Fingerprints,
 }
 
 /// `[cache]`.

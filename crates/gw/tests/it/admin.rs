@@ -2,4 +2,5 @@
 
 pub(crate) mod keys;
 mod process;
+mod reload;
 pub(crate) mod usage;

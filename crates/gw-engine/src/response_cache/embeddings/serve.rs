@@ -64,9 +64,10 @@ pub(crate) async fn run(
         return kept_reply(&call, &wanted, (found, permit), &sum, "HIT").await;
     }
     let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());
+    let drain = services.disconnect_drain_of(&call);
     let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, permit), kept, stamp)?;
     let asking = Box::pin(cpu.host(asking.run(services.limiter.clone())));
-    match services.disconnect_drain.clone() {
+    match drain {
         Some(drain) => DetachOnDrop::new(asking, drain, log).await,
         None => asking.await,
     }

@@ -127,7 +127,8 @@ impl Rewriter {
                 let (Some((_, path)), None) = (members.next(), members.next()) else { return None };
                 object.raw("$ref", path.text());
             }
-            "anyOf" | "allOf" => self.list(&name, value, object)?,
+            "anyOf" => self.list("anyOf", value, object)?,
+            "allOf" => self.list("allOf", value, object)?,
             "oneOf" => {
                 // `anyOf` does not enforce that exactly one alternative is valid.
                 self.is_changed = true;
@@ -147,7 +148,12 @@ impl Rewriter {
         Some(())
     }
 
-    fn list(&mut self, name: &str, schemas: Node<'_, '_>, object: &mut ObjectWriter<'_>) -> Option<()> {
+    fn list(
+        &mut self,
+        name: &'static str,
+        schemas: Node<'_, '_>,
+        object: &mut ObjectWriter<'_>,
+    ) -> Option<()> {
         let mut complete = Some(());
         object.array(name, schemas.elements(), |out, schema| {
             complete = complete.and_then(|()| self.schema(schema, out));

@@ -153,7 +153,7 @@ fn tools(body: &mut ObjectWriter<'_>, conversation: &Conversation<'_>) {
     }
 }
 
-fn flag(object: &mut ObjectWriter<'_>, name: &str, value: Option<bool>) {
+fn flag(object: &mut ObjectWriter<'_>, name: &'static str, value: Option<bool>) {
     if let Some(value) = value {
         object.boolean(name, value);
     }

@@ -142,7 +142,7 @@ impl Entry {
         for (name, value) in &self.members {
             match sealed {
                 _ if name == ORIGIN => {}
-                Some(sealed) if name == place => object.string(name, sealed),
+                Some(sealed) if name == place => write_str(object.member(name), sealed),
                 _ if SIGNED.contains(&&**name) => {}
                 _ => value.write(object.member(name)),
             }

@@ -90,7 +90,7 @@ fn opened(entry: View<'_>, member: &str, sealed: &str, target: &ReplayTarget) ->
         Some(OpenedSeal::Signature(signature)) => {
             let mut payload = Vec::new();
             let mut object = ObjectWriter::begin(&mut payload);
-            object.string(member, &signature);
+            write_str(object.member(member), &signature);
             object.finish();
             EntryUse::Opened(restored(&String::from_utf8_lossy(&payload), entry))
         }

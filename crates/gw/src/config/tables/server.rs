@@ -95,6 +95,12 @@ pub(super) static SERVER: Section = Section {
             "[]",
             "The web pages of other origins that may call `/admin/v1` and `/metrics`.",
         ),
+        key(
+            "reload_on_change",
+            Kind::Bool,
+            "true",
+            "Whether the gateway loads this file again when it changes. SIGHUP and `POST /admin/v1/reload` always load it.",
+        ),
         key("tls", Kind::Table(&TLS), "", "The certificate for HTTPS."),
         key("request_limits", Kind::Table(&REQUEST_LIMITS), "", "Limits on the structure of one request."),
     ],

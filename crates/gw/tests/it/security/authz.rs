@@ -9,7 +9,7 @@ use crate::harness::{ADMIN, EXPIRED, KEY, assert_error, world};
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-const URLS: [(&str, &str, &[u16]); 36] = [
+const URLS: [(&str, &str, &[u16]); 37] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -45,6 +45,7 @@ const URLS: [(&str, &str, &[u16]); 36] = [
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain", &[400]),
     ("/admin/v1/cache", "/admin/v1/cache", &[200, 200, 200]),
     ("/admin/v1/config", "/admin/v1/config", &[200, 200]),
+    ("/admin/v1/reload", "/admin/v1/reload", &[200]),
     ("/", "/", &[200, 200]),
 ];
 

@@ -10,7 +10,7 @@ use super::{root, written};
 /// A rule: its name, its condition, how long the condition holds before someone is told, its severity, and its sentence.
 pub(super) type Alert = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-pub(super) const ALERTS: [Alert; 14] = [
+pub(super) const ALERTS: [Alert; 15] = [
     (
         "GatewayDown",
         "up{job=\"model-gateway\"} == 0",
@@ -87,6 +87,13 @@ pub(super) const ALERTS: [Alert; 14] = [
         "0m",
         "warning",
         "Model {{ $labels.model }} has no price, so its calls cost 0.",
+    ),
+    (
+        "ConfigurationRefused",
+        "gateway_config_last_reload_successful == 0",
+        "1m",
+        "warning",
+        "The configuration that was read last has a mistake, and the one before stays in force.",
     ),
     (
         "ClockDoubted",

@@ -207,6 +207,11 @@ pub(super) const DASHBOARDS: [Dashboard; 3] = [
                     ("sum(rate(gateway_spans_dropped_total[$__rate_interval]))", "dropped"),
                 ],
             ),
+            panel(
+                "Age of the configuration",
+                "s",
+                &[("time() - gateway_config_last_reload_success_timestamp_seconds", "{{instance}}")],
+            ),
             panel("Bugs", "short", &[("sum(increase(gateway_panics_total[$__rate_interval]))", "panics")]),
         ],
     },

@@ -1,7 +1,7 @@
 //! The table of all metrics. `/metrics`, the tables of docs/monitoring.md, the dashboards and the alerts agree with it.
 
 use self::Kind::{Counter, Gauge, Histogram};
-use self::Section::{Cache, GenAi, Ledger, Load, Providers, Traces, Traffic};
+use self::Section::{Cache, Configuration, GenAi, Ledger, Load, Providers, Traces, Traffic};
 use super::{root, written};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,7 @@ enum Section {
     Providers,
     Load,
     Ledger,
+    Configuration,
     Cache,
     Traces,
 }
@@ -70,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 63] = [
+pub(super) const METRICS: [Metric; 66] = [
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
     metric(Traffic, "gateway_http_connections", Gauge, "", &[], "Open client connections"),
@@ -115,6 +116,9 @@ pub(super) const METRICS: [Metric; 63] = [
     metric(Ledger, "gateway_limits_undelivered", Gauge, "", &[], "Charges that wait for Redis"),
     metric(Ledger, "gateway_payloads_dropped", Counter, "", &[], "Payloads that were not stored, because too many waited or the store refused them"),
     metric(Ledger, "gateway_payloads_waiting", Gauge, "", &[], "Payloads that are not in the store yet"),
+    metric(Configuration, "gateway_config_last_reload_success_timestamp_seconds", Gauge, "", &[], "Unix time at which the configuration in force was read"),
+    metric(Configuration, "gateway_config_last_reload_successful", Gauge, "", &[], "1 if the configuration that was read last is in force, 0 if it was refused"),
+    rare(Configuration, "gateway_config_reloads", Counter, "", &["result"], "Configurations that were read again, by result"),
     metric(Cache, "gateway_cache_bypassed", Counter, "", &[], "Requests whose directives excluded the cache"),
     metric(Cache, "gateway_cache_bytes", Gauge, "", &[], "Bytes that these answers take"),
     metric(Cache, "gateway_cache_coalesced", Counter, "", &[], "Requests that shared the upstream call of an equal request"),
@@ -196,6 +200,7 @@ fn the_documentation_lists_every_metric() {
         ("providers", Providers),
         ("load", Load),
         ("ledger", Ledger),
+        ("configuration", Configuration),
         ("cache", Cache),
         ("traces", Traces),
     ] {
