@@ -31,9 +31,9 @@ struct Target {
 }
 
 /// The name of a gauge, its help text, and its value.
-type Column = (&'static str, &'static str, fn(&Target) -> i64);
+type GaugeColumn = (&'static str, &'static str, fn(&Target) -> i64);
 
-const COLUMNS: [Column; 3] = [
+const COLUMNS: [GaugeColumn; 3] = [
     ("gateway_circuit_open", "1 while the circuit of a model is open or a probe tests it", |target| {
         let is_open = matches!(
             target.standing,
