@@ -10,6 +10,7 @@ mod quoted_prompt;
 pub(crate) mod reserve;
 pub(crate) mod settlement;
 pub(crate) mod stream_reservation;
+pub(crate) mod tracing;
 pub(crate) mod upstream_call;
 
 use std::borrow::Cow;

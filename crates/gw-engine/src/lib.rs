@@ -30,6 +30,7 @@ pub mod response;
 pub mod response_cache;
 mod responses;
 mod retry_policy;
+pub mod semantic_names;
 mod services;
 mod session_guard;
 pub mod settings;

@@ -1,10 +1,15 @@
 //! The engine's metrics: attempts, tokens, cost. A call looks up its model's handles once.
 
+mod gen_ai;
+
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use gw_providers::provider::Provider;
 use gw_wire::money::Money;
+use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -12,6 +17,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
+use crate::semantic_names;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
@@ -45,6 +53,17 @@ struct SessionLimitLabels {
     action: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BilledLabels {
+    usage: &'static str,
+    priced: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ComponentLabels {
+    component: &'static str,
+}
+
 /// Operations that are counted.
 const OPERATIONS: usize = 5;
 
@@ -63,7 +82,29 @@ pub struct Metrics {
     ok: [OnceLock<(&'static str, Counter)>; OPERATIONS],
     breaker_opened: Family<ModelLabels, Counter>,
     session_limits: Family<SessionLimitLabels, Counter>,
+    fallbacks: Family<ModelLabels, Counter>,
+    billed: Family<BilledLabels, Counter>,
+    /// The overhead before the first upstream call, and after the last one.
+    overhead: [Histogram; 2],
+    gen_ai: GenAiMetrics,
     models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
+}
+
+/// The end of a request, as the metrics see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestEnd {
+    /// The operation's name in the ledger.
+    pub(crate) operation: &'static str,
+    /// An error code; None = the request was answered.
+    pub(crate) error: Option<&'static str>,
+    /// From the acceptance of the request.
+    pub(crate) duration: Duration,
+    /// From the acceptance of the request to the first content of its stream.
+    pub(crate) first_token: Option<Duration>,
+    /// The tokens of its answer.
+    pub(crate) tokens: u64,
+    /// The trace, if it is recorded.
+    pub(crate) trace: Option<TraceId>,
 }
 
 /// The handles of one model.
@@ -71,6 +112,9 @@ pub struct Metrics {
 pub(crate) struct ModelMetrics {
     provider: String,
     model: String,
+    /// The provider's name in the semantic conventions.
+    semantic_provider: String,
+    gen_ai: ModelHandles,
     ok: Counter,
     prompt: Counter,
     completion: Counter,
@@ -81,6 +125,22 @@ pub(crate) struct ModelMetrics {
 
 fn first_token_buckets() -> Histogram {
     Histogram::new([0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0])
+}
+
+/// Registers the histograms of the overhead.
+fn overhead(registry: &mut Registry) -> [Histogram; 2] {
+    let buckets: fn() -> Histogram = || {
+        Histogram::new([0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0])
+    };
+    let family: Family<ComponentLabels, Histogram, fn() -> Histogram> = Family::new_with_constructor(buckets);
+    registry.register_with_unit(
+        "gateway_overhead",
+        "Time of the gateway itself before the first upstream call of a request, and after the last one",
+        Unit::Seconds,
+        family.clone(),
+    );
+    let of = |component| family.get_or_create(&ComponentLabels { component }).clone();
+    [of("before_upstream"), of("after_upstream")]
 }
 
 impl Metrics {
@@ -97,8 +157,22 @@ impl Metrics {
             ok: std::array::from_fn(|_| OnceLock::new()),
             breaker_opened: Family::default(),
             session_limits: Family::default(),
+            fallbacks: Family::default(),
+            billed: Family::default(),
+            overhead: overhead(registry),
+            gen_ai: GenAiMetrics::new(registry),
             models: RwLock::default(),
         };
+        registry.register(
+            "gateway_fallbacks",
+            "Requests that a fallback model answered",
+            metrics.fallbacks.clone(),
+        );
+        registry.register(
+            "gateway_billed_attempts",
+            "Attempts that a provider bills, by the origin of their usage and by whether their model has a price",
+            metrics.billed.clone(),
+        );
         registry.register(
             "gateway_upstream_attempts",
             "Upstream calls by provider, model and outcome",
@@ -140,11 +214,11 @@ impl Metrics {
     }
 
     /// The handles of a model. The first call creates them.
-    pub(crate) fn model(&self, provider: &str, id: &Arc<str>) -> Arc<ModelMetrics> {
+    pub(crate) fn model(&self, provider: &Provider, id: &Arc<str>) -> Arc<ModelMetrics> {
         if let Some(known) = self.models.read().get(id) {
             return Arc::clone(known);
         }
-        let labels = ModelLabels { provider: provider.to_owned(), model: id.to_string() };
+        let labels = ModelLabels { provider: provider.name().to_string(), model: id.to_string() };
         let tokens = |kind| {
             let labels = TokenLabels { provider: labels.provider.clone(), model: labels.model.clone(), kind };
             self.tokens.get_or_create(&labels).clone()
@@ -156,6 +230,8 @@ impl Metrics {
             cost: self.cost.get_or_create(&labels).clone(),
             first_token: self.first_token.get_or_create(&labels).clone(),
             opened: self.breaker_opened.get_or_create(&labels).clone(),
+            semantic_provider: semantic_names::provider(provider.api(), provider.name()).to_owned(),
+            gen_ai: ModelHandles::default(),
             provider: labels.provider,
             model: labels.model,
         });
@@ -177,6 +253,11 @@ impl Metrics {
     pub(crate) fn used(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
         model.prompt.inc_by(usage.prompt);
         model.completion.inc_by(usage.completion);
+        let billed = BilledLabels {
+            usage: if usage.estimated { "estimated" } else { "reported" },
+            priced: if cost.is_some() { "yes" } else { "no" },
+        };
+        self.billed.get_or_create(&billed).inc();
         match cost {
             Some(cost) if cost == Money::ZERO => {}
             Some(cost) => {
@@ -189,9 +270,58 @@ impl Metrics {
         }
     }
 
+    /// Measures an attempt that has ended.
+    pub(crate) fn attempt_ended(
+        &self,
+        model: &ModelMetrics,
+        operation: &'static str,
+        usage: &Usage,
+        duration: Duration,
+        ending: (Option<&'static str>, Option<TraceId>),
+    ) {
+        self.gen_ai.attempt(operation, model.measured(), usage, duration, ending);
+    }
+
+    /// Measures a request that is settled. Its model is None if it has none that the catalogue knows.
+    pub(crate) fn request_ended(&self, model: Option<&Arc<str>>, end: &RequestEnd) {
+        let Some(model) = model.and_then(|id| self.models.read().get(id).cloned()) else { return };
+        self.gen_ai.request(
+            end.operation,
+            model.measured(),
+            end.duration,
+            (end.first_token, end.tokens),
+            (end.error, end.trace),
+        );
+    }
+
+    /// Counts a request that a fallback model answered.
+    pub(crate) fn fell_back(&self, model: &ModelMetrics) {
+        let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
+        self.fallbacks.get_or_create(&labels).inc();
+    }
+
+    /// Measures the time that the gateway itself took before and after the upstream calls of a request.
+    pub(crate) fn overhead(&self, before: Duration, after: Duration) {
+        for (histogram, time) in self.overhead.iter().zip([before, after]) {
+            histogram.observe(time.as_secs_f64());
+        }
+    }
+
     /// Counts a request beyond a limit of its session.
     pub(crate) fn session_limit(&self, limit: &'static str, action: &'static str) {
         self.session_limits.get_or_create(&SessionLimitLabels { limit, action }).inc();
+    }
+
+    /// Measures the time to the first content of a stream: since the request was accepted, and since its attempt began.
+    pub(crate) fn first_token(
+        &self,
+        model: &ModelMetrics,
+        operation: &'static str,
+        millis: u64,
+        of_attempt: Duration,
+    ) {
+        model.first_token.observe(Duration::from_millis(millis).as_secs_f64());
+        self.gen_ai.first_chunk(operation, model.measured(), of_attempt);
     }
 
     /// Counts a call that ended.
@@ -212,9 +342,8 @@ impl ModelMetrics {
         self.opened.inc();
     }
 
-    /// Measures the time to the first content of a stream.
-    pub(crate) fn first_token_after(&self, millis: u64) {
-        self.first_token.observe(std::time::Duration::from_millis(millis).as_secs_f64());
+    fn measured(&self) -> MeasuredModel<'_> {
+        MeasuredModel { provider: &self.semantic_provider, model: &self.model, handles: &self.gen_ai }
     }
 }
 

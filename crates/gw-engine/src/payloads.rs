@@ -5,6 +5,7 @@
 //! ones. The ledger does not depend on payloads, and no request fails because of them.
 
 mod assemble;
+mod captured;
 mod patterns;
 mod redact;
 
@@ -13,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use assemble::Assembly;
 use bytes::Bytes;
 use gw_store::Store;
 use gw_store::payloads::Payload;
@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 
 use crate::clock::unix_millis;
 
+pub use captured::{CapturedContent, ContentCapture};
 pub use patterns::Masks;
 pub use redact::Redactor;
 
@@ -128,8 +129,7 @@ impl Payloads {
         Box::new(Capture {
             payloads: Arc::clone(self),
             request_id: Arc::clone(request_id),
-            request: request.clone(),
-            answer: CapturedAnswer::Whole(Bytes::new()),
+            content: ContentCapture::new(request.clone(), self.most),
         })
     }
 
@@ -245,16 +245,7 @@ impl Payloads {
 pub struct Capture {
     payloads: Arc<Payloads>,
     request_id: Arc<str>,
-    request: Bytes,
-    answer: CapturedAnswer,
-}
-
-/// The captured part of the answer.
-enum CapturedAnswer {
-    /// A document, sent at once.
-    Whole(Bytes),
-    /// Events.
-    Events(Box<Assembly>),
+    content: ContentCapture,
 }
 
 impl std::fmt::Debug for Capture {
@@ -266,35 +257,20 @@ impl std::fmt::Debug for Capture {
 impl Capture {
     /// The answer is a stream of events.
     pub fn streams(&mut self) {
-        self.answer = CapturedAnswer::Events(Box::new(Assembly::new(self.payloads.most)));
+        self.content.streams();
     }
 
     /// A piece of the answer.
     pub fn sent(&mut self, bytes: &Bytes) {
-        match &mut self.answer {
-            CapturedAnswer::Whole(answer) => *answer = bytes.clone(),
-            CapturedAnswer::Events(assembly) => assembly.feed(bytes),
-        }
+        self.content.sent(bytes);
     }
 }
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let (response, is_cut) =
-            match std::mem::replace(&mut self.answer, CapturedAnswer::Whole(Bytes::new())) {
-                CapturedAnswer::Whole(answer) => (answer, false),
-                CapturedAnswer::Events(assembly) => {
-                    let (document, is_cut) = assembly.end();
-                    (document.into(), is_cut)
-                }
-            };
-        self.payloads.push(Heard {
-            request_id: Arc::clone(&self.request_id),
-            at: unix_millis(),
-            request: std::mem::take(&mut self.request),
-            response,
-            is_cut,
-        });
+        let CapturedContent { request, response, is_cut } = self.content.take();
+        let (request_id, at) = (Arc::clone(&self.request_id), unix_millis());
+        self.payloads.push(Heard { request_id, at, request, response, is_cut });
     }
 }
 

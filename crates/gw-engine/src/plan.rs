@@ -132,7 +132,7 @@ impl PlanRequest<'_> {
         let candidate = Candidate {
             model: Arc::clone(model),
             provider: Arc::clone(provider),
-            metrics: self.metrics.model(&model.provider, &model.id),
+            metrics: self.metrics.model(provider, &model.id),
             group,
             is_fallback: group > 0,
             is_upgrade: false,

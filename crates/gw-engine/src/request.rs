@@ -4,6 +4,7 @@ pub mod context;
 pub(crate) mod fan_out;
 pub(crate) mod operation;
 pub(crate) mod required_capabilities;
+pub mod trace;
 
 use std::borrow::Cow;
 
@@ -123,7 +124,8 @@ impl ValidatedRequest {
         members.into_iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
     }
 
-    fn body(&self) -> &Body {
+    /// The received body.
+    pub(crate) fn body(&self) -> &Body {
         match self {
             Self::Chat(request) => &request.body,
             Self::Completion(request) => &request.body,

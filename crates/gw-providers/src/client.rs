@@ -77,6 +77,13 @@ impl Client {
         Ok(Self { dialler: Dialler::new(origin, tls, allow_private_network), pool: Arc::default() })
     }
 
+    /// The client for a server that speaks HTTP/2 without negotiation, as gRPC servers do.
+    #[must_use]
+    pub fn with_http2_only(mut self) -> Self {
+        self.dialler.is_http2_only = true;
+        self
+    }
+
     /// The complete address of a call with this path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
@@ -127,7 +134,8 @@ impl Client {
     }
 
     fn shared(&self) -> Option<Http2> {
-        if self.dialler.origin.is_https { self.pool.shared() } else { None }
+        let may_share = self.dialler.origin.is_https || self.dialler.is_http2_only;
+        if may_share { self.pool.shared() } else { None }
     }
 
     fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {

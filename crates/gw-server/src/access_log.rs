@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::CallRecord;
 use gw_wire::json::ObjectWriter;
+use gw_wire::trace_context::TraceId;
 
 /// Takes the lines of the access log. It is called on the threads that serve the network and must not block.
 pub trait AccessLog: Send + Sync {
@@ -41,8 +42,10 @@ pub struct LogLine<'a> {
     pub key: Option<&'a str>,
     /// The client's address.
     pub client: SocketAddr,
+    /// The id of its trace, if the gateway writes traces.
+    pub trace_id: Option<TraceId>,
     /// The engine's record of a generation request.
-    pub call: Option<CallRecord>,
+    pub call: Option<&'a CallRecord>,
 }
 
 impl LogLine<'_> {
@@ -60,13 +63,16 @@ impl LogLine<'_> {
         line.integer("status", u64::from(self.status));
         text(&mut line, "code", Some(self.code));
         line.integer("duration_ms", self.duration_ms);
-        if let Some(ttft) = self.call.as_ref().and_then(|call| call.ttft_ms) {
+        if let Some(ttft) = self.call.and_then(|call| call.ttft_ms) {
             line.integer("ttft_ms", ttft);
         }
         line.integer("bytes_out", self.bytes_out);
         text(&mut line, "key", self.key);
         quoted(line.member("client"), |out| address(out, self.client));
-        if let Some(call) = &self.call {
+        if let Some(trace) = self.trace_id {
+            quoted(line.member("trace_id"), |out| drop(write!(out, "{trace}")));
+        }
+        if let Some(call) = self.call {
             text(&mut line, "model", call.model.as_deref());
             text(&mut line, "provider", call.provider.as_deref());
             line.integer("prompt_tokens", call.prompt_tokens);
@@ -81,6 +87,64 @@ impl LogLine<'_> {
         line.finish();
         out.push(b'\n');
         out
+    }
+}
+
+impl LogLine<'_> {
+    /// Renders the line for a person at a terminal, with its line end. No value can break the line or send a command to the terminal.
+    #[must_use]
+    pub fn to_text(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        rfc3339(&mut out, self.accepted);
+        let _ = write!(out, " {} {} ", self.status, self.method);
+        visible(&mut out, self.path);
+        let _ = write!(out, " {} ms", self.duration_ms);
+        if let Some(call) = self.call {
+            if let Some(ttft) = call.ttft_ms {
+                let _ = write!(out, " (first token {ttft} ms)");
+            }
+            put(&mut out, " ");
+            visible(&mut out, call.model.as_deref().unwrap_or("no model"));
+            let estimated = if call.estimated { "~" } else { "" };
+            let _ = write!(out, " {estimated}{}+{} tokens ", call.prompt_tokens, call.completion_tokens);
+            call.cost.write(&mut out);
+            put(&mut out, " USD");
+            if call.fallback {
+                put(&mut out, " fallback");
+            }
+            if call.cache_hit {
+                put(&mut out, " cached");
+            }
+        }
+        if self.code != "ok" {
+            put(&mut out, " ");
+            visible(&mut out, self.code);
+        }
+        if let Some(key) = self.key {
+            put(&mut out, " key=");
+            visible(&mut out, key);
+        }
+        let _ = write!(out, " {}", self.request_id);
+        if let Some(trace) = self.trace_id {
+            let _ = write!(out, " trace={trace}");
+        }
+        if let Some(reason) = self.call.and_then(|call| call.upstream_error.as_deref()) {
+            put(&mut out, " upstream said: ");
+            visible(&mut out, reason);
+        }
+        out.push(b'\n');
+        out
+    }
+}
+
+/// Writes a text without the characters that terminals obey.
+fn visible(out: &mut Vec<u8>, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\u{2028}' | '\u{2029}' => put(out, "?"),
+            c if c.is_control() => put(out, "?"),
+            c => put(out, c.encode_utf8(&mut [0; 4])),
+        }
     }
 }
 
@@ -181,7 +245,20 @@ fn civil(days: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
 
-    fn line(path: &str) -> LogLine<'_> {
+    fn call() -> CallRecord {
+        CallRecord {
+            model: Some("acme/fast".into()),
+            prompt_tokens: 3,
+            completion_tokens: 4,
+            cost: gw_wire::money::Price::parse("0.15").unwrap().cost(7),
+            attempts: 1,
+            ttft_ms: Some(3),
+            stream: true,
+            ..CallRecord::default()
+        }
+    }
+
+    fn line<'a>(path: &'a str, call: &'a CallRecord) -> LogLine<'a> {
         LogLine {
             accepted: UNIX_EPOCH,
             request_id: "req_0",
@@ -195,22 +272,14 @@ mod tests {
             bytes_out: 10,
             key: Some("ci\r\n\u{1b}[31m\u{9b}\u{2028}"),
             client: ([127, 0, 0, 1], 4000).into(),
-            call: Some(CallRecord {
-                model: Some("acme/fast".into()),
-                prompt_tokens: 3,
-                completion_tokens: 4,
-                cost: gw_wire::money::Price::parse("0.15").unwrap().cost(7),
-                attempts: 1,
-                ttft_ms: Some(3),
-                stream: true,
-                ..CallRecord::default()
-            }),
+            trace_id: Some(TraceId::new(7)),
+            call: Some(call),
         }
     }
 
     #[test]
     fn a_line_stays_one_line_whatever_its_values_hold() {
-        let json = String::from_utf8(line("/v1/chat/completions").to_json()).unwrap();
+        let json = String::from_utf8(line("/v1/chat/completions", &call()).to_json()).unwrap();
         let json = json.strip_suffix('\n').unwrap();
         assert!(!json.contains(|c: char| c.is_control() || c == '\u{2028}'), "{json}");
         let read: serde_json::Value = serde_json::from_str(json).unwrap();
@@ -224,13 +293,23 @@ mod tests {
         let expected = concat!(
             r#"{"ts":"1970-01-01T00:00:00.000Z","request_id":"req_0","method":"POST","path":"/v1/chat/completions","#,
             r#""route":"/v1/chat/completions","status":200,"code":"ok","duration_ms":12,"ttft_ms":3,"bytes_out":10,"#,
-            r#""key":"ci\r\n\u001b[31m\u009b\u2028","client":"127.0.0.1:4000","model":"acme/fast","#,
+            r#""key":"ci\r\n\u001b[31m\u009b\u2028","client":"127.0.0.1:4000","trace_id":"00000000000000000000000000000007","model":"acme/fast","#,
             r#""prompt_tokens":3,"completion_tokens":4,"estimated":false,"cost_usd":0.00000105,"attempts":1,"#,
             r#""stream":true,"fallback":false}"#,
             "\n"
         );
-        let json = line("/v1/chat/completions").to_json();
+        let json = line("/v1/chat/completions", &call()).to_json();
         assert_eq!(String::from_utf8(json).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_person_reads_a_line_of_text() {
+        let text = line("/v1/chat/completions", &call()).to_text();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "1970-01-01T00:00:00.000Z 200 POST /v1/chat/completions 12 ms (first token 3 ms) acme/fast 3+4 tokens 0.00000105 USD \
+             key=ci???[31m?? req_0 trace=00000000000000000000000000000007\n"
+        );
     }
 
     #[test]

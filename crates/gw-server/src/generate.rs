@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
+use gw_engine::payloads::ContentCapture;
 use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
@@ -80,6 +81,11 @@ where
         return Err(overloaded_error());
     }
     record.body_permit = Some(permit);
+    if let Some((trace, most)) = record.trace.as_ref().zip(state.tracer.as_ref().and_then(|it| it.content()))
+        && trace.is_recorded()
+    {
+        record.trace_content = Some(Box::new(ContentCapture::new(bytes.clone(), most)));
+    }
     record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
     let session = if bytes.len() <= MAX_INLINE_BYTES {
         session_of(&parts.headers, &bytes)
@@ -103,6 +109,7 @@ where
             is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
             forwarded: forwarded_headers(&parts.headers),
         },
+        trace: record.trace.clone(),
     };
     let engine = Arc::clone(&state.engine);
     // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.

@@ -90,9 +90,14 @@ where
         admission_permit: None,
         body_permit: None,
         capture: None,
+        trace: None,
+        trace_content: None,
         guard,
     };
     let mut extra = ExtraHeaders::new();
+    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {
+        record.trace = Some(tracer.begin(&parts.headers));
+    }
     let answered = {
         let answering = pin!(answer(&parts, &found, &mut body, &mut record, &origin.admission, &mut extra));
         AssertUnwindSafe(until_cut(&origin.state, None, answering)).catch_unwind().await
@@ -157,6 +162,9 @@ fn finish(
     if let (Some(capture), Content::Stream(_)) = (&mut record.capture, &reply.content) {
         capture.streams();
     }
+    if let (Some(content), Content::Stream(_)) = (&mut record.trace_content, &reply.content) {
+        content.streams();
+    }
     let deadline = delivery_deadline(&reply.content, record.state.settings.write_stall);
     let mut response = Response::new(Outgoing::new(reply.content, deadline, record));
     // 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
@@ -210,6 +218,7 @@ where
             let address = record.client.ip().to_canonical().to_string();
             Box::pin(sign_in::answer(&state, parts, action, address)).await
         }
+        (Endpoint::Metrics, Some(_)) => ops::metrics(&state, &parts.headers),
         (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Me, Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -260,7 +269,8 @@ where
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
-            Endpoint::Status(_)
+            Endpoint::Metrics
+            | Endpoint::Status(_)
             | Endpoint::Cache
             | Endpoint::Me
             | Endpoint::Reload

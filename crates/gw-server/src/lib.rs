@@ -15,6 +15,7 @@ mod cors;
 mod cut;
 mod deadline_timer;
 mod discard;
+mod exposition;
 mod forward;
 mod frame_clock;
 mod generate;

@@ -4,12 +4,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use gw_wire::trace_context::TraceId;
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -29,6 +30,14 @@ struct WorkerLabels {
     worker: String,
 }
 
+/// The label of an exemplar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TraceLabel {
+    trace_id: String,
+}
+
+type Durations = HistogramWithExemplars<TraceLabel>;
+
 /// The most routes whose handles are kept.
 pub(crate) const MAX_ROUTES: usize = 64;
 
@@ -47,7 +56,7 @@ pub(crate) struct RouteLabel {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
-    durations: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    durations: Family<RouteLabels, Durations, fn() -> Durations>,
     routes: [RouteMetrics; MAX_ROUTES],
     pub(crate) in_flight: Gauge,
     pub(crate) connections: Gauge,
@@ -61,20 +70,19 @@ pub(crate) struct Metrics {
 #[derive(Debug, Default)]
 struct RouteMetrics {
     ok: OnceLock<Counter>,
-    duration: OnceLock<Histogram>,
+    duration: OnceLock<Durations>,
 }
 
-fn buckets() -> Histogram {
-    Histogram::new([
-        0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
-    ])
+fn buckets() -> Durations {
+    let seconds = [0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
+    HistogramWithExemplars::new(seconds.into_iter())
 }
 
 impl Metrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
         let metrics = Self {
             requests: Family::default(),
-            durations: Family::new_with_constructor(buckets as fn() -> Histogram),
+            durations: Family::new_with_constructor(buckets as fn() -> Durations),
             routes: std::array::from_fn(|_| RouteMetrics::default()),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
@@ -125,8 +133,15 @@ impl Metrics {
         self.waits.get_or_create(&WorkerLabels { worker: worker.to_string() }).clone()
     }
 
-    /// Counts a request whose response has ended.
-    pub(crate) fn count_request(&self, route: RouteLabel, method: &Method, status: u16, duration: Duration) {
+    /// Counts a request whose response has ended. Its trace becomes the exemplar of its duration.
+    pub(crate) fn count_request(
+        &self,
+        route: RouteLabel,
+        method: &Method,
+        status: u16,
+        duration: Duration,
+        trace: Option<TraceId>,
+    ) {
         let labels = || RequestLabels { route: route.pattern, method: method_label(method), status };
         let Some(kept) = self.routes.get(route.index) else { return };
         if status == StatusCode::OK.as_u16() && method.as_str() == route.main_method {
@@ -137,7 +152,8 @@ impl Metrics {
         let histogram = kept
             .duration
             .get_or_init(|| self.durations.get_or_create(&RouteLabels { route: route.pattern }).clone());
-        histogram.observe(duration.as_secs_f64());
+        let exemplar = trace.map(|trace| TraceLabel { trace_id: trace.to_string() });
+        histogram.observe(duration.as_secs_f64(), exemplar, None);
     }
 }
 
@@ -166,11 +182,11 @@ mod tests {
         let chat = RouteLabel { index: 0, pattern: "/v1/chat/completions", main_method: "POST" };
         let models = RouteLabel { index: 1, pattern: "/v1/models", main_method: "GET" };
         for _ in 0..2 {
-            metrics.count_request(chat, &Method::POST, 200, Duration::from_millis(3));
+            metrics.count_request(chat, &Method::POST, 200, Duration::from_millis(3), None);
         }
-        metrics.count_request(chat, &Method::POST, 429, Duration::from_millis(1));
-        metrics.count_request(models, &Method::HEAD, 200, Duration::from_millis(1));
-        metrics.count_request(models, &Method::from_bytes(b"BREW").unwrap(), 405, Duration::ZERO);
+        metrics.count_request(chat, &Method::POST, 429, Duration::from_millis(1), None);
+        metrics.count_request(models, &Method::HEAD, 200, Duration::from_millis(1), Some(TraceId::new(7)));
+        metrics.count_request(models, &Method::from_bytes(b"BREW").unwrap(), 405, Duration::ZERO, None);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [

@@ -11,6 +11,7 @@ use http::header::{
 use http::{HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
+use crate::exposition::{prometheus_text, wants_prometheus_text};
 use crate::listener::Listener;
 use crate::response::{GatewayReply, HttpReply, JSON};
 use crate::state::ServerState;
@@ -18,6 +19,7 @@ use crate::state::ServerState;
 pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const PROMETHEUS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
      form-action 'self'",
@@ -73,9 +75,12 @@ fn uncached(mut reply: GatewayReply) -> GatewayReply {
     reply
 }
 
-/// `GET /metrics`.
-pub(crate) fn metrics(state: &ServerState) -> Result<GatewayReply> {
+/// `GET /metrics`: OpenMetrics, or the older text format for readers that know only that.
+pub(crate) fn metrics(state: &ServerState, headers: &HeaderMap) -> Result<GatewayReply> {
     match state.render_metrics() {
+        Ok(text) if wants_prometheus_text(headers) => {
+            Ok(uncached(HttpReply::full(StatusCode::OK, PROMETHEUS_TEXT, prometheus_text(&text))))
+        }
         Ok(text) => Ok(uncached(HttpReply::full(StatusCode::OK, OPENMETRICS, text))),
         Err(_) => Err(Error::new(Kind::InternalError, "The metrics could not be rendered.")),
     }

@@ -77,7 +77,7 @@ impl OverloadFilter {
             ClientDialect::Messages => OVERLOADED,
             ClientDialect::OpenAi | ClientDialect::Responses => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
         };
-        self.state.metrics.count_request(route, &Method::POST, status, Duration::ZERO);
+        self.state.metrics.count_request(route, &Method::POST, status, Duration::ZERO, None);
     }
 
     /// Answers a connection that begins with a generation request, if the worker is overloaded. Otherwise gives the

@@ -6,7 +6,8 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use gw_engine::error::Kind;
-use gw_engine::payloads::Capture;
+use gw_engine::payloads::{Capture, ContentCapture};
+use gw_engine::request::trace::{RequestTrace, ServerRecord};
 use gw_engine::{AdmissionPermit, CallLog};
 use http::{Method, StatusCode, Uri};
 
@@ -22,6 +23,8 @@ use crate::upload::BodyPermit;
 
 /// The status in the log of a request whose client went away.
 const CLIENT_CLOSED: u16 = 499;
+/// Characters of a method that a trace keeps. Clients may invent methods.
+const MAX_METHOD_CHARS: usize = 16;
 
 /// The facts about a request, collected from its head to the end of its response.
 #[derive(Debug)]
@@ -47,6 +50,10 @@ pub(crate) struct RequestRecord {
     pub(crate) body_permit: Option<BodyPermit>,
     /// Stores the payload of the request, for keys with `log_payloads`.
     pub(crate) capture: Option<Box<Capture>>,
+    /// The trace of the request; None = no traces are written.
+    pub(crate) trace: Option<Arc<RequestTrace>>,
+    /// The bodies for its trace, if traces have them.
+    pub(crate) trace_content: Option<Box<ContentCapture>>,
     /// Tells the connection when the request ends.
     pub(crate) guard: RequestGuard,
 }
@@ -56,6 +63,9 @@ impl BodyObserver for RequestRecord {
         self.bytes_out += bytes.len() as u64;
         if let Some(capture) = &mut self.capture {
             capture.sent(bytes);
+        }
+        if let Some(content) = &mut self.trace_content {
+            content.sent(bytes);
         }
     }
 
@@ -77,8 +87,9 @@ impl BodyObserver for RequestRecord {
 }
 
 impl RequestRecord {
-    fn write(&self) {
-        let duration = self.accepted.elapsed();
+    fn write(&mut self) {
+        let ended = Instant::now();
+        let duration = ended.saturating_duration_since(self.accepted);
         let record = self.call.as_ref().map(|call| call.record());
         let sent = self.status.map_or(CLIENT_CLOSED, |status| status.as_u16());
         let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
@@ -91,7 +102,9 @@ impl RequestRecord {
             (None, Some(outcome)) => outcome,
             (None, None) => "ok",
         };
-        self.state.metrics.count_request(self.route, &self.method, status, duration);
+        let trace = self.trace.as_ref().filter(|trace| trace.is_recorded());
+        let exemplar = trace.map(|trace| trace.id());
+        self.state.metrics.count_request(self.route, &self.method, status, duration, exemplar);
         let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
         self.state.log.write(&LogLine {
             accepted: accepted_at,
@@ -106,8 +119,23 @@ impl RequestRecord {
             bytes_out: self.bytes_out,
             key: self.key.as_deref(),
             client: self.client,
-            call: record,
+            trace_id: self.trace.as_ref().map(|trace| trace.id()),
+            call: record.as_ref(),
         });
+        if let Some(trace) = trace {
+            trace.note_server(ServerRecord {
+                request_id: Arc::clone(&self.request_id),
+                method: self.method.as_str().chars().take(MAX_METHOD_CHARS).collect(),
+                route: self.route.pattern,
+                accepted: self.accepted,
+                ended,
+                status,
+                code: code.to_owned(),
+                key: self.key.clone(),
+                record,
+                content: self.trace_content.as_mut().map(|content| content.take()),
+            });
+        }
     }
 }
 

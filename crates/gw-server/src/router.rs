@@ -77,6 +77,8 @@ pub(crate) enum Endpoint {
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
     Page(fn() -> GatewayReply),
+    /// The metrics, in the format that the reader asks for.
+    Metrics,
     /// A report for operators from the memory of this process.
     Status(fn(&ServerState) -> Result<GatewayReply>),
     /// A management request, which the store answers.
@@ -135,7 +137,7 @@ const CONFIG_ENTRY: &str = "/admin/v1/config/{id}/{id}";
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, NotFound, Page, Probe, Reload, SignIn,
+        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, Metrics, NotFound, Page, Probe, Reload, SignIn,
         Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
@@ -161,7 +163,7 @@ pub static ROUTES: &[Route] = &{
         route("/", GET, Open, Probe(ops::links)),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
-        route("/metrics", GET, ViewerKey, Status(ops::metrics)),
+        route("/metrics", GET, ViewerKey, Metrics),
         route("/admin/v1/providers", GET, ViewerKey, Status(ops::providers)),
         route("/admin/v1/config", GET, ViewerKey, Status(ops::configuration)),
         route("/admin/v1/reload", POST, OperatorKey, Reload),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::Engine;
 use gw_engine::error::Result;
+use gw_engine::request::trace::Tracer;
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
@@ -59,6 +60,8 @@ pub struct ServerState {
     /// The sign-in of browsers; None: no issuer is configured for it.
     pub(crate) sign_in: Option<SignInService>,
     pub(crate) log: Arc<dyn AccessLog>,
+    /// Begins the traces of requests; None = no traces are written.
+    pub(crate) tracer: Option<Tracer>,
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
@@ -90,6 +93,7 @@ impl ServerState {
         sign_in: Option<SignInService>,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
+        tracer: Option<Tracer>,
         mut registry: Registry,
     ) -> std::result::Result<Arc<Self>, TlsError> {
         let tls = settings.tls.as_ref().map(LoadedTls::read).transpose()?.map(LiveTls::new);
@@ -112,6 +116,7 @@ impl ServerState {
             configuration,
             sign_in,
             log,
+            tracer,
             readiness,
             registry: RwLock::new(registry),
             phase: AtomicU8::new(Phase::Serving as u8),

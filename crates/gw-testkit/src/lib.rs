@@ -17,6 +17,7 @@ mod files;
 pub mod gateway;
 mod ports;
 pub mod postgres;
+pub mod prometheus;
 pub mod proxy;
 pub mod redis;
 pub mod sse;

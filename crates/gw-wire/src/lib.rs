@@ -21,4 +21,5 @@ pub mod request_id;
 pub mod sse;
 pub mod strategy;
 pub mod stream;
+pub mod trace_context;
 pub mod usage;

@@ -33,6 +33,7 @@ pub mod models;
 pub mod paths;
 pub mod payloads;
 pub mod probe;
+pub mod provider_metrics;
 pub mod readiness;
 pub mod reload;
 pub mod reload_command;

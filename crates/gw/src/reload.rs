@@ -379,7 +379,7 @@ fn deploy(
 fn needs_start(path: &str) -> bool {
     let (section, key) = path.split_once('.').unwrap_or((path, ""));
     match section {
-        "store" | "redis" | "responses" | "identity" => true,
+        "store" | "redis" | "responses" | "identity" | "telemetry" => true,
         "server" => key != "request_limits",
         "cache" => matches!(key, "max_mib" | "backend"),
         _ => false,

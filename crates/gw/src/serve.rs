@@ -10,6 +10,7 @@ use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
+use gw_engine::request::trace::Tracer;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
 use gw_identity::Issuers;
@@ -18,6 +19,7 @@ use gw_providers::seal::Sealer;
 use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
+use gw_telemetry::{Exporter, OtlpSettings, TraceQueue};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -34,7 +36,7 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, identity, local_servers, memory_limit, model_discovery, paths, readiness,
+    encryption_key, first_start, identity, local_servers, memory_limit, model_discovery, paths, provider_metrics, readiness,
     response_cache, store, telemetry, watch,
 };
 
@@ -228,6 +230,8 @@ async fn serve(
         let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
         Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, public_url))
     });
+    provider_metrics::register(&engine, &mut registry);
+    let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
@@ -235,8 +239,9 @@ async fn serve(
         engine,
         (management, configuration),
         sign_in,
-        Arc::new(AccessLogWriter(access_log)),
+        Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
+        tracer,
         registry,
     )
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
@@ -248,9 +253,22 @@ async fn serve(
     // Redis frees the reservations that it has not heard of by then when their lease expires.
     limiter.drain(SETTLE_TIMEOUT).await;
     payload_tasks.close().await;
+    if let Some(exporter) = exporter {
+        exporter.close().await;
+    }
     ledger.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts the task that sends spans; None = no traces are written.
+fn start_traces(
+    settings: Option<&OtlpSettings>,
+    registry: &mut Registry,
+) -> Result<Option<(Exporter, Tracer)>, CommandError> {
+    let Some(settings) = settings else { return Ok(None) };
+    let queue = TraceQueue::new(registry);
+    Exporter::start(settings, queue).map(Some).map_err(|error| CommandError::Usage(error.to_string()))
 }
 
 /// SIGHUP reloads the configuration. The first signal to stop begins the shutdown, and running requests may finish. The second
@@ -408,11 +426,15 @@ fn workers() -> usize {
         .max(1)
 }
 
-/// The access log on standard output.
-struct AccessLogWriter(LogWriter);
+/// The access log on standard output: text in a terminal, JSON elsewhere.
+struct AccessLogWriter {
+    writer: LogWriter,
+    is_terminal: bool,
+}
 
 impl AccessLog for AccessLogWriter {
     fn write(&self, line: &LogLine<'_>) {
-        self.0.push(&line.to_json());
+        let line = if self.is_terminal { line.to_text() } else { line.to_json() };
+        self.writer.push(&line);
     }
 }

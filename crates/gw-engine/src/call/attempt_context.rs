@@ -168,7 +168,7 @@ impl AttemptContext {
         http: HttpCall,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, Failure> {
-        self.try_send(candidate, http, clocks).await.map_err(|refused| self.refused(call, refused))
+        self.try_send(candidate, call, http, clocks).await.map_err(|refused| self.refused(call, refused))
     }
 
     /// Sends an encoded request. A request in the client's own dialect is sent as a chat, if the provider turns out not
@@ -184,7 +184,7 @@ impl AttemptContext {
         clocks: &Timeouts,
     ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
         let Encoded { call: http, reading, warnings } = encoded;
-        let refused = match self.try_send(candidate, http, clocks).await {
+        let refused = match self.try_send(candidate, call, http, clocks).await {
             Ok(response) => return Ok((response, reading, warnings)),
             Err(refused) => refused,
         };
@@ -210,9 +210,14 @@ impl AttemptContext {
     async fn try_send(
         &self,
         candidate: &Candidate,
-        http: HttpCall,
+        call: UpstreamCallId,
+        mut http: HttpCall,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, RefusedSend> {
+        if let Some(trace) = &self.client.trace {
+            let attempt = self.upstream_calls.attempt_of(call).unwrap_or_default();
+            trace.write_headers(attempt, &mut http.headers);
+        }
         let sent = candidate.provider.send(http, clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
         let answered = self.successful(candidate, response, clocks).await;

@@ -3,20 +3,22 @@
 //! The usage and the cost of a request are sums over its upstream calls ([`UpstreamCalls`]). No other module adds usage or money.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
 use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
+use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
+use crate::call::tracing::CallTracing;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, RequestEnd};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, RequestContext};
@@ -52,6 +54,8 @@ pub(crate) struct Settlement {
     additional_reservations: Vec<Reservation>,
     /// The session that pays for the request, until the request is over.
     session: Option<SessionCharge>,
+    /// The request's part of its trace; None = it is not recorded.
+    tracing: Option<CallTracing>,
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
@@ -75,6 +79,7 @@ impl Settlement {
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
             session: None,
+            tracing: CallTracing::of(client, operation),
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
         }
@@ -90,12 +95,18 @@ impl Settlement {
         if let Some(line) = &mut self.line {
             line.note_request(request);
         }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.note_request(request);
+        }
     }
 
     /// Notes how the request is routed.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if let Some(line) = &mut self.line {
             line.note_plan(plan);
+        }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.note_plan(plan);
         }
     }
 
@@ -163,7 +174,9 @@ impl Settlement {
         outcome: AttemptOutcome,
         status: &'static str,
     ) -> BilledUsage {
-        let billed = self.upstream_calls.end_attempt(attempt, outcome);
+        let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
+        let answered = matches!(outcome, AttemptOutcome::Served | AttemptOutcome::Wasted);
+        self.measure_attempt(candidate, attempt, &billed.usage, (!answered).then_some(status));
         match outcome {
             AttemptOutcome::Served => {
                 self.metrics.served(&candidate.metrics, &billed.usage, billed.known_cost());
@@ -185,11 +198,27 @@ impl Settlement {
 
     /// Ends an attempt whose last request was refused before anything was sent.
     pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
-        let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed);
+        let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed, None);
         // Another part of a divided request may have been answered before.
         if billed.usage.total() > 0 {
             self.meter(candidate, &billed);
         }
+    }
+
+    fn measure_attempt(
+        &self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        usage: &Usage,
+        error: Option<&'static str>,
+    ) {
+        let ending = (error, self.trace_id());
+        self.metrics.attempt_ended(&candidate.metrics, self.operation, usage, attempt.elapsed(), ending);
+    }
+
+    /// The trace of the request, if it is recorded.
+    fn trace_id(&self) -> Option<TraceId> {
+        self.tracing.as_ref().map(CallTracing::id)
     }
 
     fn meter(&self, candidate: &Candidate, billed: &BilledUsage) {
@@ -228,8 +257,14 @@ impl Settlement {
     }
 
     /// Notes when the first content of a stream came.
-    pub(crate) fn note_first_token(&self, candidate: &Candidate, millis: u64) {
-        candidate.metrics.first_token_after(millis);
+    pub(crate) fn note_first_token(
+        &self,
+        candidate: &Candidate,
+        (attempt, after): (Attempt, Duration),
+        millis: u64,
+    ) {
+        self.metrics.first_token(&candidate.metrics, self.operation, millis, after);
+        self.upstream_calls.note_first_content(attempt, after);
         self.log.note(|record| record.ttft_ms = Some(millis));
     }
 
@@ -275,7 +310,8 @@ impl Settlement {
         let last = pending.len().saturating_sub(1);
         for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
             let outcome = if place == last { AttemptOutcome::Interrupted } else { AttemptOutcome::Cancelled };
-            let billed = self.upstream_calls.end_attempt(attempt, outcome);
+            let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
+            self.measure_attempt(&candidate, attempt, &billed.usage, Some(status));
             self.meter(&candidate, &billed);
             let record = AttemptRecord {
                 provider: Arc::clone(&candidate.model.provider),
@@ -346,6 +382,10 @@ impl Settlement {
             let record = self.log.record();
             line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
         }
+        self.measure();
+        if let Some(tracing) = self.tracing.take() {
+            tracing.end(&self.upstream_calls);
+        }
         let billed = self.upstream_calls.all();
         if let Some(session) = self.session.take() {
             session.settle(billed.cost);
@@ -353,6 +393,28 @@ impl Settlement {
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
         self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
+    }
+
+    /// Measures the request for the metrics.
+    fn measure(&self) {
+        let record = self.log.record();
+        if record.fallback && record.status == Some("ok") {
+            self.upstream_calls.last_answering().iter().for_each(|it| self.metrics.fell_back(&it.metrics));
+        }
+        let duration = clock::since(self.accepted);
+        if let Some((begin, end)) = self.upstream_calls.span() {
+            let before = begin.saturating_duration_since(self.accepted);
+            self.metrics.overhead(before, clock::since(end));
+        }
+        let end = RequestEnd {
+            operation: self.operation,
+            error: record.status.filter(|status| *status != "ok"),
+            duration,
+            first_token: record.ttft_ms.map(Duration::from_millis),
+            tokens: record.completion_tokens,
+            trace: self.trace_id(),
+        };
+        self.metrics.request_ended(record.model.as_ref(), &end);
     }
 
     /// Closes the settlement; false if it was closed before.

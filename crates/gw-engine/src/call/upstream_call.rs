@@ -16,6 +16,7 @@ use crate::catalog::Model;
 use crate::clock;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
+use crate::request::trace::AttemptTrace;
 
 /// One attempt of a request: a candidate that is asked for the answer. A divided request makes several upstream calls in one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,10 @@ struct AttemptState {
     at: Instant,
     /// None while it is under way.
     outcome: Option<AttemptOutcome>,
+    /// When it ended, and its status. None: it is under way, or nothing was sent.
+    end: Option<(Instant, &'static str)>,
+    /// The time from its begin to the first content of its stream.
+    first_content: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -143,17 +148,78 @@ impl UpstreamCalls {
     pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
         let mut records = self.0.lock();
         let attempt = Attempt { number: records.attempts.len(), at: clock::now() };
-        records.attempts.push(AttemptState { candidate: candidate.clone(), at: attempt.at, outcome: None });
+        records.attempts.push(AttemptState {
+            candidate: candidate.clone(),
+            at: attempt.at,
+            outcome: None,
+            end: None,
+            first_content: None,
+        });
         attempt
     }
 
-    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands.
-    pub(crate) fn end_attempt(&self, attempt: Attempt, outcome: AttemptOutcome) -> BilledUsage {
+    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands. `status` is `ok` or an error code; None:
+    /// nothing was sent.
+    pub(crate) fn end_attempt(
+        &self,
+        attempt: Attempt,
+        outcome: AttemptOutcome,
+        status: Option<&'static str>,
+    ) -> BilledUsage {
         let mut records = self.0.lock();
-        if let Some(record) = records.attempts.get_mut(attempt.number) {
-            record.outcome.get_or_insert(outcome);
+        if let Some(record) = records.attempts.get_mut(attempt.number)
+            && record.outcome.is_none()
+        {
+            record.outcome = Some(outcome);
+            record.end = status.map(|status| (clock::now(), status));
         }
         records.sum(|number| number == attempt.number)
+    }
+
+    /// Notes when the first content of an attempt's stream came.
+    pub(crate) fn note_first_content(&self, attempt: Attempt, after: Duration) {
+        if let Some(record) = self.0.lock().attempts.get_mut(attempt.number) {
+            record.first_content = Some(after);
+        }
+    }
+
+    /// The number of the attempt that a call belongs to.
+    pub(crate) fn attempt_of(&self, UpstreamCallId(call): UpstreamCallId) -> Option<usize> {
+        self.0.lock().calls.get(call).map(|call| call.attempt)
+    }
+
+    /// When the first attempt began, and when the last one ended.
+    pub(crate) fn span(&self) -> Option<(Instant, Instant)> {
+        let records = self.0.lock();
+        let ended = records.attempts.iter().filter_map(|attempt| Some((attempt.at, attempt.end?.0)));
+        ended.reduce(|(begin, end), (at, over)| (begin.min(at), end.max(over)))
+    }
+
+    /// The attempts that are over, for the spans of a trace.
+    pub(crate) fn traced(&self) -> Vec<AttemptTrace> {
+        let records = self.0.lock();
+        let trace = |(number, attempt): (usize, &AttemptState)| {
+            let (ended, status) = attempt.end?;
+            let billed = records.sum(|of| of == number);
+            let Candidate { model, provider, is_fallback, .. } = &attempt.candidate;
+            Some(AttemptTrace {
+                number,
+                began: attempt.at,
+                ended,
+                status,
+                api: provider.api(),
+                provider: Arc::clone(&model.provider),
+                model: Arc::clone(&model.id),
+                upstream_model: model.upstream_model.to_string(),
+                host: provider.host().map(str::to_owned),
+                is_fallback: *is_fallback,
+                is_answer: attempt.outcome.is_some_and(AttemptOutcome::contributes),
+                usage: billed.usage,
+                cost: billed.known_cost(),
+                first_content: attempt.first_content,
+            })
+        };
+        records.attempts.iter().enumerate().filter_map(trace).collect()
     }
 
     /// The attempts under way, the newest first.

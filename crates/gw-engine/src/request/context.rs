@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use crate::auth::Caller;
+use crate::request::trace::RequestTrace;
 
 /// The facts about a request beside its body.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct RequestContext {
     pub keepalive: Option<Duration>,
     /// The form of the answer, and headers for upstreams.
     pub surface: ClientSurface,
+    /// The trace of the request; None = no traces are written.
+    pub trace: Option<Arc<RequestTrace>>,
 }
 
 /// The facts that differ between the APIs that clients speak.

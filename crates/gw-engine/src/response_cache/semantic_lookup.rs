@@ -227,6 +227,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         cache_control: None,
         keepalive: None,
         surface: ClientSurface::default(),
+        trace: None,
         ..call.context.client.clone()
     };
     let operation = Operation::Embeddings.as_str();

@@ -46,7 +46,8 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
         AttemptOutput::Stream(mut stream) => {
             call.progress.warnings.append(&mut stream.warnings);
             if !stream.normaliser.is_continuation() {
-                call.progress.settlement.note_first_token(&candidate, call.context.latency_ms());
+                let first = (attempt, stream.first_content);
+                call.progress.settlement.note_first_token(&candidate, first, call.context.latency_ms());
             }
             stream.index = index;
             if let Some(tokens) = call.progress.settlement.progress_tokens() {

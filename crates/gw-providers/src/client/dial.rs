@@ -39,6 +39,8 @@ type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 pub(crate) struct Dialler {
     pub(crate) origin: Origin,
     pub(crate) allow_private_network: bool,
+    /// The peer speaks HTTP/2 without negotiation, as gRPC servers do.
+    pub(crate) is_http2_only: bool,
     tls: Tls,
     names: Mutex<ResolvedNames>,
 }
@@ -53,7 +55,7 @@ struct ResolvedNames {
 
 impl Dialler {
     pub(crate) fn new(origin: Origin, tls: Tls, allow_private_network: bool) -> Self {
-        Self { origin, allow_private_network, tls, names: Mutex::default() }
+        Self { origin, allow_private_network, is_http2_only: false, tls, names: Mutex::default() }
     }
 
     /// A new connection within `limit`: lookup, TCP and TLS together.
@@ -125,6 +127,9 @@ impl Dialler {
     }
 
     async fn secure(&self, tcp: TcpStream) -> Result<Dialled, Failure> {
+        if !self.origin.is_https && self.is_http2_only {
+            return Ok(Dialled::Http2(Http2::new(Socket::Plain(tcp)).await?));
+        }
         if !self.origin.is_https {
             return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp)).await?));
         }

@@ -182,6 +182,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
             Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
+            | Endpoint::Metrics
             | Endpoint::Status(_)
             | Endpoint::Admin(_)
             | Endpoint::Explain

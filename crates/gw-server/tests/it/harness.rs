@@ -116,6 +116,7 @@ impl Gateway {
             None,
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
+            None,
             registry,
         )
         .unwrap();

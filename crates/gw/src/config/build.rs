@@ -29,6 +29,7 @@ mod models;
 mod providers;
 mod responses;
 mod store;
+mod telemetry;
 
 use fields::{regular, set, timeouts};
 
@@ -62,6 +63,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             .table("catalogue")
             .and_then(|table| table.texts("trusted_keys"))
             .unwrap_or_default(),
+        otlp: telemetry::otlp(root, report),
         data_dir: root.table("server").and_then(|table| table.file("data_dir")),
         later: Vec::new(),
         fingerprints: Fingerprints::default(),

@@ -12,6 +12,7 @@ use gw_limits::RedisSettings;
 use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
 use gw_store::{StoredKey, Team};
+use gw_telemetry::OtlpSettings;
 use secrecy::SecretString;
 
 use super::fingerprint::Fingerprints;
@@ -63,6 +64,8 @@ pub struct Config {
     pub responses: StoredResponseSettings,
     /// `catalogue.trusted_keys`: minisign public keys.
     pub catalogue_keys: Vec<String>,
+    /// `[telemetry.otlp]`; None: no traces are written.
+    pub otlp: Option<OtlpSettings>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.

@@ -18,6 +18,7 @@ mod responses;
 mod routing;
 mod server;
 mod store;
+mod telemetry;
 mod timeouts;
 
 #[cfg(test)]
@@ -37,6 +38,7 @@ pub(super) static ROOT: Section = Section {
         key("redis", Kind::Table(&redis::REDIS), "", ""),
         key("cache", Kind::Table(&cache::CACHE), "", ""),
         key("responses", Kind::Table(&responses::RESPONSES), "", ""),
+        key("telemetry", Kind::Table(&telemetry::TELEMETRY), "", ""),
         key("routing", Kind::Table(&routing::ROUTING), "", ""),
         key("providers", Kind::Tables(&providers::PROVIDER), "", ""),
         key("models", Kind::Tables(&models::MODEL), "", ""),

@@ -92,6 +92,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         cache_control: None,
         keepalive: None,
         surface: ClientSurface::default(),
+        trace: None,
     };
     let ended = tokio::time::timeout(timeout, Box::pin(end(engine, ask, context, body))).await;
     let record = log.record();

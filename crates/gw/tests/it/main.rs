@@ -20,4 +20,5 @@ mod routing;
 mod security;
 mod streaming;
 mod surfaces;
+mod telemetry;
 mod tidy;

@@ -92,6 +92,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 14] = [
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
     ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
+    ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw-bench", &["gw-routing", "gw-store", "gw-wire"], &["axum", "hyper", "sqlx"]),
     (
@@ -107,6 +108,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 14] = [
             "gw-identity",
             "gw-admin",
             "gw-server",
+            "gw-telemetry",
         ],
         &["axum", "hyper", "sqlx"],
     ),

@@ -254,6 +254,7 @@ impl World {
             cache_control: None,
             keepalive,
             surface: ClientSurface::default(),
+            trace: None,
         }
     }
 

@@ -210,7 +210,7 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
 }
 
 /// Reads the headers. Names that differ only in case are the same header.
-fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
+pub(super) fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
     let mut headers: Vec<(String, SecretString)> = Vec::new();
     let mut taken = BTreeSet::new();
     for (name, node) in table.map("headers") {
