@@ -30,7 +30,7 @@ pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) {
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
         report.add(port(setup, listen).await);
     }
-    if let Some((cert, key)) = &server.tls {
+    if let Some(TlsSettings { cert, key, .. }) = &server.tls {
         report.add(certificate(cert, key));
     }
 }
@@ -49,7 +49,7 @@ async fn port(setup: &Setup, listen: &str) -> Finding {
     match std::net::TcpListener::bind(address) {
         Ok(_) => Finding::ok("port", listen, "free"),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let cert = setup.config.server.tls.as_ref().map(|(cert, _)| cert.as_path());
+            let cert = setup.config.server.tls.as_ref().map(|tls| tls.cert.as_path());
             taken(listen, address, cert).await
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
