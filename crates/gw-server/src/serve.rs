@@ -62,11 +62,15 @@ pub struct Listeners {
     pub admin: Option<TcpListener>,
 }
 
+/// The time that kept connections have for one more request after a hand-over. Its answer tells the client to close.
+const KEPT_GRACE: Duration = Duration::from_secs(2);
+
 /// Starts a shutdown, and ends its grace early.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
     now: CancellationToken,
+    is_handed_over: Arc<AtomicBool>,
 }
 
 impl Shutdown {
@@ -79,6 +83,20 @@ impl Shutdown {
     /// Begins the shutdown: running requests are finished.
     pub fn begin(&self) {
         self.drain.cancel();
+    }
+
+    /// Begins a shutdown that refuses nothing, because another process has the same sockets: no new connection is accepted,
+    /// and the requests of the present connections are finished. Without effect after [`Shutdown::begin`].
+    pub fn hand_over(&self) {
+        if !self.drain.is_cancelled() {
+            self.is_handed_over.store(true, Ordering::Release);
+            self.drain.cancel();
+        }
+    }
+
+    /// Waits until a shutdown begins.
+    pub async fn begun(&self) {
+        self.drain.cancelled().await;
     }
 
     /// Ends the grace: running requests are cut off now.
@@ -119,20 +137,11 @@ pub async fn serve(
     }
     drop(shared);
     shutdown.drain.cancelled().await;
-    state.leave();
-    tokio::select! {
-        () = tokio::time::sleep(state.settings.drain_delay) => {}
-        () = shutdown.now.cancelled() => {}
-    }
-    state.drain();
-    let deadline = Instant::now() + state.settings.drain;
-    context.is_ending.store(true, Ordering::Release);
-    context.leaving.cancel();
-    // New connections are accepted while requests run, so that load balancers get the 503 of `/readyz`.
-    context.wait_for_requests(&state, deadline, &shutdown).await;
-    context.closed.cancel();
-    acceptors.close();
-    acceptors.wait().await;
+    let deadline = if shutdown.is_handed_over.load(Ordering::Acquire) {
+        context.hand_over(&state, &acceptors, &shutdown).await
+    } else {
+        context.leave(&state, &acceptors, &shutdown).await
+    };
     context.finish(&state, deadline, &shutdown).await;
     stopped.cancel();
     let ended =
@@ -231,6 +240,43 @@ impl ServeContext {
             is_ending,
             tracker,
         }
+    }
+
+    /// Leaves the new connections to another process. Returns the end of the grace.
+    async fn hand_over(&self, state: &ServerState, acceptors: &TaskTracker, shutdown: &Shutdown) -> Instant {
+        state.hand_over();
+        self.closed.cancel();
+        acceptors.close();
+        acceptors.wait().await;
+        let deadline = Instant::now() + state.settings.drain;
+        self.tracker.close();
+        tokio::select! {
+            _ = timeout_at(deadline.min(Instant::now() + KEPT_GRACE), self.tracker.wait()) => {}
+            () = shutdown.now.cancelled() => {}
+        }
+        self.is_ending.store(true, Ordering::Release);
+        self.leaving.cancel();
+        deadline
+    }
+
+    /// Tells load balancers and clients to go elsewhere, and closes the sockets when no request runs. Returns the end of the
+    /// grace.
+    async fn leave(&self, state: &ServerState, acceptors: &TaskTracker, shutdown: &Shutdown) -> Instant {
+        state.leave();
+        tokio::select! {
+            () = tokio::time::sleep(state.settings.drain_delay) => {}
+            () = shutdown.now.cancelled() => {}
+        }
+        state.drain();
+        let deadline = Instant::now() + state.settings.drain;
+        self.is_ending.store(true, Ordering::Release);
+        self.leaving.cancel();
+        // New connections are accepted while requests run, so that load balancers get the 503 of `/readyz`.
+        self.wait_for_requests(state, deadline, shutdown).await;
+        self.closed.cancel();
+        acceptors.close();
+        acceptors.wait().await;
+        deadline
     }
 
     /// Waits until no request runs, or the grace is over.
@@ -358,11 +404,15 @@ async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) 
         let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            // The kernel has already completed the handshake of the connections in its queue, so they are served.
-            () = context.closed.cancelled() => match socket.accept().now_or_never() {
-                Some(accepted) => accepted,
-                None => return,
-            },
+            // The kernel has already completed the handshake of the connections in its queue, so they are served, unless
+            // another process has the queue.
+            () = context.closed.cancelled() => {
+                let is_mine = !context.state.is_handed_over();
+                match is_mine.then(|| socket.accept().now_or_never()).flatten() {
+                    Some(accepted) => accepted,
+                    None => return,
+                }
+            }
         };
         match accepted {
             Ok((stream, client)) => work += context.take_connection(stream, client, &overload_filter, permit),

@@ -42,12 +42,14 @@ pub enum NotReady {
 #[repr(u8)]
 enum Phase {
     Serving = 0,
+    /// Another process accepts new connections. Everything that comes on the present ones is still served.
+    HandedOver = 1,
     /// `/readyz` answers 503, but everything is still served.
-    Leaving = 1,
+    Leaving = 2,
     /// New generation requests are refused; running ones finish.
-    Draining = 2,
+    Draining = 3,
     /// Running requests are ended.
-    Cut = 3,
+    Cut = 4,
 }
 
 /// The state that all connections and requests share.
@@ -130,6 +132,16 @@ impl ServerState {
         Admission::new(self.settings.shed_after, Arc::clone(&self.load_signals), metrics)
     }
 
+    /// Notes that another process accepts new connections. Nothing is refused here.
+    pub(crate) fn hand_over(&self) {
+        self.phase.store(Phase::HandedOver as u8, Ordering::Release);
+    }
+
+    /// Whether another process accepts new connections.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == Phase::HandedOver as u8
+    }
+
     /// Makes `/readyz` answer 503, so that load balancers send new requests elsewhere.
     pub(crate) fn leave(&self) {
         self.phase.store(Phase::Leaving as u8, Ordering::Release);
@@ -149,6 +161,11 @@ impl ServerState {
 
     /// Whether connections should close after their current request.
     pub(crate) fn is_leaving(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::HandedOver as u8
+    }
+
+    /// Whether load balancers should send new requests elsewhere.
+    fn is_unready(&self) -> bool {
         self.phase.load(Ordering::Acquire) >= Phase::Leaving as u8
     }
 
@@ -164,7 +181,7 @@ impl ServerState {
 
     /// The answer of `/readyz`.
     pub(crate) fn readiness(&self) -> std::result::Result<(), NotReady> {
-        if self.is_leaving() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
+        if self.is_unready() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
     }
 
     /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.

@@ -130,6 +130,7 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     set(&mut settings.head_timeout, table.millis("head_timeout_ms"));
     set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
     set(&mut settings.drain, table.seconds("drain_seconds"));
+    set(&mut settings.drain_delay, table.seconds("shutdown_delay_seconds"));
     set(&mut settings.cors_origins, table.texts("cors_origins"));
     set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
     if let Some(tls) = table.table("tls") {

@@ -3,4 +3,5 @@
 pub(crate) mod keys;
 mod process;
 mod reload;
+mod restart;
 pub(crate) mod usage;

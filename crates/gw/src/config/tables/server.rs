@@ -84,6 +84,12 @@ pub(super) static SERVER: Section = Section {
             "The longest time for live streams to finish after SIGTERM.",
         ),
         key(
+            "shutdown_delay_seconds",
+            Kind::Int { min: 0, max: 3600 },
+            "0",
+            "The time after SIGTERM in which `/readyz` fails and everything is still served, so that load balancers go elsewhere first. `drain_seconds` begin after it.",
+        ),
+        key(
             "cors_origins",
             ORIGINS,
             "[\"*\"]",
