@@ -66,6 +66,7 @@ where
     let (parts, mut body) = request.into_parts();
     let found = router::find(parts.uri.path(), origin.listener);
     let dialect = client_dialect::of(&parts);
+    let client = origin.state.settings.trusted_proxies.client(origin.client, &parts.headers);
     let mut record = RequestRecord {
         state: Arc::clone(&origin.state),
         accepted,
@@ -74,7 +75,7 @@ where
         method: parts.method.clone(),
         uri: parts.uri.clone(),
         route: found.label(),
-        client: origin.client,
+        client,
         listener: origin.listener,
         key: None,
         call: None,
@@ -252,7 +253,10 @@ fn authenticate(
         return Ok(None);
     }
     let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let caller = state.engine.identify(values(AUTHORIZATION), values(API_KEY))?;
+    let caller = state
+        .engine
+        .identify(values(AUTHORIZATION), values(API_KEY))
+        .map_err(|error| state.count_bad_key(error, record.client.ip()))?;
     record.key = Some(Arc::clone(caller.key_name()));
     if guard == Guard::AdminKey && !caller.is_admin() {
         return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));

@@ -4,9 +4,11 @@
 //! of a connection and `serve.rs` for start and shutdown. This crate knows nothing about providers.
 
 pub mod access_log;
+mod address_limits;
 mod admin;
 mod admission;
 mod catalogue;
+pub mod client_address;
 mod client_dialect;
 mod connection;
 mod cors;
@@ -27,6 +29,7 @@ mod ops;
 mod outgoing;
 mod overload_filter;
 mod percent_decoding;
+mod proxy_protocol;
 mod refusal;
 mod request_record;
 mod response;
@@ -48,7 +51,7 @@ pub use admission::LoadSignal;
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
 pub use state::{NotReady, Readiness, ServerState};
-pub use tls::TlsError;
+pub use tls::{Certificates, PreparedCertificate, TlsError};
 
 /// The OpenAPI document, as `GET /openapi.json` and `model-gateway openapi` show it.
 pub const OPENAPI_JSON: &str = include_str!("openapi.json");

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::address_limits::AddressPermit;
 use crate::admission::Admission;
 use crate::connection::{self, CancelPoll, ConnectionSettings};
 use crate::handler::{self, Origin};
@@ -27,6 +28,7 @@ use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
 use crate::listener::Listener;
 use crate::overload_filter::OverloadFilter;
+use crate::proxy_protocol;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
 
@@ -223,7 +225,7 @@ impl ServeContext {
         Self {
             settings: ConnectionSettings {
                 timeouts,
-                tls: state.tls.clone(),
+                tls: None,
                 drain: leaving.clone(),
                 is_ending: Arc::clone(&is_ending),
                 tracker: tracker.clone(),
@@ -315,15 +317,46 @@ impl ServeContext {
             state: Arc::clone(&self.state),
             admission: Arc::clone(&self.admission),
             listener,
-            is_tls: self.state.tls.is_some(),
+            is_tls: self.state.certificates.is_some(),
         }
+    }
+
+    /// The client of a new connection, with its permit. None: the connection is refused.
+    async fn client_of(
+        &self,
+        socket: &mut TcpStream,
+        peer: SocketAddr,
+    ) -> Option<(SocketAddr, AddressPermit)> {
+        let settings = &self.state.settings;
+        let mut client = peer;
+        if settings.proxy_protocol && settings.trusted_proxies.contains(peer.ip()) {
+            let told = tokio::select! {
+                biased;
+                told = timeout(settings.head_timeout, proxy_protocol::read(socket)) => told,
+                () = self.leaving.cancelled() => return None,
+            };
+            let Ok(Ok(told)) = told else {
+                self.state.metrics.refused_connections.inc();
+                return None;
+            };
+            client = told.unwrap_or(peer);
+        }
+        // The connections of a proxy are those of many clients.
+        if settings.trusted_proxies.contains(client.ip()) {
+            return Some((client, AddressPermit::default()));
+        }
+        let permit = self.state.connection_limit.enter(client.ip());
+        if permit.is_err() {
+            self.state.metrics.refused_connections.inc();
+        }
+        Some((client, permit.ok()?))
     }
 
     /// Refuses an accepted connection, or serves it in a task of its own. Returns the work that this was.
     fn take_connection(
         &self,
-        socket: TcpStream,
-        client: SocketAddr,
+        mut socket: TcpStream,
+        peer: SocketAddr,
         overload_filter: &OverloadFilter,
         permit: OwnedSemaphorePermit,
     ) -> u32 {
@@ -333,6 +366,7 @@ impl ServeContext {
             return 1;
         }
         let (mut context, listener) = (self.clone(), overload_filter.listener);
+        context.settings.tls = self.state.certificates.as_ref().map(|certificates| certificates.acceptor());
         context.settings.overload_filter = Some(overload_filter.clone());
         if context.leaving.is_cancelled() {
             context.settings.drain = context.closed.clone();
@@ -341,6 +375,7 @@ impl ServeContext {
             let _permits = (permit, in_flight);
             // Every event of a stream is a small write and must leave at once.
             let _ = socket.set_nodelay(true);
+            let Some((client, _address_permit)) = context.client_of(&mut socket, peer).await else { return };
             let activity = Arc::new(Activity::default());
             let admission = context.admission;
             let origin =

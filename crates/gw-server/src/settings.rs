@@ -1,7 +1,9 @@
 //! The settings of the HTTP server: `[server]` of gateway.toml.
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::client_address::TrustedProxies;
+use crate::tls::TlsSettings;
 
 /// `[server]`, after the checks of the configuration loader.
 #[derive(Clone, Debug)]
@@ -36,8 +38,16 @@ pub struct ServerSettings {
     pub cors_origins: Vec<String>,
     /// Origins of web pages that may call the management API and the metrics; never `*`.
     pub admin_cors_origins: Vec<String>,
-    /// Certificate and key files (PEM).
-    pub tls: Option<(PathBuf, PathBuf)>,
+    /// The certificate of the listeners. None: plain HTTP.
+    pub tls: Option<TlsSettings>,
+    /// The proxies that may tell the address of their clients.
+    pub trusted_proxies: TrustedProxies,
+    /// Connections of trusted proxies begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// The most open connections of one client address. None: no limit. Trusted proxies have none.
+    pub max_connections_per_address: Option<u32>,
+    /// The most requests without a correct key of one client address in a minute; further ones get 429. None: no limit.
+    pub bad_keys_per_minute: Option<u32>,
 }
 
 impl Default for ServerSettings {
@@ -59,6 +69,10 @@ impl Default for ServerSettings {
             cors_origins: vec!["*".to_owned()],
             admin_cors_origins: Vec::new(),
             tls: None,
+            trusted_proxies: TrustedProxies::default(),
+            proxy_protocol: false,
+            max_connections_per_address: None,
+            bad_keys_per_minute: Some(1000),
         }
     }
 }

@@ -1,23 +1,26 @@
 //! The state of the HTTP server that all its connections and requests share.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
 
 use gw_admin::{LiveAdminService, LiveConfiguration};
 use gw_engine::Engine;
-use gw_engine::error::Result;
+use gw_engine::error::{Error, Kind, Result};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
 use crate::access_log::AccessLog;
+use crate::address_limits::{BadKeyLimit, ConnectionLimit};
 use crate::admission::{Admission, AdmissionMetrics, LoadSignal, LoadSignals};
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
-use crate::tls::{self, TlsError};
+use crate::tls::Certificates;
 use crate::upload::{BodyMemory, UploadLimits, overloaded};
 
 /// The least memory that request bodies over 64 KiB may take together, in bytes.
@@ -62,7 +65,9 @@ pub struct ServerState {
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
-    pub(crate) tls: Option<tokio_rustls::TlsAcceptor>,
+    pub(crate) certificates: Option<Arc<Certificates>>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
+    bad_keys: BadKeyLimit,
     /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
     pub(crate) refusal: Option<PreparedRefusal>,
     load_signals: Arc<LoadSignals>,
@@ -79,19 +84,16 @@ impl fmt::Debug for ServerState {
 
 impl ServerState {
     /// Builds the state. `registry` already holds the metrics of the engine; `/metrics` shows them together with those of
-    /// the server.
-    ///
-    /// # Errors
-    /// When the certificate or its key cannot be used.
+    /// the server. `certificates` are those of `server.tls`.
+    #[must_use]
     pub fn new(
-        settings: ServerSettings,
+        (settings, certificates): (ServerSettings, Option<Arc<Certificates>>),
         engine: Arc<Engine>,
         (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         mut registry: Registry,
-    ) -> std::result::Result<Arc<Self>, TlsError> {
-        let tls = settings.tls.as_ref().map(|(cert, key)| tls::acceptor(cert, key)).transpose()?;
+    ) -> Arc<Self> {
         let metrics = Metrics::new(&mut registry);
         let uploads = UploadLimits {
             max_bytes: settings.body_limit,
@@ -99,13 +101,15 @@ impl ServerState {
             memory: BodyMemory::new(MIN_BODY_MEMORY_BYTES.max(settings.body_limit.saturating_mul(4))),
         };
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
-        Ok(Arc::new(Self {
+        Arc::new(Self {
             refusal: PreparedRefusal::new(cors.of(Audience::Users)),
             load_signals: Arc::default(),
             cors,
             metrics,
             uploads,
-            tls,
+            certificates,
+            connection_limit: Arc::new(ConnectionLimit::new(settings.max_connections_per_address)),
+            bad_keys: BadKeyLimit::new(settings.bad_keys_per_minute),
             engine,
             management,
             configuration,
@@ -114,7 +118,7 @@ impl ServerState {
             registry: RwLock::new(registry),
             phase: AtomicU8::new(Phase::Serving as u8),
             settings,
-        }))
+        })
     }
 
     /// Registers queues outside this crate that requests wait in. New requests are refused while one of these queues is too
@@ -182,6 +186,20 @@ impl ServerState {
     /// The answer of `/readyz`.
     pub(crate) fn readiness(&self) -> std::result::Result<(), NotReady> {
         if self.is_unready() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
+    }
+
+    /// Counts a request without a correct key. An address that sends too many gets another error.
+    pub(crate) fn count_bad_key(&self, error: Error, address: IpAddr) -> Error {
+        if error.kind != Kind::InvalidApiKey {
+            return error;
+        }
+        match self.bad_keys.count(address, Instant::now()) {
+            None => error,
+            Some(wait) => {
+                let message = "This address has sent too many requests without a correct API key.";
+                Error::new(Kind::RateLimitExceeded, message).retry_after(wait)
+            }
+        }
     }
 
     /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.

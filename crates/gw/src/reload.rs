@@ -16,6 +16,7 @@ use gw_engine::engine::{Configured, Deployed};
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_providers::settings::{ProviderSettings, Timeouts};
+use gw_server::{Certificates, PreparedCertificate};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use tokio::sync::Mutex;
@@ -60,6 +61,8 @@ pub struct Live {
     pub response_cache: CurrentCache,
     /// Seals the reasoning of new providers.
     pub sealer: Sealer,
+    /// The certificate of the listeners. None: plain HTTP.
+    pub certificates: Option<Arc<Certificates>>,
 }
 
 /// Loads and applies the configuration.
@@ -151,8 +154,10 @@ impl Reloader {
 
     /// Applies a configuration without problems of its own.
     async fn apply(&self, setup: Setup, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
-        let Live { engine, management, response_cache, sealer } = &self.live;
+        let Live { engine, management, response_cache, sealer, certificates } = &self.live;
         let config = &setup.config;
+        let certificate = config.server.tls.as_ref().map(PreparedCertificate::read).transpose();
+        let certificate = certificate.map_err(|error| vec![format!("server.tls: {error}")])?;
         let deployed = deploy(&setup, applied, engine, sealer)?;
         if !config.cache.semantic.is_empty() {
             let problems = setup.semantic_problems(&setup.catalog(false)?);
@@ -164,6 +169,10 @@ impl Reloader {
         let next = Configured { settings: config.engine.clone(), deployed };
         engine.reconfigure(next, cache.clone())?;
         response_cache.store(cache);
+        let is_tls_switched = certificates.is_some() != certificate.is_some();
+        if let (Some(certificates), Some(certificate)) = (certificates, certificate) {
+            certificates.replace(certificate);
+        }
         management.configuration_changed().await;
         if let Err(error) = management.refresh().await {
             tracing::warn!(%error, "the keys cannot be read from the store; the known keys stay in force");
@@ -175,7 +184,7 @@ impl Reloader {
             restart_required: new
                 .changes(&self.started)
                 .into_iter()
-                .filter(|path| needs_start(path))
+                .filter(|path| needs_start(path) || is_tls_switched && path == "server.tls")
                 .collect(),
         };
         applied.fingerprints = new.clone();
@@ -266,7 +275,7 @@ fn needs_start(path: &str) -> bool {
     let (section, key) = path.split_once('.').unwrap_or((path, ""));
     match section {
         "store" | "redis" | "responses" => true,
-        "server" => key != "request_limits",
+        "server" => !matches!(key, "request_limits" | "tls"),
         "cache" => matches!(key, "max_mib" | "backend"),
         _ => false,
     }

@@ -15,7 +15,7 @@ use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses}
 use gw_engine::{Engine, Limiter};
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
-use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
+use gw_server::{AccessLog, Certificates, Listeners, LogLine, PreparedCertificate, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use prometheus_client::registry::Registry;
@@ -205,8 +205,17 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
-    let live =
-        Live { engine: Arc::clone(&engine), management: Arc::clone(&management), response_cache, sealer };
+    let wrong = |error| CommandError::Usage(format!("server.tls: {error}"));
+    let certificate =
+        setup.config.server.tls.as_ref().map(PreparedCertificate::read).transpose().map_err(wrong)?;
+    let certificates = certificate.map(Certificates::new);
+    let live = Live {
+        engine: Arc::clone(&engine),
+        management: Arc::clone(&management),
+        response_cache,
+        sealer,
+        certificates: certificates.clone(),
+    };
     let reloader = Reloader::start(common, &setup, live, &mut registry);
     if let Some(file) = setup.path.clone().filter(|_| setup.config.reload_on_change) {
         tokio::spawn(reload::keep_up_to_date(Arc::clone(&reloader), file));
@@ -219,14 +228,13 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
-        setup.config.server,
+        (setup.config.server, certificates),
         engine,
         (management, configuration),
         Arc::new(AccessLogWriter(access_log)),
         readiness,
         registry,
-    )
-    .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
+    );
     let shutdown = Shutdown::new();
     let (listeners, origin) = (sockets.listeners, sockets.origin);
     let is_kept = origin == SocketOrigin::ServiceManager;

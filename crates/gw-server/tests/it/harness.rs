@@ -10,7 +10,9 @@ use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
-use gw_server::{AccessLog, Listeners, LoadSignal, LogLine, ServerState, Shutdown};
+use gw_server::{
+    AccessLog, Certificates, Listeners, LoadSignal, LogLine, PreparedCertificate, ServerState, Shutdown,
+};
 use gw_store::Store;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -54,6 +56,7 @@ pub(crate) struct Gateway {
     pub(crate) shutdown: Shutdown,
     pub(crate) lines: UnboundedReceiver<String>,
     pub(crate) serving: JoinHandle<io::Result<()>>,
+    pub(crate) certificates: Option<Arc<Certificates>>,
 }
 
 fn keys() -> Vec<KeySettings> {
@@ -109,19 +112,20 @@ impl Gateway {
             (public.local_addr().unwrap(), admin.as_ref().map(|admin| admin.local_addr().unwrap()));
         let runtime = tokio::runtime::Handle::current();
         let configuration = LiveConfiguration::new(Arc::clone(&engine), Arc::new(NoSource), runtime);
+        let certificate = settings.tls.as_ref().map(|tls| PreparedCertificate::read(tls).unwrap());
+        let certificates = certificate.map(Certificates::new);
         let state = ServerState::new(
-            settings,
+            (settings, certificates.clone()),
             engine,
             (management, configuration),
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             registry,
-        )
-        .unwrap();
+        );
         assert!(state.watch_load(signals));
         let shutdown = Shutdown::new();
         let serving = tokio::spawn(gw_server::serve(state, Listeners { public, admin }, 2, shutdown.clone()));
-        Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }
+        Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving, certificates }
     }
 
     /// One request on a connection of its own.
