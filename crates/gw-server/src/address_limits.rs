@@ -43,7 +43,7 @@ impl ConnectionLimit {
     }
 
     /// Counts a new connection.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Result<AddressPermit, TooMany> {
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Result<AddressPermit, TooMany> {
         let Some(most) = self.most else { return Ok(AddressPermit(None)) };
         let address = network(address);
         let mut open = self.open.lock();
@@ -119,14 +119,14 @@ mod tests {
     #[test]
     fn an_address_has_so_many_connections_and_gets_closed_ones_back() {
         let limit = Arc::new(ConnectionLimit::new(Some(2)));
-        let held: Vec<_> = (0..2).map(|_| limit.enter(ip("192.0.2.1")).unwrap()).collect();
-        assert_eq!(limit.enter(ip("::ffff:192.0.2.1")).map(drop), Err(TooMany));
-        assert!(limit.enter(ip("192.0.2.2")).is_ok());
+        let held: Vec<_> = (0..2).map(|_| limit.admit(ip("192.0.2.1")).unwrap()).collect();
+        assert_eq!(limit.admit(ip("::ffff:192.0.2.1")).map(drop), Err(TooMany));
+        assert!(limit.admit(ip("192.0.2.2")).is_ok());
         drop(held);
         assert!(limit.open.lock().is_empty());
-        let _six = [limit.enter(ip("2001:db8::1")).unwrap(), limit.enter(ip("2001:db8::2")).unwrap()];
-        assert_eq!(limit.enter(ip("2001:db8::3")).map(drop), Err(TooMany), "one client has the 64 bits");
-        assert!(limit.enter(ip("2001:db8:0:1::3")).is_ok());
+        let _six = [limit.admit(ip("2001:db8::1")).unwrap(), limit.admit(ip("2001:db8::2")).unwrap()];
+        assert_eq!(limit.admit(ip("2001:db8::3")).map(drop), Err(TooMany), "one client has the 64 bits");
+        assert!(limit.admit(ip("2001:db8:0:1::3")).is_ok());
     }
 
     #[test]

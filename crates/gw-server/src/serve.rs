@@ -345,7 +345,7 @@ impl ServeContext {
         if settings.trusted_proxies.contains(client.ip()) {
             return Some((client, AddressPermit::default()));
         }
-        let permit = self.state.connection_limit.enter(client.ip());
+        let permit = self.state.connection_limit.admit(client.ip());
         if permit.is_err() {
             self.state.metrics.refused_connections.inc();
         }

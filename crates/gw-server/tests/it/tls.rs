@@ -191,17 +191,21 @@ async fn k12_a_client_shows_a_certificate_of_the_authority() {
 async fn k12_tls_1_1_is_refused() {
     let files = Files::new();
     let gateway = Gateway::with(|settings| settings.tls = Some(files.settings())).await;
-    // The hello of a client that knows TLS 1.1 at most: record 3.1, version 3.2, one cipher suite, no extension.
-    let hello = [&[3, 2][..], &[7; 32], &[0, 0, 2, 0xc0, 0x13, 1, 0]].concat();
-    let length = u8::try_from(hello.len()).unwrap();
-    let bytes = [&[22, 3, 1, 0, length + 4, 1, 0, 0, length][..], &hello].concat();
-    let mut socket = TcpStream::connect(gateway.public).await.unwrap();
-    tokio::io::AsyncWriteExt::write_all(&mut socket, &bytes).await.unwrap();
-    let mut heard = Vec::new();
-    let ended = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut heard)).await;
-    ended.expect("the gateway closes").unwrap();
-    // A fatal alert: protocol_version.
-    assert_eq!((heard.first(), heard.get(5..)), (Some(&21), Some(&[2, 70][..])), "{heard:?}");
+    // The extensions are signature algorithms, groups and point formats.
+    let extensions = [0, 13, 0, 4, 0, 2, 4, 3, 0, 10, 0, 4, 0, 2, 0, 23, 0, 11, 0, 2, 1, 0];
+    // The first bytes of the answer to a client that knows TLS 1.1 or 1.2 at most: a fatal alert `protocol_version`, or a
+    // handshake.
+    for (version, expected) in [(2, &[21, 3, 3, 0, 2, 2, 70][..]), (3, &[22, 3, 3])] {
+        let hello = [&[3, version][..], &[7; 32], &[0, 0, 2, 0xc0, 0x2b, 1, 0, 0, 22], &extensions].concat();
+        let length = u8::try_from(hello.len()).unwrap();
+        let bytes = [&[22, 3, 1, 0, length + 4, 1, 0, 0, length][..], &hello].concat();
+        let mut socket = TcpStream::connect(gateway.public).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, &bytes).await.unwrap();
+        let mut heard = vec![0; expected.len()];
+        let reading = tokio::time::timeout(Duration::from_secs(10), socket.read_exact(&mut heard)).await;
+        reading.expect("the gateway answers").unwrap();
+        assert_eq!(heard, expected, "version 3.{version}");
+    }
 }
 
 #[tokio::test]
