@@ -40,7 +40,7 @@ pub struct LogLine<'a> {
     pub bytes_out: u64,
     /// The name of the key.
     pub key: Option<&'a str>,
-    /// The client's address.
+    /// The client's address. Port 0: a proxy told the address without a port.
     pub client: SocketAddr,
     /// The id of its trace, if the gateway writes traces.
     pub trace_id: Option<TraceId>,
@@ -155,10 +155,10 @@ fn quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
 }
 
-/// Writes an address as `SocketAddr` shows it, IPv4 without a formatter.
+/// Writes an address as `SocketAddr` shows it, IPv4 without a formatter. A proxy does not tell the port, so port 0 is left out.
 fn address(out: &mut Vec<u8>, client: SocketAddr) {
     let SocketAddr::V4(client) = client else {
-        let _ = write!(out, "{client}");
+        let _ = if client.port() == 0 { write!(out, "{}", client.ip()) } else { write!(out, "{client}") };
         return;
     };
     let [first, rest @ ..] = client.ip().octets();
@@ -167,8 +167,10 @@ fn address(out: &mut Vec<u8>, client: SocketAddr) {
         out.push(b'.');
         put(out, itoa::Buffer::new().format(octet));
     }
-    out.push(b':');
-    put(out, itoa::Buffer::new().format(client.port()));
+    if client.port() != 0 {
+        out.push(b':');
+        put(out, itoa::Buffer::new().format(client.port()));
+    }
 }
 
 fn put(out: &mut Vec<u8>, text: &str) {

@@ -70,6 +70,7 @@ where
     let (parts, mut body) = request.into_parts();
     let found = router::find(parts.uri.path(), origin.listener);
     let dialect = client_dialect::of(&parts);
+    let client = origin.state.settings.trusted_proxies.client(origin.client, &parts.headers);
     let mut record = RequestRecord {
         state: Arc::clone(&origin.state),
         accepted,
@@ -78,7 +79,7 @@ where
         method: parts.method.clone(),
         uri: parts.uri.clone(),
         route: found.label(),
-        client: origin.client,
+        client,
         listener: origin.listener,
         key: None,
         call: None,
@@ -303,7 +304,10 @@ async fn authenticate(
     let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let caller = match session {
         Some(caller) => caller,
-        None => state.engine.identify(values(AUTHORIZATION), values(API_KEY))?,
+        None => state
+            .engine
+            .identify(values(AUTHORIZATION), values(API_KEY))
+            .map_err(|error| state.count_bad_key(error, record.client.ip()))?,
     };
     record.key = Some(Arc::clone(caller.key_name()));
     check_role(route.guard, &parts.method, caller.role())?;

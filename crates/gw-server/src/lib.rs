@@ -4,10 +4,12 @@
 //! of a connection and `serve.rs` for start and shutdown. This crate knows nothing about providers.
 
 pub mod access_log;
+mod address_limits;
 mod admin;
 mod admission;
 mod catalogue;
 mod certificate;
+pub mod client_address;
 mod client_dialect;
 mod configuration;
 mod connection;
@@ -30,6 +32,7 @@ mod ops;
 mod outgoing;
 mod overload_filter;
 mod percent_decoding;
+mod proxy_protocol;
 mod refusal;
 mod request_record;
 mod response;

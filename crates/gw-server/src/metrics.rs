@@ -63,6 +63,7 @@ pub(crate) struct Metrics {
     pub(crate) panics: Counter,
     pub(crate) accept_errors: Counter,
     pub(crate) shed: Counter,
+    pub(crate) refused_connections: Counter,
     waits: Family<WorkerLabels, Gauge<f64, AtomicU64>>,
 }
 
@@ -89,6 +90,7 @@ impl Metrics {
             panics: Counter::default(),
             accept_errors: Counter::default(),
             shed: Counter::default(),
+            refused_connections: Counter::default(),
             waits: Family::default(),
         };
         registry.register(
@@ -118,6 +120,11 @@ impl Metrics {
             "gateway_shed_requests",
             "Generation requests refused with 503 because the gateway was overloaded",
             metrics.shed.clone(),
+        );
+        registry.register(
+            "gateway_refused_connections",
+            "Connections that were closed at once: too many of one address, or no header of the PROXY protocol",
+            metrics.refused_connections.clone(),
         );
         registry.register_with_unit(
             "gateway_admission_wait",

@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::address_limits::AddressPermit;
 use crate::admission::Admission;
 use crate::connection::{self, CancelPoll, ConnectionSettings};
 use crate::handler::{self, Origin};
@@ -27,8 +28,10 @@ use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
 use crate::listener::Listener;
 use crate::overload_filter::OverloadFilter;
+use crate::proxy_protocol;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
+use crate::tls::LiveTls;
 
 /// The kernel's send buffer of a client connection.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -62,11 +65,15 @@ pub struct Listeners {
     pub admin: Option<TcpListener>,
 }
 
+/// The time that kept connections have for one more request after a hand-over. Its answer tells the client to close.
+const KEPT_GRACE: Duration = Duration::from_secs(2);
+
 /// Starts a shutdown, and ends its grace early.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
     now: CancellationToken,
+    is_handed_over: Arc<AtomicBool>,
 }
 
 impl Shutdown {
@@ -79,6 +86,20 @@ impl Shutdown {
     /// Begins the shutdown: running requests are finished.
     pub fn begin(&self) {
         self.drain.cancel();
+    }
+
+    /// Begins a shutdown that refuses nothing, because another process has the same sockets: no new connection is accepted,
+    /// and the requests of the present connections are finished. Without effect after [`Shutdown::begin`].
+    pub fn hand_over(&self) {
+        if !self.drain.is_cancelled() {
+            self.is_handed_over.store(true, Ordering::Release);
+            self.drain.cancel();
+        }
+    }
+
+    /// Waits until a shutdown begins.
+    pub async fn begun(&self) {
+        self.drain.cancelled().await;
     }
 
     /// Ends the grace: running requests are cut off now.
@@ -119,20 +140,11 @@ pub async fn serve(
     }
     drop(shared);
     shutdown.drain.cancelled().await;
-    state.leave();
-    tokio::select! {
-        () = tokio::time::sleep(state.settings.drain_delay) => {}
-        () = shutdown.now.cancelled() => {}
-    }
-    state.drain();
-    let deadline = Instant::now() + state.settings.drain;
-    context.is_ending.store(true, Ordering::Release);
-    context.leaving.cancel();
-    // New connections are accepted while requests run, so that load balancers get the 503 of `/readyz`.
-    context.wait_for_requests(&state, deadline, &shutdown).await;
-    context.closed.cancel();
-    acceptors.close();
-    acceptors.wait().await;
+    let deadline = if shutdown.is_handed_over.load(Ordering::Acquire) {
+        context.hand_over(&state, &acceptors, &shutdown).await
+    } else {
+        context.leave(&state, &acceptors, &shutdown).await
+    };
     context.finish(&state, deadline, &shutdown).await;
     stopped.cancel();
     let ended =
@@ -214,7 +226,7 @@ impl ServeContext {
         Self {
             settings: ConnectionSettings {
                 timeouts,
-                tls: state.tls.clone(),
+                tls: None,
                 drain: leaving.clone(),
                 is_ending: Arc::clone(&is_ending),
                 tracker: tracker.clone(),
@@ -231,6 +243,43 @@ impl ServeContext {
             is_ending,
             tracker,
         }
+    }
+
+    /// Leaves the new connections to another process. Returns the end of the grace.
+    async fn hand_over(&self, state: &ServerState, acceptors: &TaskTracker, shutdown: &Shutdown) -> Instant {
+        state.hand_over();
+        self.closed.cancel();
+        acceptors.close();
+        acceptors.wait().await;
+        let deadline = Instant::now() + state.settings.drain;
+        self.tracker.close();
+        tokio::select! {
+            _ = timeout_at(deadline.min(Instant::now() + KEPT_GRACE), self.tracker.wait()) => {}
+            () = shutdown.now.cancelled() => {}
+        }
+        self.is_ending.store(true, Ordering::Release);
+        self.leaving.cancel();
+        deadline
+    }
+
+    /// Tells load balancers and clients to go elsewhere, and closes the sockets when no request runs. Returns the end of the
+    /// grace.
+    async fn leave(&self, state: &ServerState, acceptors: &TaskTracker, shutdown: &Shutdown) -> Instant {
+        state.leave();
+        tokio::select! {
+            () = tokio::time::sleep(state.settings.drain_delay) => {}
+            () = shutdown.now.cancelled() => {}
+        }
+        state.drain();
+        let deadline = Instant::now() + state.settings.drain;
+        self.is_ending.store(true, Ordering::Release);
+        self.leaving.cancel();
+        // New connections are accepted while requests run, so that load balancers get the 503 of `/readyz`.
+        self.wait_for_requests(state, deadline, shutdown).await;
+        self.closed.cancel();
+        acceptors.close();
+        acceptors.wait().await;
+        deadline
     }
 
     /// Waits until no request runs, or the grace is over.
@@ -273,11 +322,42 @@ impl ServeContext {
         }
     }
 
+    /// The client of a new connection, with its permit. None: the connection is refused.
+    async fn client_of(
+        &self,
+        socket: &mut TcpStream,
+        peer: SocketAddr,
+    ) -> Option<(SocketAddr, AddressPermit)> {
+        let settings = &self.state.settings;
+        let mut client = peer;
+        if settings.proxy_protocol && settings.trusted_proxies.contains(peer.ip()) {
+            let told = tokio::select! {
+                biased;
+                told = timeout(settings.head_timeout, proxy_protocol::read(socket)) => told,
+                () = self.leaving.cancelled() => return None,
+            };
+            let Ok(Ok(told)) = told else {
+                self.state.metrics.refused_connections.inc();
+                return None;
+            };
+            client = told.unwrap_or(peer);
+        }
+        // The connections of a proxy are those of many clients.
+        if settings.trusted_proxies.contains(client.ip()) {
+            return Some((client, AddressPermit::default()));
+        }
+        let permit = self.state.connection_limit.admit(client.ip());
+        if permit.is_err() {
+            self.state.metrics.refused_connections.inc();
+        }
+        Some((client, permit.ok()?))
+    }
+
     /// Refuses an accepted connection, or serves it in a task of its own. Returns the work that this was.
     fn take_connection(
         &self,
-        socket: TcpStream,
-        client: SocketAddr,
+        mut socket: TcpStream,
+        peer: SocketAddr,
         overload_filter: &OverloadFilter,
         permit: OwnedSemaphorePermit,
     ) -> u32 {
@@ -287,6 +367,7 @@ impl ServeContext {
             return 1;
         }
         let (mut context, listener) = (self.clone(), overload_filter.listener);
+        context.settings.tls = self.state.tls.as_ref().map(LiveTls::acceptor);
         context.settings.overload_filter = Some(overload_filter.clone());
         if context.leaving.is_cancelled() {
             context.settings.drain = context.closed.clone();
@@ -295,6 +376,7 @@ impl ServeContext {
             let _permits = (permit, in_flight);
             // Every event of a stream is a small write and must leave at once.
             let _ = socket.set_nodelay(true);
+            let Some((client, _address_permit)) = context.client_of(&mut socket, peer).await else { return };
             let activity = Arc::new(Activity::default());
             let admission = context.admission;
             let origin =
@@ -358,11 +440,15 @@ async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) 
         let Ok(permit) = permit else { return };
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
-            // The kernel has already completed the handshake of the connections in its queue, so they are served.
-            () = context.closed.cancelled() => match socket.accept().now_or_never() {
-                Some(accepted) => accepted,
-                None => return,
-            },
+            // The kernel has already completed the handshake of the connections in its queue, so they are served, unless
+            // another process has the queue.
+            () = context.closed.cancelled() => {
+                let is_mine = !context.state.is_handed_over();
+                match is_mine.then(|| socket.accept().now_or_never()).flatten() {
+                    Some(accepted) => accepted,
+                    None => return,
+                }
+            }
         };
         match accepted {
             Ok((stream, client)) => work += context.take_connection(stream, client, &overload_filter, permit),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::client_address::TrustedProxies;
 use crate::tls::TlsSettings;
 
 /// `[server]`, after the checks of the configuration loader.
@@ -41,6 +42,14 @@ pub struct ServerSettings {
     pub admin_cors_origins: Vec<String>,
     /// The certificate files. None: no TLS.
     pub tls: Option<TlsSettings>,
+    /// The proxies that may tell the address of their clients.
+    pub trusted_proxies: TrustedProxies,
+    /// Connections of trusted proxies begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// The most open connections of one client address. None: no limit. Trusted proxies have none.
+    pub max_connections_per_address: Option<u32>,
+    /// The most requests without a correct key of one client address in a minute; further ones get 429. None: no limit.
+    pub bad_keys_per_minute: Option<u32>,
 }
 
 /// The least memory of all large request bodies together if no setting names it, in bytes.
@@ -76,6 +85,10 @@ impl Default for ServerSettings {
             cors_origins: vec!["*".to_owned()],
             admin_cors_origins: Vec::new(),
             tls: None,
+            trusted_proxies: TrustedProxies::default(),
+            proxy_protocol: false,
+            max_connections_per_address: None,
+            bad_keys_per_minute: Some(1000),
         }
     }
 }

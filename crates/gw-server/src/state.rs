@@ -1,17 +1,20 @@
 //! The state of the HTTP server that all its connections and requests share.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Instant;
 
 use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::Engine;
-use gw_engine::error::Result;
+use gw_engine::error::{Error, Kind, Result};
 use gw_engine::request::trace::Tracer;
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
 use crate::access_log::AccessLog;
+use crate::address_limits::{BadKeyLimit, ConnectionLimit};
 use crate::admission::{Admission, AdmissionMetrics, LoadSignal, LoadSignals};
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
@@ -43,12 +46,14 @@ pub type SignInService = Arc<SignIn>;
 #[repr(u8)]
 enum Phase {
     Serving = 0,
+    /// Another process accepts new connections. Everything that comes on the present ones is still served.
+    HandedOver = 1,
     /// `/readyz` answers 503, but everything is still served.
-    Leaving = 1,
+    Leaving = 2,
     /// New generation requests are refused; running ones finish.
-    Draining = 2,
+    Draining = 3,
     /// Running requests are ended.
-    Cut = 3,
+    Cut = 4,
 }
 
 /// The state that all connections and requests share.
@@ -66,6 +71,8 @@ pub struct ServerState {
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
     pub(crate) tls: Option<LiveTls>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
+    bad_keys: BadKeyLimit,
     /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
     pub(crate) refusal: Option<PreparedRefusal>,
     load_signals: Arc<LoadSignals>,
@@ -85,7 +92,7 @@ impl ServerState {
     /// the server.
     ///
     /// # Errors
-    /// When the certificate or its key cannot be used.
+    /// When a file of the certificates cannot be used.
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
@@ -111,6 +118,8 @@ impl ServerState {
             metrics,
             uploads,
             tls,
+            connection_limit: Arc::new(ConnectionLimit::new(settings.max_connections_per_address)),
+            bad_keys: BadKeyLimit::new(settings.bad_keys_per_minute),
             engine,
             management,
             configuration,
@@ -145,6 +154,16 @@ impl ServerState {
         Admission::new(self.settings.shed_after, Arc::clone(&self.load_signals), metrics)
     }
 
+    /// Notes that another process accepts new connections. Nothing is refused here.
+    pub(crate) fn hand_over(&self) {
+        self.phase.store(Phase::HandedOver as u8, Ordering::Release);
+    }
+
+    /// Whether another process accepts new connections.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == Phase::HandedOver as u8
+    }
+
     /// Makes `/readyz` answer 503, so that load balancers send new requests elsewhere.
     pub(crate) fn leave(&self) {
         self.phase.store(Phase::Leaving as u8, Ordering::Release);
@@ -164,6 +183,11 @@ impl ServerState {
 
     /// Whether connections should close after their current request.
     pub(crate) fn is_leaving(&self) -> bool {
+        self.phase.load(Ordering::Acquire) >= Phase::HandedOver as u8
+    }
+
+    /// Whether load balancers should send new requests elsewhere.
+    fn is_unready(&self) -> bool {
         self.phase.load(Ordering::Acquire) >= Phase::Leaving as u8
     }
 
@@ -179,7 +203,21 @@ impl ServerState {
 
     /// The answer of `/readyz`.
     pub(crate) fn readiness(&self) -> std::result::Result<(), NotReady> {
-        if self.is_leaving() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
+        if self.is_unready() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
+    }
+
+    /// Counts a request without a correct key. An address that sends too many gets another error.
+    pub(crate) fn count_bad_key(&self, error: Error, address: IpAddr) -> Error {
+        if error.kind != Kind::InvalidApiKey {
+            return error;
+        }
+        match self.bad_keys.count(address, Instant::now()) {
+            None => error,
+            Some(wait) => {
+                let message = "This address has sent too many requests without a correct API key.";
+                Error::new(Kind::RateLimitExceeded, message).retry_after(wait)
+            }
+        }
     }
 
     /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.

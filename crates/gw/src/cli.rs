@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), CommandError> {
     let Cli { common, serve: top, command } = cli;
-    let has_serve_options = top.listen.is_some() || top.no_discover;
+    let has_serve_options = top.listen.is_some() || top.no_discover || top.take_over;
     match command {
         None => serve::run(&common, &top),
         Some(Command::Serve(args)) => serve::run(
@@ -111,11 +111,12 @@ fn run(cli: Cli) -> Result<(), CommandError> {
             &ServeArgs {
                 listen: args.listen.or(top.listen),
                 no_discover: args.no_discover || top.no_discover,
+                take_over: args.take_over || top.take_over,
             },
         ),
-        Some(_) if has_serve_options => {
-            Err(CommandError::Usage("--listen and --no-discover are options of serve".to_owned()))
-        }
+        Some(_) if has_serve_options => Err(CommandError::Usage(
+            "--listen, --no-discover and --take-over are options of serve".to_owned(),
+        )),
         Some(Command::Check(args)) => check::run(&common, &args),
         Some(Command::Config(args)) => config_command::run(&common, &args),
         Some(Command::Doctor(args)) => doctor::run(&common, &args),

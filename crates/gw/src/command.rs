@@ -36,6 +36,10 @@ pub struct ServeArgs {
     /// Do not search for model servers on this machine
     #[arg(long)]
     pub no_discover: bool,
+    /// Take the listening sockets over from the gateway that runs with this data directory. That one finishes its requests
+    /// and ends. Without such a gateway this is a usual start.
+    #[arg(long)]
+    pub take_over: bool,
 }
 
 /// The reason why a command failed.

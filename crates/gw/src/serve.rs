@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,17 +28,19 @@ use crate::clock::TrustedClock;
 use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::configuration::{self, StoredConfiguration};
 use crate::ledger::{self, Ledger};
+use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
 use crate::log_writer::LogWriter;
 use crate::payloads::{self, PayloadTasks};
 use crate::reload::{self, Live, Reloader, Trigger};
 use crate::response_cache::CurrentCache;
+use crate::service_manager::ServiceManager;
 use crate::setup::{self, Setup};
 use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, identity, local_servers, memory_limit, model_discovery, paths, provider_metrics, readiness,
-    response_cache, store, telemetry, watch,
+    encryption_key, first_start, hand_over, identity, local_servers, memory_limit, model_discovery, paths, provider_metrics,
+    readiness, response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -58,6 +61,8 @@ const LOCAL_LIST_TIMEOUT: Duration = Duration::from_millis(300);
 pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
     let setup = setup::load(common)?;
     refuse_unbuilt(&setup)?;
+    // No other thread runs yet, because this removes variables from the environment.
+    let passed = PassedSockets::take();
     let _log = telemetry::start(&common.log_level).map_err(|error| CommandError::Usage(error.to_string()))?;
     // gw_server has its own threads for the network. This thread serves the store, the signals and the background tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -65,7 +70,7 @@ pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))?;
-    let ended = runtime.block_on(Box::pin(gateway(common, setup, args)));
+    let ended = runtime.block_on(Box::pin(gateway(common, setup, args, passed)));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     ended
 }
@@ -82,12 +87,18 @@ fn refuse_unbuilt(setup: &Setup) -> Result<(), CommandError> {
     )))
 }
 
-async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<(), CommandError> {
+async fn gateway(
+    common: &Common,
+    mut setup: Setup,
+    args: &ServeArgs,
+    passed: PassedSockets,
+) -> Result<(), CommandError> {
     // The signals are caught from the beginning, so that none interrupts the creation of the store.
     let signals = Signals::listen().map_err(|error| CommandError::Runtime(format!("signals: {error}")))?;
     if let Some(listen) = &args.listen {
         setup.config.server.listen.clone_from(listen);
     }
+    passed.name_addresses(&mut setup.config.server);
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let store = store::open(&setup).await?;
     let content = &setup.config.store.content;
@@ -99,8 +110,8 @@ async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<
     if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {
         refuse_reachable_addresses(&setup).await?;
     }
-    let listeners = bind(&setup).await?;
-    let address = listeners.public.local_addr().map_err(CommandError::runtime)?;
+    let sockets = Sockets::open(&setup.config.server, args.take_over, passed, &data).await?;
+    let address = sockets.listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
     let sealer = Sealer::new(&encryption_key);
     let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
@@ -119,7 +130,9 @@ async fn gateway(common: &Common, mut setup: Setup, args: &ServeArgs) -> Result<
         let model = setup::model_to_try(&catalog).or(listed);
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
-    serve(common, Running { setup, store, configured, parts, sealer, registry }, listeners, signals).await
+    let manager = Arc::new(ServiceManager::of_environment());
+    let running = Running { setup, store, configured, parts, sealer, registry, sockets, data, manager };
+    serve(common, running, signals).await
 }
 
 /// The engine and the parts that it uses.
@@ -187,15 +200,13 @@ struct Running {
     parts: EngineParts,
     sealer: Sealer,
     registry: Registry,
+    sockets: Sockets,
+    data: PathBuf,
+    manager: Arc<ServiceManager>,
 }
 
-async fn serve(
-    common: &Common,
-    running: Running,
-    listeners: Listeners,
-    signals: Signals,
-) -> Result<(), CommandError> {
-    let Running { setup, store, configured, parts, sealer, mut registry } = running;
+async fn serve(common: &Common, running: Running, signals: Signals) -> Result<(), CommandError> {
+    let Running { setup, store, configured, parts, sealer, mut registry, sockets, data, manager } = running;
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
@@ -247,8 +258,16 @@ async fn serve(
     .map_err(|error| CommandError::Usage(format!("server.tls: {error}")))?;
     reloader.keep_certificates(state.certificates());
     let shutdown = Shutdown::new();
-    tokio::spawn(follow_signals(signals, reloader, shutdown.clone()));
+    let (listeners, origin) = (sockets.listeners, sockets.origin);
+    let is_kept = origin == SocketOrigin::ServiceManager;
+    tokio::spawn(follow_signals(signals, reloader, shutdown.clone(), is_kept, Arc::clone(&manager)));
     log_addresses(&listeners, scheme);
+    hand_over::offer(&listeners, &data, shutdown.clone());
+    if let Some(predecessor) = sockets.predecessor {
+        predecessor.end();
+    }
+    manager.ready();
+    tokio::spawn(Arc::clone(&manager).feed_watchdog());
     gw_server::serve(state, listeners, workers(), shutdown).await.map_err(CommandError::runtime)?;
     // Redis frees the reservations that it has not heard of by then when their lease expires.
     limiter.drain(SETTLE_TIMEOUT).await;
@@ -272,14 +291,22 @@ fn start_traces(
 }
 
 /// SIGHUP reloads the configuration. The first signal to stop begins the shutdown, and running requests may finish. The second
-/// one ends them.
-async fn follow_signals(mut signals: Signals, reloader: Arc<Reloader>, shutdown: Shutdown) {
+/// one ends them. `is_kept`: the service manager keeps the sockets open, so new connections wait for the next gateway.
+async fn follow_signals(
+    mut signals: Signals,
+    reloader: Arc<Reloader>,
+    shutdown: Shutdown,
+    is_kept: bool,
+    manager: Arc<ServiceManager>,
+) {
     let mut is_stopping = false;
     loop {
         match signals.next().await {
             Received::Reload => {
+                manager.reloading();
                 // The reloader logs the result.
                 let _ = reloader.reload(Trigger::Signal).await;
+                manager.ready();
             }
             Received::Stop(name) if is_stopping => {
                 tracing::warn!("{name} again: ending running requests now");
@@ -287,8 +314,16 @@ async fn follow_signals(mut signals: Signals, reloader: Arc<Reloader>, shutdown:
                 return;
             }
             Received::Stop(name) => {
-                tracing::info!("{name}: refusing new requests and waiting for running ones");
-                shutdown.begin();
+                manager.stopping();
+                if is_kept {
+                    tracing::info!(
+                        "{name}: leaving new connections to the next gateway and waiting for running requests"
+                    );
+                    shutdown.hand_over();
+                } else {
+                    tracing::info!("{name}: refusing new requests and waiting for running ones");
+                    shutdown.begin();
+                }
                 is_stopping = true;
             }
         }
@@ -305,17 +340,12 @@ fn log_addresses(listeners: &Listeners, scheme: &str) {
     }
 }
 
-async fn addresses(listen: &str) -> Result<Vec<SocketAddr>, CommandError> {
-    let found = tokio::net::lookup_host(listen).await;
-    Ok(found.map_err(|error| CommandError::Usage(format!("cannot listen on {listen}: {error}")))?.collect())
-}
-
 /// Refuses an address that other machines can reach while there is no key, because strangers could reach the gateway
 /// before it has one.
 async fn refuse_reachable_addresses(setup: &Setup) -> Result<(), CommandError> {
     let server = &setup.config.server;
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
-        if !addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
+        if !listeners::addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
             return Err(CommandError::Usage(needs_a_key(listen)));
         }
     }
@@ -336,30 +366,6 @@ pub fn needs_a_key(listen: &str) -> String {
 #[must_use]
 pub fn is_written_reachable(listen: &str) -> bool {
     listen.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback())
-}
-
-async fn bind(setup: &Setup) -> Result<Listeners, CommandError> {
-    /// Binds one address. tokio sets SO_REUSEADDR, so a restart finds its port free.
-    async fn one(listen: &str, other: &str) -> Result<TcpListener, CommandError> {
-        TcpListener::bind(listen).await.map_err(|error| {
-            let reason = match error.kind() {
-                io::ErrorKind::AddrInUse => {
-                    "another program, perhaps another gateway, listens there".to_owned()
-                }
-                io::ErrorKind::AddrNotAvailable => "this machine does not have the address".to_owned(),
-                _ => error.to_string(),
-            };
-            CommandError::Runtime(format!(
-                "cannot listen on {listen}: {reason}; choose another address with {other}"
-            ))
-        })
-    }
-    let server = &setup.config.server;
-    let admin = match &server.admin_listen {
-        Some(listen) => Some(one(listen, "server.admin_listen").await?),
-        None => None,
-    };
-    Ok(Listeners { public: one(&server.listen, "--listen HOST:PORT or server.listen").await?, admin })
 }
 
 /// Searches for model servers on this machine, when there is no configuration file, and adds them as providers. Adds the demo

@@ -11,7 +11,9 @@ use gw_providers::settings::Timeouts;
 use gw_routing::hedge::{HedgeDelay, HedgeSettings};
 use gw_routing::strategy::Strategy;
 use gw_server::TlsSettings;
+use gw_server::client_address::ForwardedHeader;
 use gw_server::settings::ServerSettings;
+
 use gw_wire::request::RequestLimits;
 
 use super::file;
@@ -145,24 +147,23 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     set(&mut settings.head_timeout, table.millis("head_timeout_ms"));
     set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
     set(&mut settings.drain, table.seconds("drain_seconds"));
+    set(&mut settings.drain_delay, table.seconds("shutdown_delay_seconds"));
     set(&mut settings.cors_origins, table.texts("cors_origins"));
     set(&mut settings.admin_cors_origins, table.texts("admin_cors_origins"));
-    if let Some(tls) = table.table("tls") {
-        for key in ["cert", "key", "client_ca"] {
-            if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
-                report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
-            }
-        }
-        settings.tls = tls.file("cert").zip(tls.file("key")).map(|(cert, key)| TlsSettings {
-            cert,
-            key,
-            client_ca: tls.file("client_ca"),
-            is_client_certificate_optional: tls.choice("client_certificate") == Some("optional"),
-        });
-        if tls.has("client_certificate") && !tls.has("client_ca") {
-            let text = "needs 'client_ca', the authorities of the clients";
-            report.fault(tls.position("client_certificate"), &tls.path("client_certificate"), text);
-        }
+    settings.tls = table.table("tls").and_then(|tls| server_tls(tls, report));
+    set(&mut settings.max_connections_per_address, table.int("max_connections_per_address").map(Some));
+    let bad_keys = table.int::<u32>("bad_keys_per_minute");
+    set(&mut settings.bad_keys_per_minute, bad_keys.map(|most| Some(most).filter(|most| *most > 0)));
+    let ranges = table.texts("trusted_proxies").unwrap_or_default();
+    settings.trusted_proxies.ranges = ranges.iter().filter_map(|range| range.parse().ok()).collect();
+    if table.choice("forwarded_header") == Some("forwarded") {
+        settings.trusted_proxies.header = ForwardedHeader::Forwarded;
+    }
+    set(&mut settings.proxy_protocol, table.bool("proxy_protocol"));
+    if settings.proxy_protocol && ranges.is_empty() {
+        let text =
+            "needs 'trusted_proxies': only their connections begin with a header of the PROXY protocol";
+        report.fault(table.position("proxy_protocol"), &table.path("proxy_protocol"), text);
     }
     let any_port = settings.listen.ends_with(":0");
     if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {
@@ -170,6 +171,25 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
         report.fault(at, &path, "is the same address as 'listen'; write another one");
     }
     settings
+}
+
+/// `[server.tls]`.
+fn server_tls(tls: &Table, report: &mut ProblemReport) -> Option<TlsSettings> {
+    for key in ["cert", "key", "client_ca"] {
+        if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
+            report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
+        }
+    }
+    if tls.has("client_certificate") && !tls.has("client_ca") {
+        let text = "needs 'client_ca', the authorities of the certificates";
+        report.fault(tls.position("client_certificate"), &tls.path("client_certificate"), text);
+    }
+    Some(TlsSettings {
+        cert: tls.file("cert")?,
+        key: tls.file("key")?,
+        client_ca: tls.file("client_ca"),
+        is_client_certificate_optional: tls.choice("client_certificate") == Some("optional"),
+    })
 }
 
 /// `[server.request_limits]`.

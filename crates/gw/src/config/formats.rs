@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use gw_server::client_address::AddressRange;
+
 use super::schema::TextFormat;
 
 /// The result of a check.
@@ -12,6 +14,7 @@ pub(super) static LISTEN: TextFormat = TextFormat { shape: "host:port", check: l
 pub(super) static ORIGIN: TextFormat = TextFormat { shape: "\"*\" or scheme://host[:port]", check: origin };
 pub(super) static NAMED_ORIGIN: TextFormat =
     TextFormat { shape: "scheme://host[:port]", check: named_origin };
+pub(super) static RANGE: TextFormat = TextFormat { shape: "an address or address/bits", check: range };
 pub(super) static STORE_URL: TextFormat =
     TextFormat { shape: "sqlite:// or postgres:// URL", check: store_url };
 pub(super) static REDIS_URL: TextFormat = TextFormat { shape: "redis:// or rediss:// URL", check: redis_url };
@@ -128,6 +131,10 @@ fn origin(text: &str) -> CheckResult {
 fn named_origin(text: &str) -> CheckResult {
     need(text != "*" && text != "null", "is not one origin; write scheme://host[:port]")?;
     origin(text)
+}
+
+fn range(text: &str) -> CheckResult {
+    need(text.parse::<AddressRange>().is_ok(), "is not an address or a range such as 10.0.0.0/8 or fd00::/8")
 }
 
 fn store_url(text: &str) -> CheckResult {

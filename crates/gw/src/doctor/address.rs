@@ -10,7 +10,7 @@ use gw_admin::time::format_millis;
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
-use gw_server::{Validity, certificate_validity};
+use gw_server::{TlsSettings, Validity, certificate_validity};
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 

@@ -4,4 +4,5 @@ mod configuration;
 pub(crate) mod keys;
 mod process;
 mod reload;
+mod restart;
 pub(crate) mod usage;

@@ -2,6 +2,7 @@
 
 mod authz;
 pub(crate) mod canary;
+mod client_address;
 mod credentials;
 mod host_header;
 mod injection;

@@ -1,11 +1,13 @@
 //! `[server]`.
 
-use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN};
+use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN, RANGE};
 use super::super::schema::{Kind, Section, key, required};
 use super::kinds::MILLISECONDS;
 
 const NAMED_ORIGINS: Kind = Kind::List { of: &Kind::Text(&NAMED_ORIGIN), min: 0 };
 const ORIGINS: Kind = Kind::List { of: &Kind::Text(&ORIGIN), min: 0 };
+
+const RANGES: Kind = Kind::List { of: &Kind::Text(&RANGE), min: 0 };
 
 pub(super) static SERVER: Section = Section {
     doc: "The listeners and their limits.",
@@ -45,6 +47,36 @@ pub(super) static SERVER: Section = Section {
             Kind::Int { min: 1, max: 1_000_000 },
             "65536",
             "The most open client connections.",
+        ),
+        key(
+            "max_connections_per_address",
+            Kind::Int { min: 1, max: 1_000_000 },
+            "no limit",
+            "The most open connections of one client: an IPv4 address, or the first 64 bits of an IPv6 address. Further ones are closed at once. Trusted proxies have no such limit.",
+        ),
+        key(
+            "bad_keys_per_minute",
+            Kind::Int { min: 0, max: 1_000_000_000 },
+            "1000",
+            "The most requests without a correct key from one client address in a minute. Further ones get 429 with `retry-after` instead of 401. Requests with a correct key are always served. 0 = no limit.",
+        ),
+        key(
+            "trusted_proxies",
+            RANGES,
+            "[]",
+            "The addresses of proxies that may tell the address of their clients, such as `[\"10.0.0.0/8\"]`. The client is the last address in their header that is no trusted proxy.",
+        ),
+        key(
+            "forwarded_header",
+            Kind::Choice(&[("x-forwarded-for", &[]), ("forwarded", &[])]),
+            "\"x-forwarded-for\"",
+            "The header of trusted proxies that tells the client's address. Only its last line counts, and other headers are ignored. The proxy must write this header itself.",
+        ),
+        key(
+            "proxy_protocol",
+            Kind::Bool,
+            "false",
+            "Whether connections of trusted proxies begin with a header of the PROXY protocol, version 1 or 2. Those without it are closed.",
         ),
         key(
             "max_in_flight",
@@ -88,6 +120,12 @@ pub(super) static SERVER: Section = Section {
             Kind::Int { min: 0, max: 3600 },
             "30",
             "The longest time for live streams to finish after SIGTERM.",
+        ),
+        key(
+            "shutdown_delay_seconds",
+            Kind::Int { min: 0, max: 3600 },
+            "0",
+            "The time after SIGTERM in which `/readyz` fails and everything is still served, so that load balancers go elsewhere first. `drain_seconds` begin after it.",
         ),
         key(
             "cors_origins",
