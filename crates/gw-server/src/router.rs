@@ -137,8 +137,8 @@ const CONFIG_ENTRY: &str = "/admin/v1/config/{id}/{id}";
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
     use Endpoint::{
-        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, Metrics, NotFound, Page, Probe, Reload, SignIn,
-        Status, StoredResponse,
+        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, Metrics, NotFound, Page, Probe,
+        Reload, SignIn, Status, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     [

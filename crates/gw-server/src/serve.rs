@@ -31,7 +31,6 @@ use crate::overload_filter::OverloadFilter;
 use crate::proxy_protocol;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
-use crate::tls::LiveTls;
 
 /// The kernel's send buffer of a client connection.
 const SEND_BUFFER_BYTES: usize = 256 << 10;
@@ -367,7 +366,7 @@ impl ServeContext {
             return 1;
         }
         let (mut context, listener) = (self.clone(), overload_filter.listener);
-        context.settings.tls = self.state.tls.as_ref().map(LiveTls::acceptor);
+        context.settings.tls = self.state.tls.clone();
         context.settings.overload_filter = Some(overload_filter.clone());
         if context.leaving.is_cancelled() {
             context.settings.drain = context.closed.clone();

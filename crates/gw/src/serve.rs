@@ -39,8 +39,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, hand_over, identity, local_servers, memory_limit, model_discovery, paths, provider_metrics,
-    readiness, response_cache, store, telemetry, watch,
+    encryption_key, first_start, hand_over, identity, local_servers, memory_limit, model_discovery, paths,
+    provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -239,7 +239,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     }
     let sign_in = issuers.zip(setup.config.identity.public_url.clone()).map(|(issuers, public_url)| {
         let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
-        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, public_url))
+        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, &public_url))
     });
     provider_metrics::register(&engine, &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
