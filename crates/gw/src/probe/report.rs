@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::endpoint::{CallTotals, Endpoint};
+use super::endpoint::{CallTotals, ProbedEndpoint};
 use super::finding::{Finding, Findings};
 use crate::models::table::{Align, clean, columns};
 
@@ -23,7 +23,7 @@ pub(super) struct ProbeReport {
 
 impl ProbeReport {
     /// The report of a probe that has ended.
-    pub(super) fn new(endpoint: &Endpoint, findings: Findings, took: Duration) -> Self {
+    pub(super) fn new(endpoint: &ProbedEndpoint, findings: Findings, took: Duration) -> Self {
         let totals = endpoint.totals;
         let usage = gw_wire::usage::Usage {
             prompt: totals.prompt_tokens,
