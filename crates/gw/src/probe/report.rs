@@ -101,16 +101,16 @@ impl ProbeReport {
     /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let check = |(check, finding): &(&'static str, Finding)| {
-            let mut entry = json!({ "check": check, "result": finding.as_str() });
+            let result = finding.as_str();
             match finding {
-                Finding::Passed(text) => entry["measured"] = json!(text),
+                Finding::Passed(text) => json!({ "check": check, "result": result, "measured": text }),
                 Finding::Failed { expected, seen } => {
-                    entry["expected"] = json!(expected);
-                    entry["seen"] = json!(seen);
+                    json!({ "check": check, "result": result, "expected": expected, "seen": seen })
                 }
-                Finding::NotOffered(text) | Finding::Skipped(text) => entry["reason"] = json!(text),
+                Finding::NotOffered(text) | Finding::Skipped(text) => {
+                    json!({ "check": check, "result": result, "reason": text })
+                }
             }
-            entry
         };
         let count = |result: &str| self.findings.count(result);
         json!({
