@@ -73,7 +73,7 @@ static STORED_KEY: Section = Section {
         BUDGET_PERIOD,
         ON_BUDGET,
         key("log_payloads", Kind::Bool, "false", "Whether the texts of its requests and answers are stored."),
-        key("created_at", Kind::Time, "1970", "The time at which the key was created."),
+        key("created_at", Kind::Time, "the start of 1970", "The time at which the key was created."),
         key("expires_at", Kind::Time, "never", "The time at which the key expires."),
         key("revoked_at", Kind::Time, "", "The time since which the key is refused."),
         key("metadata", Kind::Text(&JSON_OBJECT), "", "The metadata of the key, as JSON."),
@@ -93,7 +93,7 @@ static STORED_TEAM: Section = Section {
         BUDGET_USD,
         BUDGET_PERIOD,
         ON_BUDGET,
-        key("created_at", Kind::Time, "1970", "The time at which the team was created."),
+        key("created_at", Kind::Time, "the start of 1970", "The time at which the team was created."),
     ],
 };
 
