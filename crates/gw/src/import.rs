@@ -15,7 +15,7 @@ use crate::command::{CommandError, print};
 use crate::paths;
 use draft::Draft;
 use report::ImportReport;
-use yaml::Node;
+use yaml::SourceNode;
 
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -47,7 +47,7 @@ struct FileArgs {
 }
 
 /// Converts a file.
-type Converter = fn(&Node) -> (Draft, ImportReport);
+type Converter = fn(&SourceNode) -> (Draft, ImportReport);
 
 /// Prints the configuration to standard output and the report to standard error.
 ///

@@ -1,3 +1,5 @@
+//! The configuration over the API: changes, history, secrets.
+
 use super::{ConfigurationChange, SealedSecret};
 use crate::testing::on_both;
 

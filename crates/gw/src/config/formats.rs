@@ -30,6 +30,8 @@ pub(super) static ALIAS: TextFormat = TextFormat { shape: "a model name", check:
 pub(super) static PATTERN: TextFormat =
     TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
+pub(super) static LINE: TextFormat =
+    TextFormat { shape: "1 to 256 characters without control characters", check: line };
 pub(super) static KEY_HASH: TextFormat =
     TextFormat { shape: "64 hexadecimal digits: the SHA-256 of a key", check: key_hash };
 pub(super) static KEY_ID: TextFormat =
@@ -237,6 +239,11 @@ fn pattern(text: &str) -> CheckResult {
 fn label(text: &str) -> CheckResult {
     need(!text.trim().is_empty(), "is blank")?;
     need(text.chars().count() <= 128, "is longer than 128 characters")?;
+    need(!has_control(text), "contains a control character")
+}
+
+fn line(text: &str) -> CheckResult {
+    need((1..=256).contains(&text.chars().count()), "is not 1 to 256 characters")?;
     need(!has_control(text), "contains a control character")
 }
 

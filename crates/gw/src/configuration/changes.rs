@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{change_object, json_response, name_member, no_entry};
 use super::input::{self, Input};
-use super::merge::{self, FileState, Verdict};
+use super::merge::{self, FileState, MergeCheck};
 use super::overlay::{Overlay, place};
 use super::{StoredConfiguration, unavailable};
 use crate::first_start;
@@ -21,10 +21,10 @@ const SHOWN_PROBLEMS: usize = 5;
 const UNDO_DEPTH: i64 = 1_000;
 
 /// A change that is checked and not stored yet.
-struct Draft {
+struct CheckedChange {
     change: ConfigurationChange,
     secrets: Vec<SealedSecret>,
-    verdict: Verdict,
+    verdict: MergeCheck,
     is_new: bool,
 }
 
@@ -54,7 +54,7 @@ impl StoredConfiguration {
         request: &ConfigurationRequest,
         file: &FileState,
         overlay: &Overlay,
-    ) -> Result<Draft, Error> {
+    ) -> Result<CheckedChange, Error> {
         let old = overlay.entry(section, name);
         if !name.is_empty() {
             refuse_configured(file, section, name)?;
@@ -101,12 +101,16 @@ impl StoredConfiguration {
             after: after.map(|value| value.to_string()),
             undoes: None,
         };
-        Ok(Draft { change, secrets: new_secrets, verdict, is_new })
+        Ok(CheckedChange { change, secrets: new_secrets, verdict, is_new })
     }
 
     /// Stores a checked change and puts it into force. None: another change came first, so this one must be checked again.
-    async fn complete(&self, draft: Draft, is_dry_run: bool) -> Result<Option<ConfigurationResponse>, Error> {
-        let Draft { change, secrets, verdict, is_new } = draft;
+    async fn complete(
+        &self,
+        draft: CheckedChange,
+        is_dry_run: bool,
+    ) -> Result<Option<ConfigurationResponse>, Error> {
+        let CheckedChange { change, secrets, verdict, is_new } = draft;
         let mut object = change_object(&change);
         let applies = if self.applier.get().is_some() { "now" } else { "at_next_start" };
         if is_dry_run {
@@ -172,7 +176,7 @@ impl StoredConfiguration {
         request: &ConfigurationRequest,
         file: &FileState,
         overlay: &Overlay,
-    ) -> Result<Draft, Error> {
+    ) -> Result<CheckedChange, Error> {
         let changes = self.store.configuration_changes(i64::MAX, UNDO_DEPTH).await;
         let changes = changes.map_err(|error| unavailable(&error))?;
         let is_undone = |version| changes.iter().any(|change| change.undoes == Some(version));
@@ -206,7 +210,7 @@ impl StoredConfiguration {
             after: after.map(|value| value.to_string()),
             undoes: Some(found.version),
         };
-        Ok(Draft { change, secrets: Vec::new(), verdict, is_new: false })
+        Ok(CheckedChange { change, secrets: Vec::new(), verdict, is_new: false })
     }
 
     /// Opens the secrets of the history, of which an undone change may need some.

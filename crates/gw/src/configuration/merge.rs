@@ -43,7 +43,7 @@ impl FileState {
 
 /// The result of a check.
 #[derive(Debug)]
-pub struct Verdict {
+pub struct MergeCheck {
     /// The problems. Empty: the configuration can be used.
     pub problems: Vec<String>,
     /// The notes of `check`.
@@ -104,7 +104,7 @@ pub fn load(file: &FileState, overlay: &Overlay) -> Result<Config, Refused> {
 
 /// Checks the merged configuration as a whole.
 #[must_use]
-pub fn check(file: &FileState, overlay: &Overlay) -> Verdict {
+pub fn check(file: &FileState, overlay: &Overlay) -> MergeCheck {
     match load(file, overlay) {
         Ok(config) => {
             let later: Vec<String> =
@@ -113,12 +113,12 @@ pub fn check(file: &FileState, overlay: &Overlay) -> Verdict {
             problems.extend(later);
             let notes = setup.notes.clone();
             let setup = Some(setup).filter(|_| problems.is_empty());
-            Verdict { problems, notes, setup }
+            MergeCheck { problems, notes, setup }
         }
         Err(refused) => {
             let document = merged(&file.raw, &overlay.entries, &|_| Value::Null);
             let problems = refused.problems.iter().map(|problem| in_words(problem, &document)).collect();
-            Verdict { problems, notes: Vec::new(), setup: None }
+            MergeCheck { problems, notes: Vec::new(), setup: None }
         }
     }
 }

@@ -8,7 +8,7 @@ mod settings;
 
 use super::draft::Draft;
 use super::report::ImportReport;
-use super::yaml::Node;
+use super::yaml::SourceNode;
 use groups::Groups;
 
 /// One import.
@@ -20,7 +20,7 @@ struct Import {
 }
 
 /// Converts a whole file.
-pub(super) fn convert(root: &Node) -> (Draft, ImportReport) {
+pub(super) fn convert(root: &SourceNode) -> (Draft, ImportReport) {
     let mut import = Import::default();
     if let Some(variables) = root.get("environment_variables") {
         import.environment_variables(variables);
@@ -51,7 +51,7 @@ pub(super) fn convert(root: &Node) -> (Draft, ImportReport) {
 }
 
 impl Import {
-    fn environment_variables(&mut self, node: &Node) {
+    fn environment_variables(&mut self, node: &SourceNode) {
         for (name, value) in node.pairs() {
             let key = format!("environment_variables.{name}");
             match value.text() {

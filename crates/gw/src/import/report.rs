@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-use super::yaml::Node;
+use super::yaml::SourceNode;
 use crate::models::table::{Align, clean, columns};
 
 /// How a key of the source was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Outcome {
+pub(super) enum Fidelity {
     /// It means the same here.
     Exact,
     /// It means something similar; the note says how it differs.
@@ -23,7 +23,7 @@ pub(super) struct KeyOutcome {
     /// The path, such as `model_list[0].litellm_params.tpm`.
     pub(super) key: String,
     pub(super) line: usize,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: Fidelity,
     /// The place in gateway.toml, how it differs, or why it is left out.
     pub(super) note: String,
 }
@@ -37,19 +37,19 @@ pub(super) struct ImportReport {
 }
 
 impl ImportReport {
-    pub(super) fn exact(&mut self, key: impl Into<String>, node: &Node, note: impl Into<String>) {
-        self.add(key.into(), node, Outcome::Exact, note.into());
+    pub(super) fn exact(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
+        self.add(key.into(), node, Fidelity::Exact, note.into());
     }
 
-    pub(super) fn approximate(&mut self, key: impl Into<String>, node: &Node, note: impl Into<String>) {
-        self.add(key.into(), node, Outcome::Approximate, note.into());
+    pub(super) fn approximate(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
+        self.add(key.into(), node, Fidelity::Approximate, note.into());
     }
 
-    pub(super) fn ignored(&mut self, key: impl Into<String>, node: &Node, note: impl Into<String>) {
-        self.add(key.into(), node, Outcome::Ignored, note.into());
+    pub(super) fn ignored(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
+        self.add(key.into(), node, Fidelity::Ignored, note.into());
     }
 
-    fn add(&mut self, key: String, node: &Node, outcome: Outcome, note: String) {
+    fn add(&mut self, key: String, node: &SourceNode, outcome: Fidelity, note: String) {
         self.keys.push(KeyOutcome { key, line: node.line, outcome, note });
     }
 
@@ -62,9 +62,9 @@ impl ImportReport {
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for (outcome, title) in [
-            (Outcome::Ignored, "Ignored (the gateway does not have this, or does it another way):"),
-            (Outcome::Approximate, "Approximate (the meaning differs):"),
-            (Outcome::Exact, "Exact:"),
+            (Fidelity::Ignored, "Ignored (the gateway does not have this, or does it another way):"),
+            (Fidelity::Approximate, "Approximate (the meaning differs):"),
+            (Fidelity::Exact, "Exact:"),
         ] {
             let rows: Vec<Vec<String>> = self
                 .keys
@@ -80,9 +80,9 @@ impl ImportReport {
         let count = |outcome| self.keys.iter().filter(|key| key.outcome == outcome).count();
         text += &format!(
             "{} exact, {} approximate, {} ignored\n",
-            count(Outcome::Exact),
-            count(Outcome::Approximate),
-            count(Outcome::Ignored)
+            count(Fidelity::Exact),
+            count(Fidelity::Approximate),
+            count(Fidelity::Ignored)
         );
         if !self.variables.is_empty() {
             text +=

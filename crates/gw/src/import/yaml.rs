@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 64;
 
 /// A value with the line on which it begins.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct SourceNode {
     /// From 1.
     pub(super) line: usize,
     pub(super) data: Data,
@@ -26,8 +26,8 @@ pub(super) enum Data {
     /// A decimal number as it is written, without `_`.
     Number(String),
     Text(String),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    List(Vec<SourceNode>),
+    Map(Vec<(String, SourceNode)>),
 }
 
 /// The reason why a file cannot be read.
@@ -53,12 +53,12 @@ struct Frame {
 }
 
 enum FrameKind {
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>, Option<String>),
+    List(Vec<SourceNode>),
+    Map(Vec<(String, SourceNode)>, Option<String>),
 }
 
 /// Reads the first document of a text.
-pub(super) fn parse(text: &str) -> Result<Node, YamlError> {
+pub(super) fn parse(text: &str) -> Result<SourceNode, YamlError> {
     let mut loader = Loader::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| YamlError::Syntax {
@@ -76,20 +76,20 @@ pub(super) fn parse(text: &str) -> Result<Node, YamlError> {
 #[derive(Default)]
 struct Loader {
     open: Vec<Frame>,
-    anchors: BTreeMap<usize, (Node, usize)>,
+    anchors: BTreeMap<usize, (SourceNode, usize)>,
     count: usize,
-    root: Option<Node>,
+    root: Option<SourceNode>,
 }
 
 impl Loader {
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), YamlError> {
         match event {
             Event::Scalar(text, style, anchor, _) => {
-                self.put(Node { line, data: scalar(&text, style) }, anchor, 1)
+                self.put(SourceNode { line, data: scalar(&text, style) }, anchor, 1)
             }
             Event::Alias(anchor) => {
                 let (node, size) = self.anchors.get(&anchor).cloned().ok_or(YamlError::Alias(line))?;
-                self.put(Node { line, ..node }, 0, size)
+                self.put(SourceNode { line, ..node }, 0, size)
             }
             Event::SequenceStart(anchor, _) => self.begin(line, anchor, FrameKind::List(Vec::new())),
             Event::MappingStart(anchor, _) => self.begin(line, anchor, FrameKind::Map(Vec::new(), None)),
@@ -99,7 +99,7 @@ impl Loader {
                     FrameKind::List(items) => Data::List(items),
                     FrameKind::Map(pairs, _) => Data::Map(merged(pairs)),
                 };
-                self.put(Node { line, data }, anchor, 1)
+                self.put(SourceNode { line, data }, anchor, 1)
             }
             _ => Ok(()),
         }
@@ -114,7 +114,7 @@ impl Loader {
     }
 
     /// Puts a complete value into the list or the map that is open.
-    fn put(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), YamlError> {
+    fn put(&mut self, node: SourceNode, anchor: usize, size: usize) -> Result<(), YamlError> {
         self.count += size;
         if self.count > MAX_NODES {
             return Err(YamlError::Large(node.line));
@@ -135,7 +135,7 @@ impl Loader {
 }
 
 /// Adds the members of `<<` that the map does not have itself.
-fn merged(pairs: Vec<(String, Node)>) -> Vec<(String, Node)> {
+fn merged(pairs: Vec<(String, SourceNode)>) -> Vec<(String, SourceNode)> {
     let (merges, mut own): (Vec<_>, Vec<_>) = pairs.into_iter().partition(|(name, _)| name == "<<");
     for (_, merge) in merges {
         if let Data::Map(pairs) = merge.data {
@@ -172,7 +172,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Data {
     }
 }
 
-impl Node {
+impl SourceNode {
     fn size(&self) -> usize {
         1 + match &self.data {
             Data::List(items) => items.iter().map(Self::size).sum(),

@@ -3,7 +3,7 @@
 use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
 use super::super::schema::{Key, Kind, Section, key, required};
 
-pub(super) const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
 
 /// The limits of a key or a team.
 pub(super) const RPM: Key = key(

@@ -1,8 +1,8 @@
 //! `[store]`.
 
-use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LABEL, STORE_URL, TEAM_ID};
+use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LINE, STORE_URL, TEAM_ID};
 use super::super::schema::{Kind, Section, Word, key, required};
-use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, PATTERNS, RPM, TPM};
+use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM};
 
 pub(super) static STORE: Section = Section {
     doc: "The store of keys, usage and the request log.",
@@ -48,12 +48,14 @@ pub(super) static STORE: Section = Section {
     ],
 };
 
+const LINES: Kind = Kind::List { of: &Kind::Text(&LINE), min: 1 };
+
 static STORED_KEY: Section = Section {
     doc: "Keys as `export` writes them: `[[store.keys]]`. The store gets a key at the start if it has none with this id. From \
           then on the store has the key, and the management API changes it.",
     keys: &[
         required("id", Kind::Text(&KEY_ID), "The id: the first 12 characters of the key."),
-        required("name", Kind::Text(&LABEL), "The name shown in lists and reports."),
+        required("name", Kind::Text(&LINE), "The name shown in lists and reports."),
         required("key_hash", Kind::Secret(&KEY_HASH), "The SHA-256 of the key."),
         key(
             "role",
@@ -62,7 +64,7 @@ static STORED_KEY: Section = Section {
             "The role of the key.",
         ),
         key("team", Kind::Text(&TEAM_ID), "", "The team, which must be in `[[store.teams]]`."),
-        key("models", PATTERNS, "all", "The models that the key may use."),
+        key("models", LINES, "all", "The models that the key may use."),
         RPM,
         BURST,
         TPM,
@@ -71,7 +73,7 @@ static STORED_KEY: Section = Section {
         BUDGET_PERIOD,
         ON_BUDGET,
         key("log_payloads", Kind::Bool, "false", "Whether the texts of its requests and answers are stored."),
-        key("created_at", Kind::Time, "1970", "The time at which the key was created."),
+        key("created_at", Kind::Time, "the start of 1970", "The time at which the key was created."),
         key("expires_at", Kind::Time, "never", "The time at which the key expires."),
         key("revoked_at", Kind::Time, "", "The time since which the key is refused."),
         key("metadata", Kind::Text(&JSON_OBJECT), "", "The metadata of the key, as JSON."),
@@ -91,7 +93,7 @@ static STORED_TEAM: Section = Section {
         BUDGET_USD,
         BUDGET_PERIOD,
         ON_BUDGET,
-        key("created_at", Kind::Time, "1970", "The time at which the team was created."),
+        key("created_at", Kind::Time, "the start of 1970", "The time at which the team was created."),
     ],
 };
 

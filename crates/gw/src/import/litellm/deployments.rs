@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::draft::{Members, price_per_million};
-use super::super::yaml::Node;
+use super::super::yaml::SourceNode;
 use super::Import;
 use super::groups::Target;
 use super::providers::{KnownProvider, PROVIDER_KEYS, divide};
@@ -51,25 +51,25 @@ const OTHER_MODES: [&str; 8] = [
 
 impl Import {
     /// Imports `model_list[index]`.
-    pub(super) fn deployment(&mut self, index: usize, entry: &Node) {
+    pub(super) fn deployment(&mut self, index: usize, entry: &SourceNode) {
         let path = format!("model_list[{index}]");
-        let none = Node { line: entry.line, data: super::super::yaml::Data::Null };
+        let none = SourceNode { line: entry.line, data: super::super::yaml::Data::Null };
         let params = entry.get("litellm_params").unwrap_or(&none);
         let info = entry.get("model_info").unwrap_or(&none);
-        let name = entry.get("model_name").and_then(Node::text);
-        let model = params.get("model").and_then(Node::text);
+        let name = entry.get("model_name").and_then(SourceNode::text);
+        let model = params.get("model").and_then(SourceNode::text);
         let (Some(name), Some(model)) = (name, model) else {
             self.report.ignored(path, entry, "it has no model_name or no litellm_params.model");
             return;
         };
-        let custom = params.get("custom_llm_provider").and_then(Node::text);
+        let custom = params.get("custom_llm_provider").and_then(SourceNode::text);
         let Some((known, upstream)) = divide(&model, custom.as_deref()) else {
             let note = format!("the gateway has no provider for the model '{model}'");
             self.report.ignored(path, entry, note);
             return;
         };
         if let Some(mode) =
-            info.get("mode").and_then(Node::text).filter(|mode| OTHER_MODES.contains(&mode.as_str()))
+            info.get("mode").and_then(SourceNode::text).filter(|mode| OTHER_MODES.contains(&mode.as_str()))
         {
             self.report.ignored(
                 path,
@@ -108,7 +108,13 @@ impl Import {
     }
 
     /// Removes the routes that LiteLLM writes into a Bedrock model.
-    fn plain_model(&mut self, known: KnownProvider, upstream: String, params: &Node, path: &str) -> String {
+    fn plain_model(
+        &mut self,
+        known: KnownProvider,
+        upstream: String,
+        params: &SourceNode,
+        path: &str,
+    ) -> String {
         let Some(node) = params.get("model") else { return upstream };
         let key = format!("{path}.model");
         let route = ["converse/", "invoke/", "converse_like/"]
@@ -131,7 +137,14 @@ impl Import {
     }
 
     /// A name with `*`: all models of a provider.
-    fn wildcard(&mut self, entry: &Node, name: &str, known: KnownProvider, params: &Node, path: &str) {
+    fn wildcard(
+        &mut self,
+        entry: &SourceNode,
+        name: &str,
+        known: KnownProvider,
+        params: &SourceNode,
+        path: &str,
+    ) {
         let params_path = format!("{path}.litellm_params");
         let Some(provider) = self.provider(known, params, &params_path) else {
             self.report.ignored(path, entry, "the gateway knows no address of this provider; write api_base");
@@ -155,7 +168,7 @@ impl Import {
     }
 
     /// Imports the other keys of `litellm_params`; returns the `order`.
-    fn parameters(&mut self, params: &Node, path: &str, members: &mut Members) -> u32 {
+    fn parameters(&mut self, params: &SourceNode, path: &str, members: &mut Members) -> u32 {
         let mut order = u32::MAX;
         for (name, node) in params.pairs() {
             let key = format!("{path}.{name}");
@@ -195,7 +208,7 @@ impl Import {
         order
     }
 
-    fn timeout(&mut self, key: &str, node: &Node, member: &str, note: &str, members: &mut Members) {
+    fn timeout(&mut self, key: &str, node: &SourceNode, member: &str, note: &str, members: &mut Members) {
         let Some(ms) = milliseconds(node) else {
             self.report.ignored(key, node, "it is no number of seconds");
             return;
@@ -208,7 +221,7 @@ impl Import {
     }
 
     /// `rpm`, `tpm` and `weight`, of which LiteLLM takes one for its weighted choice.
-    fn limit(&mut self, key: &str, name: &str, node: &Node, members: &mut Members) {
+    fn limit(&mut self, key: &str, name: &str, node: &SourceNode, members: &mut Members) {
         let Some(number) = node.number() else {
             self.report.ignored(key, node, "it is no number");
             return;
@@ -233,7 +246,7 @@ impl Import {
     }
 
     /// Imports a price; whether the key is one.
-    fn price(&mut self, key: &str, name: &str, node: &Node, members: &mut Members) -> bool {
+    fn price(&mut self, key: &str, name: &str, node: &SourceNode, members: &mut Members) -> bool {
         let Some((_, member)) = PRICES.iter().find(|(price, _)| *price == name) else { return false };
         let Some(price) = node.number().and_then(price_per_million) else {
             self.report.ignored(key, node, "it is no price");
@@ -247,7 +260,7 @@ impl Import {
         true
     }
 
-    fn model_info(&mut self, info: &Node, path: &str, members: &mut Members) {
+    fn model_info(&mut self, info: &SourceNode, path: &str, members: &mut Members) {
         for (name, node) in info.pairs() {
             let key = format!("{path}.{name}");
             let tokens = || node.number().filter(|number| *number >= 1.0 && *number <= 1e9).map(whole);
@@ -291,7 +304,7 @@ impl Import {
     }
 
     /// Reports the keys of an entry beside the known ones.
-    fn other_keys(&mut self, entry: &Node, path: &str) {
+    fn other_keys(&mut self, entry: &SourceNode, path: &str) {
         let known = ["model_name", "litellm_params", "model_info", "rpm", "tpm"];
         for (name, node) in entry.pairs().iter().filter(|(name, _)| !known.contains(&name.as_str())) {
             self.report.ignored(format!("{path}.{name}"), node, NO_SUCH_SETTING);

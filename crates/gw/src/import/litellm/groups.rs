@@ -1,7 +1,7 @@
 //! The names that clients use: LiteLLM's model groups with their fallbacks become aliases.
 
 use super::super::draft::Members;
-use super::super::yaml::{Data, Node};
+use super::super::yaml::{Data, SourceNode};
 use super::Import;
 
 /// The deployment of a name.
@@ -20,15 +20,15 @@ pub(super) struct Groups {
     /// The ids of each name, with their order.
     names: Vec<(String, Vec<(u32, String)>)>,
     /// The name, its fallbacks, the key and the node that say so.
-    fallbacks: Vec<(String, Vec<String>, String, Node)>,
+    fallbacks: Vec<(String, Vec<String>, String, SourceNode)>,
     /// `model_group_alias`: a name and the name that it stands for.
-    same: Vec<(String, String, String, Node)>,
-    pub(super) strategy: Option<(String, String, Node)>,
+    same: Vec<(String, String, String, SourceNode)>,
+    pub(super) strategy: Option<(String, String, SourceNode)>,
 }
 
 impl Import {
     /// Adds a deployment to its name.
-    pub(super) fn add_target(&mut self, entry: &Node, path: &str, name: String, target: Target) {
+    pub(super) fn add_target(&mut self, entry: &SourceNode, path: &str, name: String, target: Target) {
         let Target { provider, upstream, members, order } = target;
         let mut id = self.draft.model(&provider, &upstream, members.clone());
         if id == name && self.groups.names.iter().any(|(known, _)| *known == name) {
@@ -58,10 +58,10 @@ impl Import {
     }
 
     /// `fallbacks` and `context_window_fallbacks`: a list of maps from a name to its fallbacks.
-    pub(super) fn fallbacks(&mut self, key: &str, node: &Node) {
+    pub(super) fn fallbacks(&mut self, key: &str, node: &SourceNode) {
         for map in node.list() {
             for (name, list) in map.pairs() {
-                let names = list.list().iter().filter_map(Node::text).collect();
+                let names = list.list().iter().filter_map(SourceNode::text).collect();
                 let key = format!("{key}.{name}");
                 self.groups.fallbacks.push((name.clone(), names, key, list.clone()));
             }
@@ -69,16 +69,16 @@ impl Import {
     }
 
     /// `default_fallbacks`: a list of names for every name.
-    pub(super) fn default_fallbacks(&mut self, key: &str, node: &Node) {
-        let names = node.list().iter().filter_map(Node::text).collect();
+    pub(super) fn default_fallbacks(&mut self, key: &str, node: &SourceNode) {
+        let names = node.list().iter().filter_map(SourceNode::text).collect();
         self.groups.fallbacks.push(("*".to_owned(), names, key.to_owned(), node.clone()));
     }
 
     /// `model_group_alias` and `model_alias_map`.
-    pub(super) fn same_names(&mut self, key: &str, node: &Node) {
+    pub(super) fn same_names(&mut self, key: &str, node: &SourceNode) {
         for (name, value) in node.pairs() {
             let target = match &value.data {
-                Data::Map(_) => value.get("model").and_then(Node::text),
+                Data::Map(_) => value.get("model").and_then(SourceNode::text),
                 _ => value.text(),
             };
             match target {
@@ -159,7 +159,7 @@ impl Import {
         primary: &[(String, Vec<String>)],
         all: &mut [(String, Vec<String>)],
         (name, fallbacks): (&str, &[String]),
-        (key, node): (&str, &Node),
+        (key, node): (&str, &SourceNode),
         strategy: Option<&str>,
     ) {
         let found = |fallback: &String| primary.iter().find(|(known, _)| known == fallback);

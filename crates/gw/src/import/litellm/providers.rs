@@ -4,7 +4,7 @@ use gw_providers::presets;
 use serde_json::json;
 
 use super::super::draft::Members;
-use super::super::yaml::Node;
+use super::super::yaml::SourceNode;
 use super::Import;
 
 /// A provider of LiteLLM that the gateway can call.
@@ -126,7 +126,12 @@ pub(super) const PROVIDER_KEYS: [&str; 18] = [
 
 impl Import {
     /// The name of the provider of an entry. `path` is the path of its `litellm_params`. None: the entry has no address.
-    pub(super) fn provider(&mut self, known: KnownProvider, params: &Node, path: &str) -> Option<String> {
+    pub(super) fn provider(
+        &mut self,
+        known: KnownProvider,
+        params: &SourceNode,
+        path: &str,
+    ) -> Option<String> {
         let mut members = Members::new();
         let preset = presets::find(known.name).filter(|preset| preset.api.as_str() == known.api);
         self.address(known, params, path, &mut members);
@@ -152,7 +157,7 @@ impl Import {
         Some(self.draft.provider(&name, members))
     }
 
-    fn address(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+    fn address(&mut self, known: KnownProvider, params: &SourceNode, path: &str, members: &mut Members) {
         for key in ["api_base", "base_url", "aws_bedrock_runtime_endpoint"] {
             let Some(node) = params.get(key) else { continue };
             let Some(text) = node.text().filter(|text| !text.is_empty()) else { continue };
@@ -177,9 +182,9 @@ impl Import {
         }
     }
 
-    fn credentials(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+    fn credentials(&mut self, known: KnownProvider, params: &SourceNode, path: &str, members: &mut Members) {
         let node = params.get("api_key");
-        let key = match (node, node.and_then(Node::text)) {
+        let key = match (node, node.and_then(SourceNode::text)) {
             (Some(node), Some(text)) if !text.trim().is_empty() => {
                 self.report.exact(format!("{path}.api_key"), node, "providers.api_key");
                 Some(self.reference(text.trim()))
@@ -196,7 +201,7 @@ impl Import {
     }
 
     /// The regions, projects and accounts of clouds.
-    fn cloud(&mut self, known: KnownProvider, params: &Node, path: &str, members: &mut Members) {
+    fn cloud(&mut self, known: KnownProvider, params: &SourceNode, path: &str, members: &mut Members) {
         let placed: &[(&str, &str, &str)] = &[
             ("bedrock", "aws_region_name", "region"),
             ("bedrock", "region_name", "region"),
@@ -242,7 +247,7 @@ impl Import {
         }
     }
 
-    fn headers(&mut self, params: &Node, path: &str) -> Members {
+    fn headers(&mut self, params: &SourceNode, path: &str) -> Members {
         let mut headers = Members::new();
         for key in ["headers", "extra_headers"] {
             let Some(node) = params.get(key) else { continue };

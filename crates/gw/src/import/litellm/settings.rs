@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::draft::Members;
-use super::super::yaml::{Data, Node};
+use super::super::yaml::{Data, SourceNode};
 use super::Import;
 
 /// The note of a key that nothing here stands for.
@@ -30,7 +30,7 @@ const OBSERVATION: [&str; 16] = [
 ];
 
 /// A whole number of milliseconds within the range of a timeout, from seconds.
-pub(super) fn milliseconds(node: &Node) -> Option<u64> {
+pub(super) fn milliseconds(node: &SourceNode) -> Option<u64> {
     let ms = (node.number()? * 1000.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
     let whole = (1.0..=86_400_000.0).contains(&ms).then_some(ms as u64);
@@ -38,13 +38,13 @@ pub(super) fn milliseconds(node: &Node) -> Option<u64> {
 }
 
 /// A whole number within a range.
-fn whole(node: &Node, min: u64, max: u64) -> Option<u64> {
+fn whole(node: &SourceNode, min: u64, max: u64) -> Option<u64> {
     node.text()?.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
 impl Import {
     /// Imports one of the three sections. LiteLLM reads several keys from any of them.
-    pub(super) fn settings(&mut self, section: &str, node: &Node) {
+    pub(super) fn settings(&mut self, section: &str, node: &SourceNode) {
         for (name, value) in node.pairs() {
             let key = format!("{section}.{name}");
             let is_known = self.routing_setting(&key, name, value)
@@ -63,7 +63,7 @@ impl Import {
     }
 
     /// The keys of routing; whether this is one.
-    fn routing_setting(&mut self, key: &str, name: &str, node: &Node) -> bool {
+    fn routing_setting(&mut self, key: &str, name: &str, node: &SourceNode) -> bool {
         match name {
             "routing_strategy" => {
                 if let Some(text) = node.text() {
@@ -123,7 +123,7 @@ impl Import {
     }
 
     /// The keys of `litellm_settings`; whether this is one.
-    fn library_setting(&mut self, key: &str, name: &str, node: &Node) -> bool {
+    fn library_setting(&mut self, key: &str, name: &str, node: &SourceNode) -> bool {
         match name {
             "drop_params" => {
                 let note =
@@ -148,7 +148,7 @@ impl Import {
         true
     }
 
-    fn cache_params(&mut self, path: &str, node: &Node) {
+    fn cache_params(&mut self, path: &str, node: &SourceNode) {
         for (name, value) in node.pairs() {
             let key = format!("{path}.{name}");
             match (name.as_str(), value.text().as_deref()) {
@@ -166,7 +166,7 @@ impl Import {
                     None => self.report.ignored(key, value, "it is no number of seconds within a year"),
                 },
                 ("supported_call_types", _) => {
-                    let types: Vec<String> = value.list().iter().filter_map(Node::text).collect();
+                    let types: Vec<String> = value.list().iter().filter_map(SourceNode::text).collect();
                     let has = |word: &str| types.iter().any(|known| known.trim_start_matches('a') == word);
                     self.draft.set("cache", "completions", json!(has("text_completion")));
                     self.draft.set("cache", "embeddings", json!(has("embedding")));
@@ -181,7 +181,7 @@ impl Import {
     }
 
     /// The keys of `general_settings`; whether this is one.
-    fn general_setting(&mut self, key: &str, name: &str, node: &Node) -> bool {
+    fn general_setting(&mut self, key: &str, name: &str, node: &SourceNode) -> bool {
         match name {
             "master_key" => match node.text().filter(|text| !text.trim().is_empty()) {
                 Some(text) => {
@@ -230,14 +230,14 @@ impl Import {
     }
 
     /// `redis_host` or `host`, and the keys beside it.
-    fn redis_parts(&mut self, path: &str, node: &Node) {
+    fn redis_parts(&mut self, path: &str, node: &SourceNode) {
         let part = |name: &str| {
             node.get(&format!("redis_{name}")).or_else(|| node.get(name).filter(|_| path.contains('.')))
         };
-        let url = part("url").and_then(Node::text).map(|url| self.reference(&url));
-        let host = part("host").and_then(Node::text).map(|host| self.reference(&host));
-        let port = part("port").and_then(Node::text).map(|port| self.reference(&port));
-        let password = part("password").and_then(Node::text).filter(|text| !text.is_empty());
+        let url = part("url").and_then(SourceNode::text).map(|url| self.reference(&url));
+        let host = part("host").and_then(SourceNode::text).map(|host| self.reference(&host));
+        let port = part("port").and_then(SourceNode::text).map(|port| self.reference(&port));
+        let password = part("password").and_then(SourceNode::text).filter(|text| !text.is_empty());
         let password = password.map(|password| self.reference(&password));
         let address = url.or_else(|| {
             let password = password.map(|password| format!(":{password}@")).unwrap_or_default();
