@@ -219,31 +219,20 @@ where
             let address = record.client.ip().to_canonical().to_string();
             Box::pin(sign_in::answer(&state, parts, action, address)).await
         }
-        (Endpoint::Metrics, Some(_)) => ops::metrics(&state, &parts.headers),
-        (Endpoint::Status(report), Some(_)) => report(&state),
         (Endpoint::Me, Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             Box::pin(admin::me(&state, &caller)).await
         }
-        (Endpoint::Cache, Some(caller)) => {
-            let requester = requester(&caller, record);
-            Box::pin(admin::cache(&state, parts, &requester)).await
-        }
-        (Endpoint::Reload, Some(caller)) => {
-            let requester = requester(&caller, record);
-            Box::pin(admin::reload(&state, &requester)).await
-        }
-        (Endpoint::Configuration, Some(caller)) => {
-            let id = found.id.as_deref();
-            let requester = requester(&caller, record);
-            Box::pin(configuration::answer(&state, parts, &requester, id, body)).await
-        }
-        (Endpoint::Explain, Some(caller)) => admin::explain(&state, parts, &caller, body).await,
-        (Endpoint::Admin(build), Some(caller)) => {
-            let id = found.id.as_deref().map(str::to_owned);
-            let requester = requester(&caller, record);
-            Box::pin(admin::answer(&state, parts, id, build, requester, body)).await
-        }
+        (
+            Endpoint::Metrics
+            | Endpoint::Status(_)
+            | Endpoint::Cache
+            | Endpoint::Reload
+            | Endpoint::Explain
+            | Endpoint::Configuration
+            | Endpoint::Admin(_),
+            Some(caller),
+        ) => Box::pin(manage(&state, parts, found, &caller, body, record)).await,
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let id = found.id.as_deref().unwrap_or_default();
@@ -286,6 +275,37 @@ where
     }
 }
 
+/// Calls an endpoint of the management API.
+async fn manage<B>(
+    state: &ServerState,
+    parts: &Parts,
+    found: &RouteMatch<'_>,
+    caller: &Caller,
+    body: &mut B,
+    record: &RequestRecord,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let requester = Requester::of_caller(caller, record.client.ip().to_canonical().to_string());
+    match found.route.endpoint() {
+        Endpoint::Metrics => ops::metrics(state, &parts.headers),
+        Endpoint::Status(report) => report(state),
+        Endpoint::Configuration => {
+            configuration::answer(state, parts, &requester, found.id.as_deref(), body).await
+        }
+        Endpoint::Cache => admin::cache(state, parts, &requester).await,
+        Endpoint::Reload => admin::reload(state, &requester).await,
+        Endpoint::Explain => admin::explain(state, parts, caller, body).await,
+        Endpoint::Admin(build) => {
+            let id = found.id.as_deref().map(str::to_owned);
+            admin::answer(state, parts, id, build, requester, body).await
+        }
+        _ => Err(unknown_url(parts)),
+    }
+}
+
 /// Finds the holder of the request's key or session, and checks its role.
 async fn authenticate(
     state: &ServerState,
@@ -324,11 +344,6 @@ fn check_role(guard: Guard, method: &Method, role: Role) -> Result<()> {
     }
     let message = format!("This needs the role {}, and your role is {}.", required.as_str(), role.as_str());
     Err(Error::new(Kind::RoleNotAllowed, message))
-}
-
-/// The requester of a management request: the caller, and the address of the client.
-fn requester(caller: &Caller, record: &RequestRecord) -> Requester {
-    Requester::of_caller(caller, record.client.ip().to_canonical().to_string())
 }
 
 fn unknown_url(parts: &Parts) -> Error {

@@ -59,98 +59,118 @@ async fn tokens_of_every_accepted_algorithm_identify_their_holder() {
     assert_eq!(ids.len(), 1, "the id is the subject's, whatever the token: {ids:?}");
 }
 
-/// Every token here is refused, and none of them reaches an upstream.
-#[tokio::test]
-async fn tokens_that_nobody_may_believe_are_401() {
-    let (key, forger) = (SigningKey::rs256(), SigningKey::rs256());
-    let small = SigningKey::es256();
-    let issuer = TestIssuer::start(&[key.jwk("a"), small.jwk("only-rsa")]).await;
-    let world = world_of(&issuer, &format!("{ROLES}\nalgorithms = [\"RS256\"]")).await;
-    let claims = |more: Value| issuer.claims(more);
-    let good = token(&key, "a", &claims(json!({})));
-    with_token(&world, &good).await.ok();
-    let (head, signature) = good.rsplit_once('.').expect("three parts");
-    let other = token(&key, "a", &claims(json!({ "sub": "somebody-else", "roles": ["root"] })));
-    let other_head = other.rsplit_once('.').expect("three parts").0;
-    let first = if signature.starts_with('A') { "B" } else { "A" };
-    let changed = format!("{head}.{first}{}", &signature[1..]);
-    let without = |name: &str| {
-        let mut claims = claims(json!({}));
-        claims.as_object_mut().expect("an object").remove(name);
-        token(&key, "a", &claims)
-    };
-    let public = key.public();
-    let pem_like = key.jwk("a").to_string();
-    let cases: [(&str, String, &str); 26] = [
-        ("alg none", unsigned_token("none", &claims(json!({}))), "algorithm"),
-        ("alg NONE", unsigned_token("NonE", &claims(json!({}))), "algorithm"),
-        ("without a signature", unsigned_token("RS256", &claims(json!({}))), "signature"),
-        ("HS256 with the public key", symmetric_token(&public, "a", &claims(json!({}))), "algorithm"),
-        ("HS256 with the JWK", symmetric_token(pem_like.as_bytes(), "a", &claims(json!({}))), "algorithm"),
-        ("an algorithm that is not accepted", token(&small, "only-rsa", &claims(json!({}))), "algorithm"),
-        (
-            "a key of another kind",
-            token_with(&small, &json!({ "alg": "RS256", "kid": "only-rsa" }), &claims(json!({}))),
-            "signature",
-        ),
-        ("a forger's key", token(&forger, "a", &claims(json!({}))), "signature"),
-        (
-            "the header brings its own key",
-            token_with(&forger, &json!({ "alg": "RS256", "jwk": forger.jwk("a") }), &claims(json!({}))),
-            "signature",
-        ),
-        ("an unknown key id", token(&key, "z", &claims(json!({}))), "no such key"),
-        ("a changed signature", changed, "signature"),
-        ("the signature of another token", format!("{other_head}.{signature}"), "signature"),
-        (
-            "an extension that must be understood",
-            token_with(
-                &key,
-                &json!({ "alg": "RS256", "kid": "a", "crit": ["x"], "x": 1 }),
-                &claims(json!({})),
-            ),
-            "not a signed",
-        ),
-        ("another issuer", token(&key, "a", &claims(json!({ "iss": "https://idp.example" }))), "issuer"),
-        (
-            "an issuer with a slash more",
-            token(&key, "a", &claims(json!({ "iss": format!("{}/", issuer.url) }))),
-            "issuer",
-        ),
-        ("no issuer", without("iss"), "issuer"),
-        ("another audience", token(&key, "a", &claims(json!({ "aud": "other" }))), "audience"),
-        ("no audience", without("aud"), "audience"),
-        ("expired", token(&key, "a", &claims(json!({ "exp": now() - 60 }))), "expired"),
-        ("never expires", without("exp"), "expired"),
-        ("not valid yet", token(&key, "a", &claims(json!({ "nbf": now() + 120 }))), "not valid yet"),
-        ("issued in the future", token(&key, "a", &claims(json!({ "iat": now() + 120 }))), "not valid yet"),
-        ("no subject", without("sub"), "claim"),
-        ("a team that does not exist", token(&key, "a", &claims(json!({ "team": "red" }))), "team"),
-        (
-            "limits that cannot be read",
-            token(&key, "a", &claims(json!({ "limits": { "rpm": "x" } }))),
-            "claim",
-        ),
-        ("half a token", head.to_owned(), "Incorrect"),
-    ];
-    for (label, token, reason) in cases {
-        let answer = with_token(&world, &token).await;
-        assert_error(label, &answer, 401, "authentication_error", "invalid_api_key");
-        assert!(answer.message().contains(reason), "{label}: {}", answer.message());
-        let chat = world
-            .gateway
-            .client()
-            .with_key(&token)
-            .post_json("/v1/chat/completions", &chat("acme/fast"))
-            .await;
-        assert_eq!(chat.status, 401, "{label}");
-        assert!(
-            !answer.text().contains(token.rsplit('.').find(|part| part.len() > 8).unwrap_or("-")),
-            "{label}"
-        );
+/// An issuer whose tokens are of RS256 alone, its key `a`, and a key of another kind that its set has, too.
+struct Issued {
+    issuer: TestIssuer,
+    key: SigningKey,
+    other_kind: SigningKey,
+}
+
+/// A case: its label, the token, and a part of the message that refuses it.
+type Case = (&'static str, String, &'static str);
+
+impl Issued {
+    async fn start() -> Self {
+        let (key, other_kind) = (SigningKey::rs256(), SigningKey::es256());
+        let issuer = TestIssuer::start(&[key.jwk("a"), other_kind.jwk("ec")]).await;
+        Self { issuer, key, other_kind }
     }
-    assert_eq!(world.upstream.hits(), 0);
-    with_token(&world, &good).await.ok();
+
+    fn claims(&self) -> Value {
+        self.issuer.claims(json!({}))
+    }
+
+    fn with(&self, more: Value) -> String {
+        token(&self.key, "a", &self.issuer.claims(more))
+    }
+
+    fn without(&self, name: &str) -> String {
+        let mut claims = self.claims();
+        claims.as_object_mut().expect("an object").remove(name);
+        token(&self.key, "a", &claims)
+    }
+
+    /// Tokens that the issuer did not sign.
+    fn forged(&self) -> Vec<Case> {
+        let (claims, forger) = (self.claims(), SigningKey::rs256());
+        let good = self.with(json!({}));
+        let (head, signature) = good.rsplit_once('.').expect("three parts");
+        let other = self.with(json!({ "sub": "somebody-else", "roles": ["root"] }));
+        let other_head = other.rsplit_once('.').expect("three parts").0;
+        let first = if signature.starts_with('A') { "B" } else { "A" };
+        let own_key = json!({ "alg": "RS256", "jwk": forger.jwk("a") });
+        let critical = json!({ "alg": "RS256", "kid": "a", "crit": ["x"], "x": 1 });
+        let wrong_kind = json!({ "alg": "RS256", "kid": "ec" });
+        let jwk = self.key.jwk("a").to_string();
+        vec![
+            ("alg none", unsigned_token("none", &claims), "algorithm"),
+            ("alg NonE", unsigned_token("NonE", &claims), "algorithm"),
+            ("unsigned", unsigned_token("RS256", &claims), "signature"),
+            ("HS256 with the public key", symmetric_token(&self.key.public(), "a", &claims), "algorithm"),
+            ("HS256 with the JWK", symmetric_token(jwk.as_bytes(), "a", &claims), "algorithm"),
+            ("an algorithm that is not accepted", token(&self.other_kind, "ec", &claims), "algorithm"),
+            ("a key of another kind", token_with(&self.other_kind, &wrong_kind, &claims), "signature"),
+            ("a forger's key", token(&forger, "a", &claims), "signature"),
+            ("a header with its own key", token_with(&forger, &own_key, &claims), "signature"),
+            ("an unknown key id", token(&self.key, "z", &claims), "no such key"),
+            ("a changed signature", format!("{head}.{first}{}", &signature[1..]), "signature"),
+            ("the signature of another token", format!("{other_head}.{signature}"), "signature"),
+            ("an unknown extension", token_with(&self.key, &critical, &claims), "not a signed"),
+            ("half a token", head.to_owned(), "Incorrect"),
+        ]
+    }
+
+    /// Tokens of the issuer that are not for the gateway, or not now.
+    fn misused(&self) -> Vec<Case> {
+        let slash = json!({ "iss": format!("{}/", self.issuer.url) });
+        vec![
+            ("another issuer", self.with(json!({ "iss": "https://idp.example" })), "issuer"),
+            ("an issuer with a slash more", self.with(slash), "issuer"),
+            ("no issuer", self.without("iss"), "issuer"),
+            ("another audience", self.with(json!({ "aud": "other" })), "audience"),
+            ("no audience", self.without("aud"), "audience"),
+            ("expired", self.with(json!({ "exp": now() - 60 })), "expired"),
+            ("never expires", self.without("exp"), "expired"),
+            ("not valid yet", self.with(json!({ "nbf": now() + 120 })), "not valid yet"),
+            ("issued in the future", self.with(json!({ "iat": now() + 120 })), "not valid yet"),
+            ("no subject", self.without("sub"), "claim"),
+            ("a team that does not exist", self.with(json!({ "team": "red" })), "team"),
+            ("limits that cannot be read", self.with(json!({ "limits": { "rpm": "x" } })), "claim"),
+        ]
+    }
+
+    /// Sends the tokens. Each is refused, and none reaches an upstream.
+    async fn refuses(&self, cases: Vec<Case>) {
+        let world = world_of(&self.issuer, &format!("{ROLES}\nalgorithms = [\"RS256\"]")).await;
+        with_token(&world, &self.with(json!({}))).await.ok();
+        for (label, token, reason) in cases {
+            let answer = with_token(&world, &token).await;
+            assert_error(label, &answer, 401, "authentication_error", "invalid_api_key");
+            assert!(answer.message().contains(reason), "{label}: {}", answer.message());
+            let signature = token.rsplit('.').find(|part| part.len() > 8).unwrap_or("-");
+            assert!(!answer.text().contains(signature), "{label}");
+            let client = world.gateway.client().with_key(&token);
+            assert_eq!(
+                client.post_json("/v1/chat/completions", &chat("acme/fast")).await.status,
+                401,
+                "{label}"
+            );
+        }
+        assert_eq!(world.upstream.hits(), 0);
+        with_token(&world, &self.with(json!({}))).await.ok();
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_the_issuer_did_not_sign_are_401() {
+    let issued = Issued::start().await;
+    issued.refuses(issued.forged()).await;
+}
+
+#[tokio::test]
+async fn tokens_that_are_not_for_the_gateway_or_not_now_are_401() {
+    let issued = Issued::start().await;
+    issued.refuses(issued.misused()).await;
 }
 
 #[tokio::test]
