@@ -93,19 +93,18 @@ fn show(common: &Common, defaults: bool, as_json: bool) -> Result<(), CommandErr
 }
 
 fn document(value: &EffectiveValue) -> Value {
-    let (origin, line) = match &value.origin {
-        Origin::Default => (json!({ "kind": "default" }), None),
-        Origin::File(location) => (json!({ "kind": "file", "file": location.source }), Some(location.line)),
-        Origin::Environment(name) => (json!({ "kind": "environment", "variable": name }), None),
+    let origin = match &value.origin {
+        Origin::Default => json!({ "kind": "default" }),
+        Origin::File(location) => {
+            json!({ "kind": "file", "file": location.source, "line": location.line })
+        }
+        Origin::Environment(name) => json!({ "kind": "environment", "variable": name }),
     };
-    let mut document = json!({ "key": value.path, "value": value.value, "origin": origin });
-    if let Some(line) = line {
-        document["origin"]["line"] = json!(line);
+    let (key, shown) = (&value.path, &value.value);
+    match &value.words {
+        Some(words) => json!({ "key": key, "value": shown, "origin": origin, "default": words }),
+        None => json!({ "key": key, "value": shown, "origin": origin }),
     }
-    if let Some(words) = &value.words {
-        document["default"] = json!(words);
-    }
-    document
 }
 
 fn text(value: &EffectiveValue) -> String {
