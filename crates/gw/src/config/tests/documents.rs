@@ -52,7 +52,7 @@ fn everything() -> String {
 fn each_setting_of_the_example_that_is_switched_off_is_right_too() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join("tls")).unwrap();
-    for file in ["tls/cert.pem", "tls/key.pem"] {
+    for file in ["tls/cert.pem", "tls/key.pem", "tls/clients.pem"] {
         fs::write(directory.path().join(file), "").unwrap();
     }
     fs::write(directory.path().join("codex.md"), "You write code.").unwrap();
