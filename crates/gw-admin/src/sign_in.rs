@@ -108,7 +108,8 @@ impl SignIn {
     /// # Errors
     /// `not_found` without an issuer for it, `store_unavailable` while the issuer does not answer.
     pub fn begin(&self) -> Result<BegunLogin> {
-        let begun = login::begin(&self.issuers, &self.redirect_uri(), now()).map_err(|error| refused(&error))?;
+        let begun =
+            login::begin(&self.issuers, &self.redirect_uri(), now()).map_err(|error| refused(&error))?;
         let pending = serde_json::to_vec(&begun.pending).unwrap_or_default();
         let sealed = self.sealer.seal(&origin(), &pending);
         let sealed =

@@ -51,8 +51,8 @@ pub(super) static SERVER: Section = Section {
         key(
             "max_connections_per_address",
             Kind::Int { min: 1, max: 1_000_000 },
-            "no limit",
-            "The most open connections of one client: an IPv4 address, or the first 64 bits of an IPv6 address. Further ones are closed at once. Trusted proxies have no such limit.",
+            "",
+            "The most open connections of one client; without it there is no limit. A client is an IPv4 address or the first 64 bits of an IPv6 address. Further ones are closed at once. Trusted proxies have no such limit.",
         ),
         key(
             "bad_keys_per_minute",
