@@ -270,7 +270,7 @@ mod tests {
         let binding = binding_limit(&[key.clone(), team.clone()]).unwrap();
         assert_eq!((binding.scope, binding.limit, binding.left_percent), ("team", "budget", 25.0));
         assert_eq!(binding.left.to_string(), "0.5");
-        let binding = binding_limit(&[key.clone()]).unwrap();
+        let binding = binding_limit(std::slice::from_ref(&key)).unwrap();
         assert_eq!((binding.scope, binding.limit, binding.left), ("key", "requests_per_minute", json!(4)));
         assert!(binding_limit(&[subject(SubjectKind::Key)]).is_none());
         let shown = serde_json::to_value(subject_object(&key, 0)).unwrap();

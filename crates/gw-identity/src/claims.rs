@@ -179,6 +179,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a test writes values")]
     fn identity(more: Value) -> Result<Identity, TokenError> {
         let mut claims = json!({ "sub": "a", "exp": 5 });
         claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

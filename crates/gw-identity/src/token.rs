@@ -176,6 +176,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a test writes values")]
     fn claims(more: Value) -> Claims {
         let mut claims = json!({ "iss": "https://i", "aud": "gw", "exp": 1_000, "sub": "a" });
         claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -55,7 +55,7 @@ pub use admission::LoadSignal;
 pub use certificate::{Validity, certificate_validity};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, Shutdown, serve};
-pub use state::{NotReady, Readiness, ServerState};
+pub use state::{NotReady, OperatorServices, Readiness, ServerState};
 pub use tls::{LiveTls, LoadedTls, TlsError, TlsSettings};
 
 /// The OpenAPI document, as `GET /openapi.json` and `model-gateway openapi` show it.

@@ -56,6 +56,17 @@ enum Phase {
     Cut = 4,
 }
 
+/// The parts that answer operators.
+#[derive(Debug)]
+pub struct OperatorServices {
+    /// Keys, teams, usage and the request log.
+    pub management: Arc<LiveAdminService>,
+    /// The configuration in force.
+    pub configuration: LiveConfiguration,
+    /// The sign-in of browsers. None: no issuer is configured.
+    pub sign_in: Option<SignInService>,
+}
+
 /// The state that all connections and requests share.
 pub struct ServerState {
     pub(crate) settings: ServerSettings,
@@ -96,8 +107,7 @@ impl ServerState {
     pub fn new(
         settings: ServerSettings,
         engine: Arc<Engine>,
-        (management, configuration): (Arc<LiveAdminService>, LiveConfiguration),
-        sign_in: Option<SignInService>,
+        operators: OperatorServices,
         log: Arc<dyn AccessLog>,
         readiness: Readiness,
         tracer: Option<Tracer>,
@@ -110,6 +120,7 @@ impl ServerState {
             timeout: settings.body_timeout,
             memory: BodyMemory::new(settings.body_memory.unwrap_or_else(|| settings.usual_body_memory())),
         };
+        let OperatorServices { management, configuration, sign_in } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
             refusal: PreparedRefusal::new(cors.of(Audience::Users)),

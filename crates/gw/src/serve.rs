@@ -17,7 +17,7 @@ use gw_engine::{Engine, Limiter};
 use gw_identity::Issuers;
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
-use gw_server::{AccessLog, Listeners, LogLine, ServerState, Shutdown};
+use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use gw_telemetry::{Exporter, OtlpSettings, TraceQueue};
@@ -248,8 +248,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let state = ServerState::new(
         memory_limit::fitted(setup.config.server),
         engine,
-        (management, configuration),
-        sign_in,
+        OperatorServices { management, configuration, sign_in },
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,

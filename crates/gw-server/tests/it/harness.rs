@@ -10,7 +10,7 @@ use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
-use gw_server::{AccessLog, Listeners, LoadSignal, LogLine, ServerState, Shutdown};
+use gw_server::{AccessLog, Listeners, LoadSignal, LogLine, OperatorServices, ServerState, Shutdown};
 use gw_store::Store;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -112,8 +112,7 @@ impl Gateway {
         let state = ServerState::new(
             settings,
             engine,
-            (management, configuration),
-            None,
+            OperatorServices { management, configuration, sign_in: None },
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             None,

@@ -44,7 +44,7 @@ impl Draft {
     }
 
     /// The id of the model `provider/upstream` with these members. A model with other members gets an id of its own.
-    pub(super) fn model(&mut self, provider: &str, upstream: &str, members: Members) -> String {
+    pub(super) fn model(&mut self, provider: &str, upstream: &str, members: &Members) -> String {
         let wanted = format!("{provider}/{upstream}");
         let named = |id: &str| {
             let mut members = members.clone();

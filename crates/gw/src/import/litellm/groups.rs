@@ -30,12 +30,12 @@ impl Import {
     /// Adds a deployment to its name.
     pub(super) fn add_target(&mut self, entry: &SourceNode, path: &str, name: String, target: Target) {
         let Target { provider, upstream, members, order } = target;
-        let mut id = self.draft.model(&provider, &upstream, members.clone());
+        let mut id = self.draft.model(&provider, &upstream, &members);
         if id == name && self.groups.names.iter().any(|(known, _)| *known == name) {
             // An alias cannot name itself among several models.
             let mut members = members;
             members.insert("upstream_model".to_owned(), upstream.as_str().into());
-            id = self.draft.model(&provider, &format!("{upstream}-deployment"), members);
+            id = self.draft.model(&provider, &format!("{upstream}-deployment"), &members);
         }
         let key = format!("{path}.model_name");
         let node = entry.get("model_name").unwrap_or(entry);

@@ -63,11 +63,13 @@ pub(crate) fn openai(say: Say, stream: bool) -> Answer {
     sse(frames.iter().map(data).chain(["data: [DONE]\n\n".to_owned()]))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a test writes values")]
 fn claude_message(content: Value, stop: Value, usage: &Value) -> Value {
     json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": stop,
         "stop_sequence": null, "usage": usage})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a test writes values")]
 fn claude_tool(index: usize, city: &str, input: Value) -> Value {
     json!({"type": "tool_use", "id": format!("toolu_{index}{city}"), "name": "get_weather", "input": input})
 }
