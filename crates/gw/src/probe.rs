@@ -3,6 +3,7 @@
 //! The probe calls the provider with the gateway's own adapters. It makes few, small calls, and asks before the first one.
 
 mod answer;
+mod args;
 mod catalogue_entry;
 mod checks;
 mod endpoint;
@@ -14,9 +15,8 @@ mod subject;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use clap::Args;
-
-use self::endpoint::Endpoint;
+pub use self::args::ProbeArgs;
+use self::endpoint::ProbedEndpoint;
 use self::finding::Findings;
 use self::plan::ProbePlan;
 use self::report::ProbeReport;
@@ -24,50 +24,6 @@ use self::subject::ProbeTarget;
 use crate::admin_client;
 use crate::command::{CommandError, Common, print};
 use crate::models::table::clean;
-
-/// The options of `probe`.
-#[derive(Debug, Args)]
-pub struct ProbeArgs {
-    /// Provider of gateway.toml; with --base-url any name
-    #[arg(value_name = "PROVIDER")]
-    provider: String,
-    /// Model, by its id or by its name at the provider [default: the provider's cheapest chat model]
-    #[arg(value_name = "MODEL")]
-    model: Option<String>,
-    /// Probe this address instead of a configured provider
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// API of --base-url: openai, azure, anthropic, gemini, vertex, bedrock, cohere, mistral or ollama [default: openai]
-    #[arg(long, value_name = "API")]
-    api: Option<String>,
-    /// Environment variable with the key for --base-url
-    #[arg(long, value_name = "NAME")]
-    key_env: Option<String>,
-    /// Make the calls without asking
-    #[arg(long, short = 'y')]
-    yes: bool,
-    /// Make only this step; may be given several times
-    #[arg(long, value_name = "STEP", value_parser = clap::builder::PossibleValuesParser::new(plan::names()))]
-    only: Vec<String>,
-    /// Treat the model as an embedding model
-    #[arg(long)]
-    embeddings: bool,
-    /// Seconds that a call may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
-    /// Most tokens of an answer; reasoning models need more
-    #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u64).range(16..=65536))]
-    max_tokens: u64,
-    /// Also send a prompt that exceeds a context of more than 6,500 tokens, which a wrong endpoint may bill
-    #[arg(long)]
-    oversize: bool,
-    /// Print JSON
-    #[arg(long, conflicts_with = "catalogue")]
-    json: bool,
-    /// Print a [[models]] entry for gateway.toml with the measured abilities
-    #[arg(long)]
-    catalogue: bool,
-}
 
 /// Asks for consent, makes the calls and prints the report.
 ///
@@ -82,10 +38,11 @@ pub fn run(common: &Common, args: &ProbeArgs) -> Result<(), CommandError> {
     }
     consent(&target, &plan, args.yes)?;
     let limit = Duration::from_secs(args.timeout);
-    let mut endpoint = Endpoint::new(target.subject.clone(), provider, limit, target.secrets());
+    let mut endpoint = ProbedEndpoint::new(target.subject.clone(), provider, limit, target.secrets());
     let mut findings = Findings::new(target.secrets());
     let began = Instant::now();
-    let work = checks::run(&mut endpoint, &target, &plan, args.max_tokens, &mut findings);
+    let request = checks::RequestMembers { max_tokens: args.max_tokens, others: args.with.clone() };
+    let work = checks::run(&mut endpoint, &target, &plan, request, &mut findings);
     admin_client::runtime()?.block_on(Box::pin(work));
     let report = ProbeReport::new(&endpoint, findings, began.elapsed());
     let text = match (args.json, args.catalogue) {

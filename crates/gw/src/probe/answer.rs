@@ -92,6 +92,8 @@ pub(super) struct StreamFacts {
     pub took: Duration,
     /// The reader closed the connection before the end.
     pub is_cancelled: bool,
+    /// The end marker of the dialect arrived.
+    pub has_ended: bool,
 }
 
 /// Collects the events of a stream.
@@ -100,7 +102,6 @@ pub(super) struct EventCollector {
     decoder: Box<dyn StreamDecoder>,
     /// The place of a tool call in its choice, by choice and by the decoder's number.
     calls: BTreeMap<(u32, u32), usize>,
-    has_ended: bool,
 }
 
 impl EventCollector {
@@ -115,16 +116,17 @@ impl EventCollector {
             content_at: Vec::new(),
             took: Duration::ZERO,
             is_cancelled: false,
+            has_ended: false,
         };
-        Self { facts, decoder, calls: BTreeMap::new(), has_ended: false }
+        Self { facts, decoder, calls: BTreeMap::new() }
     }
 
     /// Takes the next piece of the body.
     pub(super) fn feed(&mut self, chunk: &[u8], at: Duration) {
         self.facts.reads += 1;
         self.facts.raw.extend_from_slice(chunk);
-        let (facts, calls, ended) = (&mut self.facts, &mut self.calls, &mut self.has_ended);
-        self.decoder.feed(chunk, &mut |event| note(facts, calls, ended, &event, at));
+        let (facts, calls) = (&mut self.facts, &mut self.calls);
+        self.decoder.feed(chunk, &mut |event| note(facts, calls, &event, at));
     }
 
     /// The bytes so far.
@@ -145,26 +147,20 @@ impl EventCollector {
     /// The facts of a stream that the reader leaves.
     pub(super) fn cancelled(mut self, took: Duration) -> StreamFacts {
         self.facts.took = took;
-        self.facts.is_cancelled = !self.has_ended;
+        self.facts.is_cancelled = !self.facts.has_ended;
         self.facts
     }
 
     /// The facts of a stream that has ended.
     pub(super) fn finish(mut self, took: Duration) -> StreamFacts {
-        let (facts, calls, ended) = (&mut self.facts, &mut self.calls, &mut self.has_ended);
-        self.decoder.eof(&mut |event| note(facts, calls, ended, &event, took));
+        let (facts, calls) = (&mut self.facts, &mut self.calls);
+        self.decoder.eof(&mut |event| note(facts, calls, &event, took));
         self.facts.took = took;
         self.facts
     }
 }
 
-fn note(
-    facts: &mut StreamFacts,
-    calls: &mut BTreeMap<(u32, u32), usize>,
-    has_ended: &mut bool,
-    event: &Event<'_>,
-    at: Duration,
-) {
+fn note(facts: &mut StreamFacts, calls: &mut BTreeMap<(u32, u32), usize>, event: &Event<'_>, at: Duration) {
     if event.answer_bytes() > 0 {
         facts.content_at.push(at);
     }
@@ -190,7 +186,7 @@ fn note(
         Event::Error(failure) => {
             facts.failure.get_or_insert_with(|| failure.clone());
         }
-        Event::End => *has_ended = true,
+        Event::End => facts.has_ended = true,
         _ => {}
     }
 }

@@ -55,14 +55,14 @@ pub(super) fn write(subject: &ProbeSubject, report: &ProbeReport) -> String {
             .filter(|feature| known.is_some_and(|known| known.iter().any(|known| **known == **feature))),
     );
     text += "[[models]]\n";
-    text += &line("id", subject.id.as_str().into());
-    text += &line("upstream_model", subject.upstream_model.as_str().into());
+    text += &line("id", subject.id.as_str());
+    text += &line("upstream_model", subject.upstream_model.as_str());
     text += &line("category", list(&[if subject.embeds { "embedding" } else { "chat" }]));
     for (name, tokens) in
         [("context_length", subject.context_length), ("max_output_tokens", subject.max_output_tokens)]
     {
         if let Some(tokens) = tokens.and_then(|tokens| i64::try_from(tokens).ok()) {
-            text += &line(name, tokens.into());
+            text += &line(name, tokens);
         }
     }
     text += &modalities(subject, findings.of("images"));
@@ -74,8 +74,8 @@ pub(super) fn write(subject: &ProbeSubject, report: &ProbeReport) -> String {
 }
 
 /// The line of a member.
-fn line(name: &str, value: Value) -> String {
-    format!("{name} = {value}\n")
+fn line(name: &str, value: impl Into<Value>) -> String {
+    format!("{name} = {}\n", value.into())
 }
 
 fn list(words: &[&str]) -> Value {

@@ -15,22 +15,24 @@ mod usage;
 mod wire;
 
 use gw_wire::failure::FailureKind;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answer::CallFacts;
-use super::endpoint::Endpoint;
+use super::endpoint::ProbedEndpoint;
 use super::finding::{Finding, Findings};
 use super::plan::{ProbePlan, ProbeStep};
 use super::subject::ProbeTarget;
 
 /// A probe while it runs.
 struct ProbeRun<'a> {
-    endpoint: &'a mut Endpoint,
+    endpoint: &'a mut ProbedEndpoint,
     findings: &'a mut Findings,
     target: &'a ProbeTarget,
     plan: &'a ProbePlan,
     /// The limit of an answer, in tokens.
     max_tokens: u64,
+    /// Members of every chat request.
+    members: Option<Map<String, Value>>,
     /// The reported prompt tokens of the plain chat.
     plain_prompt_tokens: Option<u64>,
     /// A tool call that the model made.
@@ -39,12 +41,21 @@ struct ProbeRun<'a> {
     stopped: Option<String>,
 }
 
+/// The members that all chat requests have.
+#[derive(Clone, Debug)]
+pub(super) struct RequestMembers {
+    /// The limit of an answer, in tokens.
+    pub max_tokens: u64,
+    /// Members of the operator.
+    pub others: Option<Map<String, Value>>,
+}
+
 /// Makes all checks of the plan.
 pub(super) async fn run(
-    endpoint: &mut Endpoint,
+    endpoint: &mut ProbedEndpoint,
     target: &ProbeTarget,
     plan: &ProbePlan,
-    max_tokens: u64,
+    request: RequestMembers,
     findings: &mut Findings,
 ) {
     let mut run = ProbeRun {
@@ -52,7 +63,8 @@ pub(super) async fn run(
         findings,
         target,
         plan,
-        max_tokens,
+        max_tokens: request.max_tokens,
+        members: request.others,
         plain_prompt_tokens: None,
         tool_call: None,
         stopped: None,
@@ -120,6 +132,7 @@ impl ProbeRun<'_> {
             "max_tokens": self.max_tokens,
         });
         if let (Some(body), Value::Object(more)) = (body.as_object_mut(), more) {
+            body.extend(self.members.clone().unwrap_or_default());
             body.extend(more);
         }
         body

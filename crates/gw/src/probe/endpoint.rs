@@ -82,7 +82,7 @@ pub(super) struct CallTotals {
 
 /// The provider and the model, with the bounds of every wait.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct ProbedEndpoint {
     /// The subject of the probe.
     pub subject: ProbeSubject,
     provider: Provider,
@@ -94,7 +94,7 @@ pub(super) struct Endpoint {
     pub echoes: Vec<String>,
 }
 
-impl Endpoint {
+impl ProbedEndpoint {
     /// An endpoint. No call takes longer than `limit`.
     pub(super) fn new(
         subject: ProbeSubject,
@@ -122,7 +122,7 @@ impl Endpoint {
         self.encode_for(request, &self.subject.upstream_model)
     }
 
-    /// As [`Endpoint::encode`], for another model of the provider.
+    /// As [`ProbedEndpoint::encode`], for another model of the provider.
     pub(super) fn encode_for(&self, request: &Value, upstream_model: &str) -> Result<Encoded, Failure> {
         let mut body = request.clone();
         if let Some(members) = body.as_object_mut() {
@@ -240,10 +240,10 @@ impl Endpoint {
         self.note(name, outcome)
     }
 
-    /// As [`Endpoint::send`], with the credentials of another provider.
+    /// As [`ProbedEndpoint::send`], with the credentials of another provider.
     ///
     /// # Errors
-    /// As [`Endpoint::send`].
+    /// As [`ProbedEndpoint::send`].
     pub(super) async fn send_by(
         &mut self,
         provider: &Provider,
@@ -269,10 +269,10 @@ impl Endpoint {
         self.encode_embeddings_for(request, inputs, &self.subject.upstream_model)
     }
 
-    /// As [`Endpoint::encode_embeddings`], for another model of the provider.
+    /// As [`ProbedEndpoint::encode_embeddings`], for another model of the provider.
     ///
     /// # Errors
-    /// As [`Endpoint::encode_embeddings`].
+    /// As [`ProbedEndpoint::encode_embeddings`].
     pub(super) fn encode_embeddings_for(
         &self,
         request: &Value,

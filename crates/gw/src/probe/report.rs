@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::endpoint::{CallTotals, Endpoint};
+use super::endpoint::{CallTotals, ProbedEndpoint};
 use super::finding::{Finding, Findings};
 use crate::models::table::{Align, clean, columns};
 
@@ -23,7 +23,7 @@ pub(super) struct ProbeReport {
 
 impl ProbeReport {
     /// The report of a probe that has ended.
-    pub(super) fn new(endpoint: &Endpoint, findings: Findings, took: Duration) -> Self {
+    pub(super) fn new(endpoint: &ProbedEndpoint, findings: Findings, took: Duration) -> Self {
         let totals = endpoint.totals;
         let usage = gw_wire::usage::Usage {
             prompt: totals.prompt_tokens,
@@ -101,16 +101,16 @@ impl ProbeReport {
     /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let check = |(check, finding): &(&'static str, Finding)| {
-            let mut entry = json!({ "check": check, "result": finding.as_str() });
+            let result = finding.as_str();
             match finding {
-                Finding::Passed(text) => entry["measured"] = json!(text),
+                Finding::Passed(text) => json!({ "check": check, "result": result, "measured": text }),
                 Finding::Failed { expected, seen } => {
-                    entry["expected"] = json!(expected);
-                    entry["seen"] = json!(seen);
+                    json!({ "check": check, "result": result, "expected": expected, "seen": seen })
                 }
-                Finding::NotOffered(text) | Finding::Skipped(text) => entry["reason"] = json!(text),
+                Finding::NotOffered(text) | Finding::Skipped(text) => {
+                    json!({ "check": check, "result": result, "reason": text })
+                }
             }
-            entry
         };
         let count = |result: &str| self.findings.count(result);
         json!({

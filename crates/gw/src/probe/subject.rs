@@ -10,7 +10,7 @@ use gw_providers::settings::{Api, ProviderSettings, Timeouts};
 use gw_wire::nearest::did_you_mean;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::ProbeArgs;
+use super::args::ProbeArgs;
 use crate::command::{CommandError, Common};
 use crate::{default_providers, paths, setup};
 

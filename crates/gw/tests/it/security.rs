@@ -1,5 +1,6 @@
 //! Access rights, tenants, secrets and injected text.
 
+mod addresses;
 mod authz;
 pub(crate) mod canary;
 mod credentials;

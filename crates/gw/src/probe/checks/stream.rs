@@ -36,6 +36,9 @@ impl ProbeRun<'_> {
         let first = facts.reply.first();
         let answer = match &facts.failure {
             Some(failure) => Finding::failed("a complete stream", failure_text(failure)),
+            None if first.finish.is_none() && !facts.has_ended => {
+                Finding::failed("a complete stream", "a stream without a finish reason and without an end")
+            }
             None if first.text.is_empty() && first.reasoning.is_empty() => {
                 Finding::failed("a text", "a stream without content")
             }
@@ -126,6 +129,7 @@ mod tests {
             content_at: times_ms.iter().copied().map(Duration::from_millis).collect(),
             took: Duration::from_millis(took_ms),
             is_cancelled: false,
+            has_ended: true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tools: a forced call, a call that the model chooses, two calls in one stream, and a result that is sent back.
 
+use gw_wire::reply::Finish;
 use serde_json::{Value, json};
 
 use super::ProbeRun;
@@ -31,7 +32,7 @@ impl ProbeRun<'_> {
         self.chosen_tool().await;
         let is_refused = |check: &&str| matches!(self.findings.of(check), Some(Finding::NotOffered(_)));
         // Some endpoints have tools without a forced choice.
-        if ["tools.forced", "tools.required", "tools.auto"].iter().all(|check| is_refused(&check)) {
+        if ["tools.forced", "tools.required", "tools.auto"].iter().all(is_refused) {
             let why = "the endpoint has no tools".to_owned();
             self.findings.add("tools.parallel", Finding::Skipped(why.clone()));
             self.findings.add("tools.result", Finding::Skipped(why));
@@ -50,10 +51,12 @@ impl ProbeRun<'_> {
             Err(failure) => Finding::of_refusal(&failure),
             Ok(reply) => {
                 let first = reply.first();
-                let too_short = self.was_too_short(&first.text, first.finish);
                 match first.calls.as_slice() {
-                    [] => too_short
-                        .unwrap_or_else(|| Finding::failed(format!("a call of {TOOL}"), text_of(&reply))),
+                    [] if first.finish == Some(Finish::Length) => Finding::Skipped(format!(
+                        "the answer is cut at {} tokens, before a call; --max-tokens allows more",
+                        self.max_tokens
+                    )),
+                    [] => Finding::failed(format!("a call of {TOOL}"), text_of(&reply)),
                     [call, ..] => self.keep_call(call),
                 }
             }
@@ -71,7 +74,7 @@ impl ProbeRun<'_> {
                 [] => Finding::Skipped(format!("the model did not call the tool: {}", text_of(&reply))),
                 [call, ..] => {
                     let finding = self.keep_call(call);
-                    let finish = reply.first().finish.map(gw_wire::reply::Finish::as_str);
+                    let finish = reply.first().finish.map(Finish::as_str);
                     match finding {
                         Finding::Passed(_) if finish != Some("tool_calls") => {
                             Finding::failed("finish_reason tool_calls", finish.unwrap_or("none"))

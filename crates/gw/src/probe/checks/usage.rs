@@ -22,7 +22,10 @@ pub(super) fn plausible(
     if let Some(finding) = raw.and_then(impossible) {
         return finding;
     }
-    let Some(usage) = reply.usage else { return Finding::failed("usage", "no usage") };
+    // The decoder reads nothing after a broken event, but the usage may follow it.
+    let Some(usage) = reply.usage.or_else(|| counted(raw?)) else {
+        return Finding::failed("usage", "no usage");
+    };
     let text: u64 = reply.choices.values().map(|choice| choice.text.len() as u64).sum();
     let prompt = prompt_bytes / MAX_BYTES_PER_TOKEN..=prompt_bytes.saturating_add(MAX_TEMPLATE_TOKENS);
     let prompt = (*prompt.start()).max(1)..=*prompt.end();
@@ -36,6 +39,13 @@ pub(super) fn plausible(
         }
     }
     Finding::Passed(counts(&usage))
+}
+
+/// The counts of a usage object.
+fn counted(raw: &Value) -> Option<Usage> {
+    let count = |name: &str| raw.get(name).and_then(Value::as_u64);
+    let (prompt, completion) = (count("prompt_tokens")?, count("completion_tokens")?);
+    Some(Usage { prompt, completion, ..Usage::default() })
 }
 
 fn counts(usage: &Usage) -> String {
