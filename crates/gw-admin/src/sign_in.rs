@@ -86,7 +86,7 @@ impl SignIn {
         store: Store,
         issuers: Issuers,
         sealer: Sealer,
-        public_origin: String,
+        public_origin: &str,
     ) -> Self {
         let public_origin = public_origin.trim_end_matches('/').to_owned();
         let exchanges = Semaphore::new(MAX_EXCHANGES);
@@ -108,7 +108,8 @@ impl SignIn {
     /// # Errors
     /// `not_found` without an issuer for it, `store_unavailable` while the issuer does not answer.
     pub fn begin(&self) -> Result<BegunLogin> {
-        let begun = login::begin(&self.issuers, &self.redirect_uri(), now()).map_err(refused)?;
+        let begun =
+            login::begin(&self.issuers, &self.redirect_uri(), now()).map_err(|error| refused(&error))?;
         let pending = serde_json::to_vec(&begun.pending).unwrap_or_default();
         let sealed = self.sealer.seal(&origin(), &pending);
         let sealed =
@@ -130,18 +131,18 @@ impl SignIn {
         address: String,
     ) -> Result<NewSession> {
         let pending = self.open(sealed).filter(|pending| pending.state == state);
-        let pending = pending.ok_or_else(|| refused(LoginError::State))?;
+        let pending = pending.ok_or_else(|| refused(&LoginError::State))?;
         let Ok(_permit) = self.exchanges.try_acquire() else {
-            return Err(refused(LoginError::IssuerUnknown));
+            return Err(refused(&LoginError::IssuerUnknown));
         };
         let (this, code) = (Arc::clone(self), code.to_owned());
         let exchange = async move {
             let redirect_uri = this.redirect_uri();
             Ok(login::finish(&this.issuers, &pending, &redirect_uri, &code, now()).await)
         };
-        let identity = self.management.in_bounded_time(exchange).await?.map_err(refused)?;
+        let identity = self.management.in_bounded_time(exchange).await?.map_err(|error| refused(&error))?;
         let caller = self.engine.caller_of(&identity)?;
-        let id = random_text().ok_or_else(|| refused(LoginError::Randomness))?;
+        let id = random_text().ok_or_else(|| refused(&LoginError::Randomness))?;
         let requester = Requester::of_caller(&caller, address);
         let session = self.session_of(&identity, &id);
         let (this, old) = (Arc::clone(self), old.and_then(hash_of));
@@ -258,8 +259,8 @@ fn hash_of(id: &str) -> Option<[u8; 32]> {
     (id.len() <= MAX_ID_BYTES).then(|| Sha256::digest(id.as_bytes()).into())
 }
 
-fn refused(error: LoginError) -> Error {
-    let kind = match &error {
+fn refused(error: &LoginError) -> Error {
+    let kind = match error {
         LoginError::NotConfigured => Kind::NotFound,
         LoginError::IssuerUnknown => Kind::StoreUnavailable,
         LoginError::Randomness => Kind::InternalError,

@@ -10,8 +10,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cors::Cors;
-use crate::ops;
 use crate::response::{Content, HttpReply, PROCESSING_MS, REQUEST_ID};
+use crate::security_headers::harden;
 use crate::upload::overloaded;
 
 /// The 503 of an overloaded gateway.
@@ -36,7 +36,7 @@ impl PreparedRefusal {
         let Content::Full(body) = &reply.content else { return None };
         let mut headers = reply.headers;
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        ops::harden(&mut headers, false);
+        harden(&mut headers, false);
         headers.insert(PROCESSING_MS, HeaderValue::from_static("0"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         cors.allow(&HeaderMap::new()).apply(&mut headers);

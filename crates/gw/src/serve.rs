@@ -216,7 +216,7 @@ async fn serve(
     }
     let sign_in = issuers.zip(setup.config.identity.public_url.clone()).map(|(issuers, public_url)| {
         let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
-        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, public_url))
+        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, &public_url))
     });
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
