@@ -29,7 +29,6 @@ use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
 use crate::generate::generate;
 use crate::listener::Listener;
-use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
@@ -37,6 +36,7 @@ use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
 use crate::router::{self, Endpoint, Guard, Route, RouteMatch};
+use crate::security_headers::harden;
 use crate::sign_in;
 use crate::state::ServerState;
 use crate::stored_responses;
@@ -152,7 +152,7 @@ fn finish(
     reply.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A generated answer is for programs, and gets no more headers than it needs.
     if record.call.is_none() || !reply.status.is_success() {
-        ops::harden(&mut reply.headers, record.state.tls.is_some());
+        harden(&mut reply.headers, record.state.tls.is_some());
     }
     record.state.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
     if parts.method == Method::HEAD {

@@ -12,7 +12,7 @@ use gw_engine::request_id;
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::ops;
+use crate::security_headers::harden;
 
 /// The end of every head.
 const END: &[u8] = b"\r\n\r\n";
@@ -70,7 +70,7 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
         }
     }
     let mut security = HeaderMap::new();
-    ops::harden(&mut security, false);
+    harden(&mut security, false);
     for (name, value) in &security {
         answer.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }

@@ -38,6 +38,7 @@ mod request_record;
 mod response;
 mod rewind;
 mod router;
+mod security_headers;
 pub mod serve;
 mod session;
 pub mod settings;

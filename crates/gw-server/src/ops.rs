@@ -5,9 +5,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
-use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
-};
+use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
@@ -20,23 +18,6 @@ pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charse
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const PROMETHEUS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
-     form-action 'self'",
-);
-const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
-
-/// Adds the security headers that browsers obey. Every response has them, except a generated answer.
-pub(crate) fn harden(headers: &mut HeaderMap, is_encrypted: bool) {
-    if is_encrypted {
-        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
-    }
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
-}
 
 /// `GET /`: the URLs of the listener, for a browser or a client that calls the bare address. The answer tells nothing about
 /// this installation.
@@ -170,16 +151,6 @@ mod tests {
         }
         assert!(!page.contains("script") && !page.contains("style"));
         assert!(render_docs("not json").ends_with("</html>"));
-    }
-
-    #[test]
-    fn k09_only_an_encrypted_connection_demands_encryption() {
-        for is_encrypted in [true, false] {
-            let mut headers = HeaderMap::new();
-            harden(&mut headers, is_encrypted);
-            assert_eq!(headers.contains_key(STRICT_TRANSPORT_SECURITY), is_encrypted);
-            assert_eq!(headers.len(), 4 + usize::from(is_encrypted));
-        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cors::Cors;
-use crate::ops;
 use crate::response::{Content, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID};
+use crate::security_headers::harden;
 use crate::upload::overloaded;
 
 /// The 503 of an overloaded gateway.
@@ -45,7 +45,7 @@ impl PreparedAnswer {
         let Content::Full(body) = &reply.content else { return None };
         let mut headers = reply.headers;
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        ops::harden(&mut headers, false);
+        harden(&mut headers, false);
         headers.insert(PROCESSING_MS, HeaderValue::from_static("0"));
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         headers.insert(REQUEST_ID, HeaderValue::from_static(PLACEHOLDER));

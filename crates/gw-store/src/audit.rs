@@ -79,7 +79,7 @@ pub struct AuditRecord {
 
 /// A row of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are those of AuditRecord and Actor")]
+#[expect(missing_docs, reason = "the names are those of a record and its actor")]
 pub struct AuditEntry {
     /// Its place in the log, from 1 on.
     pub seq: i64,

@@ -66,7 +66,7 @@ fn certificates_of_clients_need_an_authority() {
     assert!(with_ca.is_some_and(|tls| tls.client_ca.is_some() && tls.is_client_certificate_optional));
     check(
         &format!("{tls}client_certificate = 'optional'"),
-        &["4:22: server.tls.client_certificate: needs 'client_ca', the authorities of the clients"],
+        &["4:22: server.tls.client_certificate: needs 'client_ca', the authorities of the certificates"],
     );
 }
 
