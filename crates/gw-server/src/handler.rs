@@ -29,6 +29,7 @@ use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
 use crate::generate::generate;
 use crate::listener::Listener;
+use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;

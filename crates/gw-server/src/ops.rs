@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
 use http::header::CACHE_CONTROL;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
 use crate::exposition::{prometheus_text, wants_prometheus_text};

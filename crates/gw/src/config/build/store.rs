@@ -46,7 +46,7 @@ pub(super) fn content(store: &Table, report: &mut ProblemReport) -> StoreContent
         keys.push(StoredKey {
             id,
             name,
-            role: if table.choice("role") == Some("admin") { Role::Admin } else { Role::Inference },
+            role: table.choice("role").and_then(Role::parse).unwrap_or(Role::Inference),
             hash,
             models: table.texts("models"),
             created_at: table.time("created_at").unwrap_or(0),

@@ -59,7 +59,7 @@ static STORED_KEY: Section = Section {
         required("key_hash", Kind::Secret(&KEY_HASH), "The SHA-256 of the key."),
         key(
             "role",
-            Kind::Choice(&[("inference", &[]), ("admin", &[])]),
+            Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
             "\"inference\"",
             "The role of the key.",
         ),
