@@ -16,7 +16,7 @@ mod start;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use gw_admin::{
     ConfigurationFuture, ConfigurationMethod, ConfigurationRequest, ConfigurationResponse,
@@ -40,7 +40,7 @@ pub struct StoredConfiguration {
     path: Option<PathBuf>,
     /// The providers that the API had made at the start.
     made_at_start: BTreeSet<String>,
-    applier: OnceLock<Arc<dyn ApplyConfiguration>>,
+    applier: OnceLock<Weak<dyn ApplyConfiguration>>,
     /// Allows one change at a time, because a change is checked against the entries before it.
     changing: Mutex<()>,
 }
@@ -64,8 +64,14 @@ impl StoredConfiguration {
         Arc::new(Self { store, sealer, path, made_at_start, applier, changing })
     }
 
+    /// Applies changes at once. None: no gateway runs, and changes apply at the next start.
+    fn applier(&self) -> Option<Arc<dyn ApplyConfiguration>> {
+        self.applier.get()?.upgrade()
+    }
+
     /// Sets the part that puts a changed configuration into force. Without it, changes apply at the next start.
-    pub fn set_applier(&self, applier: Arc<dyn ApplyConfiguration>) {
+    pub fn set_applier(&self, applier: Weak<dyn ApplyConfiguration>) {
+        // The applier owns this value. A strong reference would keep the engine and its journal alive for ever.
         let _ = self.applier.set(applier);
     }
 

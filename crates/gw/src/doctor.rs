@@ -13,7 +13,7 @@ use crate::command::{CommandError, Common, print};
 use crate::config::{self, Source};
 use crate::setup::{self, Setup};
 use crate::{admin_client, encryption_key, paths};
-use finding::{DoctorReport, Finding};
+use finding::{DoctorFinding, DoctorReport};
 
 /// The options of `doctor`.
 #[derive(Debug, Args)]
@@ -67,16 +67,16 @@ fn configuration(common: &Common, report: &mut DoctorReport) -> Option<Setup> {
     };
     problems.extend(encryption_key::of_environment().err());
     if problems.is_empty() {
-        report.add(Finding::ok("configuration", &name, "no problems"));
+        report.add(DoctorFinding::ok("configuration", &name, "no problems"));
         for note in setup.iter().flat_map(|setup| &setup.notes) {
             let remedy = "correct the setting, or ignore this if it is meant so";
-            report.add(Finding::warning("configuration", &name, note).remedy(remedy));
+            report.add(DoctorFinding::warning("configuration", &name, note).remedy(remedy));
         }
         return setup;
     }
     for problem in problems {
         let remedy = "correct the configuration; `model-gateway check` lists its problems alone";
-        report.add(Finding::failed("configuration", &name, &problem).remedy(remedy));
+        report.add(DoctorFinding::failed("configuration", &name, &problem).remedy(remedy));
     }
     None
 }

@@ -24,14 +24,14 @@ pub fn register(engine: &Arc<Engine>, registry: &mut Registry) {
 struct ProviderMetrics(Arc<Engine>);
 
 /// A model that the gateway called lately, or that it does not call now.
-struct Target {
+struct MeasuredTarget {
     model: Arc<Model>,
     standing: HealthStatus,
     in_flight: i64,
 }
 
 /// The name of a gauge, its help text, and its value.
-type GaugeColumn = (&'static str, &'static str, fn(&Target) -> i64);
+type GaugeColumn = (&'static str, &'static str, fn(&MeasuredTarget) -> i64);
 
 const COLUMNS: [GaugeColumn; 3] = [
     ("gateway_circuit_open", "1 while the circuit of a model is open or a probe tests it", |target| {
@@ -75,7 +75,7 @@ impl Collector for ProviderMetrics {
 }
 
 /// The models with something to tell. A catalogue has thousands of models that nobody calls.
-fn targets(engine: &Engine, configured: &Configured) -> Vec<Target> {
+fn targets(engine: &Engine, configured: &Configured) -> Vec<MeasuredTarget> {
     let (breaker, now) = (engine.breaker_settings(), Instant::now());
     let models = configured.deployed.iter().flat_map(|deployed| engine.models_of(deployed.provider.name()));
     let told = models.filter_map(|model| {
@@ -83,7 +83,7 @@ fn targets(engine: &Engine, configured: &Configured) -> Vec<Target> {
         let in_flight = model.measured.averages(now).in_flight;
         let is_quiet = model.measured.window().samples == 0 && in_flight == 0;
         let in_flight = i64::from(in_flight);
-        (!is_quiet || standing != HealthStatus::Able).then_some(Target { model, standing, in_flight })
+        (!is_quiet || standing != HealthStatus::Able).then_some(MeasuredTarget { model, standing, in_flight })
     });
     told.collect()
 }

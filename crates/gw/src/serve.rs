@@ -227,7 +227,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
         stored: Arc::clone(&configured),
     };
     let reloader = Reloader::start(common, &setup, live, &mut registry);
-    configured.set_applier(Arc::clone(&reloader) as _);
+    configured.set_applier(Arc::downgrade(&reloader) as _);
     tokio::spawn(reload::follow_stored(Arc::clone(&reloader), configured));
     if let Some(file) = setup.path.clone().filter(|_| setup.config.reload_on_change) {
         tokio::spawn(reload::keep_up_to_date(Arc::clone(&reloader), file));

@@ -85,7 +85,7 @@ fn paths_lead_to_their_rows() {
         ("/admin/v1/routing", "/admin/v1/*", None),
         ("/admin/v1/cache/", "/admin/v1/cache", None),
         ("/admin/v1/config", "/admin/v1/config", None),
-        ("/admin/v1/config/x", "/admin/v1/*", None),
+        ("/admin/v1/config/x", "/admin/v1/config/{id}", Some("x")),
         ("/admin/v1//keys", "/admin/v1/*", None),
         ("/admin/v1keys", "unknown", None),
         ("/admin/v2", "unknown", None),

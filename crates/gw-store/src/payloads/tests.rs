@@ -86,6 +86,9 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
                 "DROP TABLE usage_sessions",
                 "DROP TABLE gateway_secrets",
                 "DROP TABLE responses",
+                "DROP TABLE gateway_audit, gateway_audit_head, gateway_sessions",
+                "DROP FUNCTION gateway_audit_is_append_only",
+                "DROP TABLE configuration, configuration_changes, configuration_secrets",
                 "DELETE FROM gateway_schema WHERE version >= 2",
             ]);
         } else {

@@ -112,7 +112,7 @@ impl StoredConfiguration {
     ) -> Result<Option<ConfigurationResponse>, Error> {
         let CheckedChange { change, secrets, verdict, is_new } = draft;
         let mut object = change_object(&change);
-        let applies = if self.applier.get().is_some() { "now" } else { "at_next_start" };
+        let applies = if self.applier().is_some() { "now" } else { "at_next_start" };
         if is_dry_run {
             set(&mut object, "object", json!("config_check"));
             set(&mut object, "is_valid", json!(verdict.problems.is_empty()));
@@ -134,7 +134,7 @@ impl StoredConfiguration {
             "the configuration of {} was changed over the API",
             place(&change.section, &change.name)
         );
-        let applied = match self.applier.get() {
+        let applied = match self.applier() {
             None => json!({"applies": "at_next_start"}),
             Some(applier) => match applier.apply().await {
                 Ok(restart_required) => applied(&change.section, restart_required),

@@ -14,7 +14,7 @@ use gw_server::{TlsSettings, Validity, certificate_validity};
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
-use super::finding::{DoctorReport, Finding};
+use super::finding::{DoctorFinding, DoctorReport};
 use crate::first_start;
 use crate::setup::Setup;
 
@@ -35,44 +35,44 @@ pub(super) async fn check(setup: &Setup, report: &mut DoctorReport) {
     }
 }
 
-async fn port(setup: &Setup, listen: &str) -> Finding {
+async fn port(setup: &Setup, listen: &str) -> DoctorFinding {
     let remedy = "correct server.listen or server.admin_listen";
     let found = match tokio::net::lookup_host(listen).await {
         Ok(found) => found.collect::<Vec<_>>(),
         Err(error) => {
-            return Finding::failed("port", listen, &format!("has no address: {error}")).remedy(remedy);
+            return DoctorFinding::failed("port", listen, &format!("has no address: {error}")).remedy(remedy);
         }
     };
     let Some(&address) = found.first() else {
-        return Finding::failed("port", listen, "has no address").remedy(remedy);
+        return DoctorFinding::failed("port", listen, "has no address").remedy(remedy);
     };
     match std::net::TcpListener::bind(address) {
-        Ok(_) => Finding::ok("port", listen, "free"),
+        Ok(_) => DoctorFinding::ok("port", listen, "free"),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             let cert = setup.config.server.tls.as_ref().map(|tls| tls.cert.as_path());
             taken(listen, address, cert).await
         }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            Finding::failed("port", listen, "this user may not listen on this port")
+            DoctorFinding::failed("port", listen, "this user may not listen on this port")
                 .remedy("choose a port above 1023, or give the service CAP_NET_BIND_SERVICE")
         }
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
-            Finding::failed("port", listen, "this machine does not have the address").remedy(remedy)
+            DoctorFinding::failed("port", listen, "this machine does not have the address").remedy(remedy)
         }
-        Err(error) => Finding::failed("port", listen, &error.to_string()).remedy(remedy),
+        Err(error) => DoctorFinding::failed("port", listen, &error.to_string()).remedy(remedy),
     }
 }
 
 /// Asks the program that listens on the address whether it is a gateway.
-async fn taken(listen: &str, address: SocketAddr, cert: Option<&Path>) -> Finding {
+async fn taken(listen: &str, address: SocketAddr, cert: Option<&Path>) -> DoctorFinding {
     let other = "stop the other program, or choose another address";
     match is_gateway(address, cert).await {
-        Some(true) => Finding::ok("port", listen, "a running gateway listens here"),
+        Some(true) => DoctorFinding::ok("port", listen, "a running gateway listens here"),
         Some(false) => {
-            Finding::failed("port", listen, "another program listens here, and it is not a gateway")
+            DoctorFinding::failed("port", listen, "another program listens here, and it is not a gateway")
                 .remedy(other)
         }
-        None => Finding::warning(
+        None => DoctorFinding::warning(
             "port",
             listen,
             "another program listens here; it does not say whether it is a gateway",
@@ -100,35 +100,39 @@ async fn is_gateway(address: SocketAddr, cert: Option<&Path>) -> Option<bool> {
     Some(body.get("object").is_some_and(|object| object == "gateway"))
 }
 
-fn certificate(cert: &Path, key: &Path) -> Finding {
+fn certificate(cert: &Path, key: &Path) -> DoctorFinding {
     let name = cert.display().to_string();
     match certificate_validity(cert, key) {
-        Err(error) => Finding::failed("certificate", &name, &error.to_string())
+        Err(error) => DoctorFinding::failed("certificate", &name, &error.to_string())
             .remedy("correct server.tls: a PEM certificate chain and its private key"),
         Ok(validity) => validity_finding(&name, validity, first_start::now().unsigned_abs()),
     }
 }
 
-fn validity_finding(name: &str, validity: Option<Validity>, now: u64) -> Finding {
+fn validity_finding(name: &str, validity: Option<Validity>, now: u64) -> DoctorFinding {
     let Some(Validity { not_before, not_after }) = validity else {
-        return Finding::warning("certificate", name, "its times cannot be read")
+        return DoctorFinding::warning("certificate", name, "its times cannot be read")
             .remedy("renew the certificate");
     };
     let time = |seconds: u64| format_millis(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
     if now > not_after {
-        return Finding::failed("certificate", name, &format!("expired at {}", time(not_after)))
+        return DoctorFinding::failed("certificate", name, &format!("expired at {}", time(not_after)))
             .remedy("renew the certificate");
     }
     if now < not_before {
-        return Finding::failed("certificate", name, &format!("is not valid before {}", time(not_before)))
-            .remedy("wait, correct the clock of this machine, or use another certificate");
+        return DoctorFinding::failed(
+            "certificate",
+            name,
+            &format!("is not valid before {}", time(not_before)),
+        )
+        .remedy("wait, correct the clock of this machine, or use another certificate");
     }
     let (days, until) = ((not_after - now) / 86_400, time(not_after));
     let message = format!("valid for {days} days, until {until}");
     if not_after - now < RENEWAL {
-        return Finding::warning("certificate", name, &message).remedy("renew the certificate");
+        return DoctorFinding::warning("certificate", name, &message).remedy("renew the certificate");
     }
-    Finding::ok("certificate", name, &message)
+    DoctorFinding::ok("certificate", name, &message)
 }
 
 #[cfg(test)]

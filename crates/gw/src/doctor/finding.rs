@@ -26,7 +26,7 @@ impl Severity {
 
 /// One fact that was checked.
 #[derive(Clone, Debug)]
-pub(super) struct Finding {
+pub(super) struct DoctorFinding {
     /// The kind of the check, such as `port`.
     check: &'static str,
     /// The thing that was checked, such as an address.
@@ -37,7 +37,7 @@ pub(super) struct Finding {
     remedy: Option<String>,
 }
 
-impl Finding {
+impl DoctorFinding {
     fn new(check: &'static str, subject: &str, severity: Severity, message: &str) -> Self {
         Self { check, subject: clean(subject), severity, message: clean(message), remedy: None }
     }
@@ -63,11 +63,11 @@ impl Finding {
 /// All findings, in the order of the checks.
 #[derive(Debug, Default)]
 pub(super) struct DoctorReport {
-    findings: Vec<Finding>,
+    findings: Vec<DoctorFinding>,
 }
 
 impl DoctorReport {
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(super) fn add(&mut self, finding: DoctorFinding) {
         self.findings.push(finding);
     }
 
@@ -124,8 +124,8 @@ mod tests {
 
     fn report() -> DoctorReport {
         let mut report = DoctorReport::default();
-        report.add(Finding::ok("port", "127.0.0.1:4000", "free"));
-        report.add(Finding::failed("redis", "[redis]", "no answer\u{1b}[2J").remedy("start Redis"));
+        report.add(DoctorFinding::ok("port", "127.0.0.1:4000", "free"));
+        report.add(DoctorFinding::failed("redis", "[redis]", "no answer\u{1b}[2J").remedy("start Redis"));
         report
     }
 

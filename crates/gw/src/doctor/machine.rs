@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gw_engine::stored_responses::ResponsePlace;
 use rustix::process::{Resource, getrlimit};
 
-use super::finding::{DoctorReport, Finding};
+use super::finding::{DoctorFinding, DoctorReport};
 use crate::config::Config;
 use crate::setup::Setup;
 use crate::store::StoreLocation;
@@ -35,21 +35,21 @@ pub(super) fn check(setup: &Setup, report: &mut DoctorReport) {
             data_directory(&path, matches!(store::location(setup), Ok(StoreLocation::File(_))), report)
         }
         None => report.add(
-            Finding::failed("data directory", "-", "no data directory is known")
+            DoctorFinding::failed("data directory", "-", "no data directory is known")
                 .remedy("set server.data_dir or MODEL_GATEWAY_DATA_DIR"),
         ),
     }
 }
 
 /// A proxied request needs two connections. `soft` None: no limit.
-fn open_files(soft: Option<u64>, max_connections: u64) -> Finding {
-    let Some(soft) = soft else { return Finding::ok("open files", "limit", "unlimited") };
+fn open_files(soft: Option<u64>, max_connections: u64) -> DoctorFinding {
+    let Some(soft) = soft else { return DoctorFinding::ok("open files", "limit", "unlimited") };
     let connections = soft.saturating_sub(OWN_FILES) / 2;
     let message = format!("{soft}: enough for about {connections} clients at once");
     if connections >= max_connections.min(FEW_CONNECTIONS) {
-        return Finding::ok("open files", "limit", &message);
+        return DoctorFinding::ok("open files", "limit", &message);
     }
-    Finding::warning("open files", "limit", &message).remedy(
+    DoctorFinding::warning("open files", "limit", &message).remedy(
         "raise the limit: `ulimit -n 65536` in a shell, LimitNOFILE=65536 in a systemd unit, --ulimit nofile=65536 for a container",
     )
 }
@@ -66,17 +66,17 @@ fn needed_memory(config: &Config) -> u64 {
     OWN_BYTES + answers + similar + responses + config.server.body_limit as u64 * LARGE_BODIES
 }
 
-fn memory(limit: Option<(u64, &'static str)>, needed: u64) -> Finding {
+fn memory(limit: Option<(u64, &'static str)>, needed: u64) -> DoctorFinding {
     let mib = |bytes: u64| bytes >> 20;
     let Some((bytes, source)) = limit else {
-        return Finding::warning("memory", "limit", "the memory of this machine cannot be read")
+        return DoctorFinding::warning("memory", "limit", "the memory of this machine cannot be read")
             .remedy(&format!("see that {} MiB are free", mib(needed)));
     };
     let message = format!("{} MiB, of which this configuration can use {} MiB", mib(bytes), mib(needed));
     if bytes >= needed {
-        return Finding::ok("memory", source, &message);
+        return DoctorFinding::ok("memory", source, &message);
     }
-    Finding::warning("memory", source, &message)
+    DoctorFinding::warning("memory", source, &message)
         .remedy("raise the limit, or lower cache.max_mib and server.body_limit_mib")
 }
 
@@ -133,46 +133,57 @@ fn data_directory(path: &Path, holds_store: bool, report: &mut DoctorReport) {
     {
         let message = "is on a network file system, whose locks SQLite cannot rely on";
         report.add(
-            Finding::failed("data directory", &name, message)
+            DoctorFinding::failed("data directory", &name, message)
                 .remedy("use a local disk, or PostgreSQL (store.url = \"postgres://…\")"),
         );
     }
 }
 
-fn rights(path: &Path, name: &str) -> Finding {
+fn rights(path: &Path, name: &str) -> DoctorFinding {
     let remedy = "give the directory to the gateway's user, or set server.data_dir";
     let found = match fs::metadata(path) {
         Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Finding::ok("data directory", name, "does not exist yet; the first start creates it");
+            return DoctorFinding::ok(
+                "data directory",
+                name,
+                "does not exist yet; the first start creates it",
+            );
         }
-        Err(error) => return Finding::failed("data directory", name, &error.to_string()).remedy(remedy),
+        Err(error) => {
+            return DoctorFinding::failed("data directory", name, &error.to_string()).remedy(remedy);
+        }
     };
     if !found.is_dir() {
-        return Finding::failed("data directory", name, "is not a directory").remedy(remedy);
+        return DoctorFinding::failed("data directory", name, "is not a directory").remedy(remedy);
     }
     if let Err(error) = tempfile::tempfile_in(path) {
-        return Finding::failed("data directory", name, &format!("this user cannot write there: {error}"))
-            .remedy(remedy);
+        return DoctorFinding::failed(
+            "data directory",
+            name,
+            &format!("this user cannot write there: {error}"),
+        )
+        .remedy(remedy);
     }
     #[cfg(unix)]
     {
         let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o777;
         if mode & 0o077 != 0 {
             let message = format!("other users have rights there (mode {mode:o})");
-            return Finding::warning("data directory", name, &message).remedy(&format!("chmod 700 {name}"));
+            return DoctorFinding::warning("data directory", name, &message)
+                .remedy(&format!("chmod 700 {name}"));
         }
     }
-    Finding::ok("data directory", name, "writable, and closed to other users")
+    DoctorFinding::ok("data directory", name, "writable, and closed to other users")
 }
 
-fn space(name: &str, free: u64) -> Finding {
+fn space(name: &str, free: u64) -> DoctorFinding {
     let message = format!("{} MiB are free", free >> 20);
     let remedy = "free space, or lower store.retention_days";
     match LITTLE_SPACE {
-        [least, _] if free < least => Finding::failed("disk space", name, &message).remedy(remedy),
-        [_, little] if free < little => Finding::warning("disk space", name, &message).remedy(remedy),
-        _ => Finding::ok("disk space", name, &message),
+        [least, _] if free < least => DoctorFinding::failed("disk space", name, &message).remedy(remedy),
+        [_, little] if free < little => DoctorFinding::warning("disk space", name, &message).remedy(remedy),
+        _ => DoctorFinding::ok("disk space", name, &message),
     }
 }
 
@@ -180,7 +191,7 @@ fn space(name: &str, free: u64) -> Finding {
 mod tests {
     use super::*;
 
-    fn result(finding: Finding) -> String {
+    fn result(finding: DoctorFinding) -> String {
         let mut report = DoctorReport::default();
         report.add(finding);
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();

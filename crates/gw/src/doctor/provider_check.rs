@@ -8,7 +8,7 @@ use gw_wire::failure::Failure;
 use http::header::DATE;
 use tokio::time::{Instant, timeout};
 
-use super::finding::{DoctorReport, Finding};
+use super::finding::{DoctorFinding, DoctorReport};
 use super::storage::OtherClock;
 use crate::setup::Setup;
 
@@ -31,8 +31,8 @@ pub(super) async fn check(setup: &Setup, may_call: bool, report: &mut DoctorRepo
         let found = addresses(host).await;
         let is_known = found.is_ok();
         report.add(match found {
-            Ok(count) => Finding::ok("provider address", &name, &format!("{count} addresses")),
-            Err(problem) => Finding::failed("provider address", &name, &problem.to_string())
+            Ok(count) => DoctorFinding::ok("provider address", &name, &format!("{count} addresses")),
+            Err(problem) => DoctorFinding::failed("provider address", &name, &problem.to_string())
                 .remedy("check base_url and the name server of this machine"),
         });
         if may_call && is_known {
@@ -93,9 +93,9 @@ async fn check_keys(
             Answer::Listed(found) => {
                 is_accepted = true;
                 date = date.or(found);
-                report.add(Finding::ok("provider key", &name, "the provider answers with its models"));
+                report.add(DoctorFinding::ok("provider key", &name, "the provider answers with its models"));
             }
-            Answer::NoList => report.add(Finding::ok(
+            Answer::NoList => report.add(DoctorFinding::ok(
                 "provider key",
                 &name,
                 "not checked: this API has no list of models, and other calls cost money",
@@ -106,7 +106,7 @@ async fn check_keys(
     if is_accepted && count > 0 && lists_without_key(setup, &single(count)).await {
         let message =
             "the provider lists its models without a key, so the list does not show whether the key is good";
-        report.add(Finding::warning("provider key", &settings.name, message).remedy(&format!(
+        report.add(DoctorFinding::warning("provider key", &settings.name, message).remedy(&format!(
             "make a small call: model-gateway run -- …, or a chat with a model of {}",
             settings.name
         )));
@@ -145,7 +145,7 @@ async fn list(provider: &Provider) -> Answer {
     Answer::Listed(headers.get(DATE).and_then(|date| date.to_str().ok()).map(str::to_owned))
 }
 
-fn refusal(name: &str, failure: &Failure) -> Finding {
+fn refusal(name: &str, failure: &Failure) -> DoctorFinding {
     let remedy = match failure.status {
         Some(401 | 403) => "replace the key, or check its rights and its project",
         Some(402) => "pay the provider's bill, or raise its limit",
@@ -156,5 +156,6 @@ fn refusal(name: &str, failure: &Failure) -> Finding {
     };
     let status = failure.status.map_or_else(String::new, |status| format!(" (status {status})"));
     let detail = failure.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
-    Finding::failed("provider key", name, &format!("{}{status}{detail}", failure.message)).remedy(remedy)
+    DoctorFinding::failed("provider key", name, &format!("{}{status}{detail}", failure.message))
+        .remedy(remedy)
 }

@@ -5,7 +5,7 @@ use gw_store::Error;
 use gw_store::inspection::{Inspection, inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
-use super::finding::{DoctorReport, Finding};
+use super::finding::{DoctorFinding, DoctorReport};
 use crate::paths::DataDirError;
 use crate::setup::Setup;
 use crate::store::StoreLocation;
@@ -48,7 +48,7 @@ async fn check_store(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock
         Ok(StoreLocation::Memory) => {
             let message = "in the memory of the process: keys and usage end with it";
             report.add(
-                Finding::warning("store", "memory", message)
+                DoctorFinding::warning("store", "memory", message)
                     .remedy("set store.url to a file or to PostgreSQL for anything but tests"),
             );
             return Vec::new();
@@ -71,19 +71,21 @@ async fn check_store(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock
     }
 }
 
-fn schema(Inspection { location, found, known, .. }: &Inspection) -> Finding {
+fn schema(Inspection { location, found, known, .. }: &Inspection) -> DoctorFinding {
     match found {
-        None => Finding::ok("store", location, "is empty; the first start creates its schema"),
+        None => DoctorFinding::ok("store", location, "is empty; the first start creates its schema"),
         Some(found) if found < known => {
             let message = format!("has schema {found}; the next start updates it to {known}");
-            Finding::warning("store", location, &message)
+            DoctorFinding::warning("store", location, &message)
                 .remedy("make a backup before the start: `model-gateway backup FILE`")
         }
-        Some(found) => Finding::ok("store", location, &format!("answers, with schema {found}, the newest")),
+        Some(found) => {
+            DoctorFinding::ok("store", location, &format!("answers, with schema {found}, the newest"))
+        }
     }
 }
 
-fn refusal(error: &Error) -> Finding {
+fn refusal(error: &Error) -> DoctorFinding {
     let remedy = match error {
         Error::Newer { .. } => {
             "use the program that wrote the store, or restore a backup from before the upgrade"
@@ -97,11 +99,11 @@ fn refusal(error: &Error) -> Finding {
             "see the message of the store"
         }
     };
-    Finding::failed("store", "[store]", &error.to_string()).remedy(remedy)
+    DoctorFinding::failed("store", "[store]", &error.to_string()).remedy(remedy)
 }
 
 /// Whether the gateway doubts the clock of this machine, so that it purges nothing.
-async fn doubt(setup: &Setup) -> Finding {
+async fn doubt(setup: &Setup) -> DoctorFinding {
     let judged = match store::open_shared(setup).await {
         Ok(store) => {
             let doubt = clock::doubt(&store).await;
@@ -111,10 +113,12 @@ async fn doubt(setup: &Setup) -> Finding {
         Err(error) => Err(error.to_string()),
     };
     match judged {
-        Ok(None) => Finding::ok("clock", "last use", "agrees with the times in the store"),
-        Ok(Some(doubt)) => Finding::failed("clock", "last use", &doubt)
+        Ok(None) => DoctorFinding::ok("clock", "last use", "agrees with the times in the store"),
+        Ok(Some(doubt)) => DoctorFinding::failed("clock", "last use", &doubt)
             .remedy("correct the clock, or run `model-gateway clock --confirm`"),
-        Err(error) => Finding::failed("clock", "last use", &error).remedy("see the finding about the store"),
+        Err(error) => {
+            DoctorFinding::failed("clock", "last use", &error).remedy("see the finding about the store")
+        }
     }
 }
 
@@ -126,7 +130,7 @@ async fn check_redis(settings: &RedisSettings, report: &mut DoctorReport) -> Opt
         }
         Err(error) => {
             report.add(
-                Finding::failed("redis", "[redis]", &format!("cannot be used: {error}")).remedy(
+                DoctorFinding::failed("redis", "[redis]", &format!("cannot be used: {error}")).remedy(
                     "check redis.url, and that the server runs, accepts this machine and the password",
                 ),
             );
@@ -135,31 +139,34 @@ async fn check_redis(settings: &RedisSettings, report: &mut DoctorReport) -> Opt
     }
 }
 
-fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
+fn redis_findings(facts: &RedisFacts) -> Vec<DoctorFinding> {
     let name = format!("{} {}", facts.product, facts.version);
     let mut findings = Vec::new();
     if facts.compatible < OLDEST_REDIS {
-        findings
-            .push(Finding::failed("redis", &name, "is too old").remedy("use Redis 6.2 or later, or Valkey"));
+        findings.push(
+            DoctorFinding::failed("redis", &name, "is too old").remedy("use Redis 6.2 or later, or Valkey"),
+        );
     }
     if facts.is_cluster {
         let message = "is part of a cluster, which the gateway's scripts cannot use";
-        findings
-            .push(Finding::failed("redis", &name, message).remedy("use one Redis, with replicas if needed"));
+        findings.push(
+            DoctorFinding::failed("redis", &name, message).remedy("use one Redis, with replicas if needed"),
+        );
     }
     if !facts.is_primary {
         let message = "is a replica and refuses writes";
-        findings.push(Finding::failed("redis", &name, message).remedy("set redis.url to the primary"));
+        findings.push(DoctorFinding::failed("redis", &name, message).remedy("set redis.url to the primary"));
     }
     if !facts.last_save_succeeded {
         let message = "could not save its last snapshot, and may refuse writes";
-        findings
-            .push(Finding::warning("redis", &name, message).remedy("free disk space on the Redis server"));
+        findings.push(
+            DoctorFinding::warning("redis", &name, message).remedy("free disk space on the Redis server"),
+        );
     }
     if facts.max_memory_bytes > 0 && facts.eviction_policy != "noeviction" {
         let message = format!("evicts keys ({}), so budgets can be forgotten", facts.eviction_policy);
         findings.push(
-            Finding::warning("redis", &name, &message)
+            DoctorFinding::warning("redis", &name, &message)
                 .remedy("set maxmemory-policy noeviction, in a Redis for limits alone"),
         );
     }
@@ -168,7 +175,7 @@ fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
         let message = format!(
             "answers, {persistence} an append-only file; the gateway counts lost budgets again from its ledger"
         );
-        findings.push(Finding::ok("redis", &name, &message));
+        findings.push(DoctorFinding::ok("redis", &name, &message));
     }
     findings
 }
@@ -177,7 +184,7 @@ fn redis_findings(facts: &RedisFacts) -> Vec<Finding> {
 pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut DoctorReport) {
     if clocks.is_empty() {
         let message = "not compared: no other machine was asked; --providers compares with the providers";
-        report.add(Finding::ok("clock", "other machines", message));
+        report.add(DoctorFinding::ok("clock", "other machines", message));
     }
     for OtherClock { name, ahead } in clocks {
         let distance = ahead.unsigned_abs();
@@ -185,9 +192,11 @@ pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut DoctorReport) {
         let message = format!("this machine is {}.{} s {side} it", distance / 1000, distance % 1000 / 100);
         let remedy = "synchronise the clock (chrony, systemd-timesyncd)";
         report.add(match CLOCK_DIFFERENCES {
-            [_, much] if distance >= much => Finding::failed("clock", name, &message).remedy(remedy),
-            [little, _] if distance >= little => Finding::warning("clock", name, &message).remedy(remedy),
-            _ => Finding::ok("clock", name, &message),
+            [_, much] if distance >= much => DoctorFinding::failed("clock", name, &message).remedy(remedy),
+            [little, _] if distance >= little => {
+                DoctorFinding::warning("clock", name, &message).remedy(remedy)
+            }
+            _ => DoctorFinding::ok("clock", name, &message),
         });
     }
 }
@@ -196,7 +205,7 @@ pub(super) fn compare_clocks(clocks: &[OtherClock], report: &mut DoctorReport) {
 mod tests {
     use super::*;
 
-    fn results(findings: Vec<Finding>) -> Vec<String> {
+    fn results(findings: Vec<DoctorFinding>) -> Vec<String> {
         let mut report = DoctorReport::default();
         findings.into_iter().for_each(|finding| report.add(finding));
         let value: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();

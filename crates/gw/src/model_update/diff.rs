@@ -14,12 +14,12 @@ const MAX_SHOWN: usize = 200;
 pub(super) struct Diff {
     added: Vec<String>,
     removed: Vec<String>,
-    changed: BTreeMap<String, Vec<Change>>,
+    changed: BTreeMap<String, Vec<ModelChange>>,
 }
 
 /// A fact that changes. The values are JSON texts, so a price keeps its digits.
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
+struct ModelChange {
     /// The member, such as `pricing.official_input_per_m`.
     member: String,
     before: String,
@@ -55,7 +55,7 @@ impl Diff {
         list(&mut text, '-', &self.removed);
         for (id, changes) in self.changed.iter().take(MAX_SHOWN) {
             text += &format!("~ {}\n", clean(id));
-            for Change { member, before, after } in changes {
+            for ModelChange { member, before, after } in changes {
                 text += &format!("    {}: {} -> {}\n", clean(member), clean(before), clean(after));
             }
         }
@@ -64,7 +64,7 @@ impl Diff {
             text += &format!("~ and {} more; --json names all\n", changed - MAX_SHOWN);
         }
         let is_price =
-            |changes: &&Vec<Change>| changes.iter().any(|change| change.member.starts_with("pricing."));
+            |changes: &&Vec<ModelChange>| changes.iter().any(|change| change.member.starts_with("pricing."));
         let prices = self.changed.values().filter(is_price).count();
         text + &format!(
             "{} models added, {} removed, {changed} changed, {prices} of them in price\n",
@@ -76,7 +76,7 @@ impl Diff {
     /// The differences for programs.
     pub(super) fn to_json(&self) -> Value {
         let changed = self.changed.iter().map(|(id, changes)| {
-            let changes = changes.iter().map(|Change { member, before, after }| {
+            let changes = changes.iter().map(|ModelChange { member, before, after }| {
                 json!({ "member": member, "before": value(before), "after": value(after) })
             });
             json!({ "id": id, "changes": changes.collect::<Vec<_>>() })
@@ -119,12 +119,12 @@ fn flatten(path: &str, value: &Value, facts: &mut Facts) {
     }
 }
 
-fn changes(before: &Facts, after: &Facts) -> Vec<Change> {
+fn changes(before: &Facts, after: &Facts) -> Vec<ModelChange> {
     let none = || "null".to_owned();
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
     names.sort_unstable();
     names.dedup();
-    let all = names.into_iter().map(|name| Change {
+    let all = names.into_iter().map(|name| ModelChange {
         member: name.clone(),
         before: before.get(name).cloned().unwrap_or_else(none),
         after: after.get(name).cloned().unwrap_or_else(none),

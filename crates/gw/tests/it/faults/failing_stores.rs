@@ -329,10 +329,11 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
 }
 
 /// The files that read the time of day, each with its reason. All other code uses the monotonic clock.
-const TIME_OF_DAY: [(&str, &str); 13] = [
-    ("gw-admin/src/service.rs", "when a key was made"),
+const TIME_OF_DAY: [(&str, &str); 17] = [
+    ("gw-admin/src/time.rs", "when a key was made"),
     ("gw-engine/src/auth.rs", "whether a key has expired"),
     ("gw-engine/src/clock.rs", "when a request came, in its row, and `created` of an answer"),
+    ("gw-engine/src/request/trace.rs", "the start of a request's span"),
     ("gw-limits/src/clock.rs", "the clock of limits, that tests replace"),
     ("gw-providers/src/adapters/bedrock/sigv4.rs", "the date that is signed"),
     ("gw-providers/src/adapters/failure.rs", "a Retry-After that is a date"),
@@ -340,8 +341,11 @@ const TIME_OF_DAY: [(&str, &str); 13] = [
     ("gw-providers/src/adapters/vertex/token_source.rs", "the date that is signed"),
     ("gw-server/src/access_log.rs", "`time` of a line"),
     ("gw-server/src/request_record.rs", "`time` of a line"),
+    ("gw-telemetry/src/spans.rs", "the start and the end of spans"),
     ("gw/src/clock.rs", "how old a row is"),
     ("gw/src/first_start.rs", "when a key was made"),
+    ("gw/src/reload.rs", "when the configuration was loaded"),
+    ("gw/src/reload/metrics.rs", "when the configuration was loaded"),
     ("gw/src/simulate.rs", "which rows are of the last days"),
 ];
 

@@ -224,8 +224,8 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
 }
 
 /// The metrics' labels. None of them has a tenant's value.
-const LABELS: [&str; 9] =
-    ["code", "kind", "le", "method", "model", "operation", "provider", "route", "worker"];
+const LABELS: [&str; 10] =
+    ["code", "component", "kind", "le", "method", "model", "operation", "provider", "route", "worker"];
 
 #[tokio::test]
 async fn t06_no_metric_has_a_label_of_a_tenant() {

@@ -18,7 +18,10 @@ const PARENT: &str = "00f067aa0ba902b7";
 
 async fn traced(collector: &Collector, more: &str) -> World {
     let extra = collector.config(more);
-    Setup { routing: "retries = 0", extra, ..Setup::default() }.start().await
+    // A test sends many wrong keys.
+    Setup { server: "bad_keys_per_minute = 0", routing: "retries = 0", extra, ..Setup::default() }
+        .start()
+        .await
 }
 
 /// The spans of a request: the server's first, then the attempts in order.
