@@ -97,7 +97,7 @@ async fn every_answer_has_its_id_and_can_be_read_by_browsers() {
         if request.starts_with("OPTIONS") && operators.contains(&request) {
             assert_eq!(answer.header("access-control-allow-methods"), None, "{request}");
         } else if request.starts_with("OPTIONS") {
-            assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST, OPTIONS"));
+            assert_eq!(answer.header("access-control-allow-methods"), Some("GET, POST, DELETE, OPTIONS"));
             assert_eq!(answer.header("access-control-max-age"), Some("86400"));
             assert!(
                 answer
