@@ -45,7 +45,7 @@ pub struct ProbeArgs {
     /// Print JSON
     #[arg(long, conflicts_with = "catalogue")]
     pub(super) json: bool,
-    /// Print a [[models]] entry for gateway.toml with the measured abilities
+    /// Print a models entry for gateway.toml with the measured abilities
     #[arg(long)]
     pub(super) catalogue: bool,
 }
