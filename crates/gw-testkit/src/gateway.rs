@@ -235,13 +235,22 @@ impl Gateway {
         self.dir().to_owned()
     }
 
-    /// Resident memory in KiB.
+    /// Resident memory in KiB, with the pages of the program's file.
     #[must_use]
     pub fn rss_kib(&self) -> u64 {
+        self.memory_kib("VmRSS:")
+    }
+
+    /// Resident memory in KiB without the pages of the program's file, which a debug build has many of.
+    #[must_use]
+    pub fn anonymous_kib(&self) -> u64 {
+        self.memory_kib("RssAnon:")
+    }
+
+    fn memory_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let line =
-            status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the process has memory");
-        line.trim().trim_end_matches("kB").trim().parse().expect("VmRSS is a number")
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the process has memory");
+        line.trim().trim_end_matches("kB").trim().parse().expect("a number of KiB")
     }
 
     /// Processor time used so far, user and system, in clock ticks (a hundredth of a second).

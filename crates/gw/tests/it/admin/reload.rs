@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::within;
-use gw_testkit::{Answer, Client, Gateway, Launch, Signal, eventually};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal, eventually};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, BINARY, KEY, METERED, Setup, World, chat, chat_with};
@@ -182,7 +182,14 @@ async fn p07_a_call_under_way_keeps_the_configuration_it_began_with() {
 
 #[tokio::test]
 async fn pools_circuits_limits_and_the_cache_survive_for_unchanged_parts() {
-    let world = unwatched().await;
+    let (upstream, second) = (FakeUpstream::start().await, FakeUpstream::start().await);
+    let config =
+        Setup { server: UNWATCHED, ..Setup::default() }.config(&upstream.base_url(), &second.base_url());
+    // Each worker has connections of its own to the upstream.
+    let launch = Launch::new(BINARY).file("gateway.toml", config).env("TOKIO_WORKER_THREADS", "1");
+    let gateway = launch.start().await;
+    let client = gateway.client().with_key(KEY);
+    let world = World { upstream, second, gateway, client };
     let admin = world.client.with_key(ADMIN);
     let metered = world.client.with_key(METERED);
     metered.post_json(CHAT, &chat("acme/plain")).await.ok();
