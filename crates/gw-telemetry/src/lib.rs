@@ -1,7 +1,7 @@
 //! Traces: finished requests become spans, and one task sends the spans to an OpenTelemetry collector.
 //!
-//! A request never waits for a collector. Finished requests go into a bounded queue ([`queue`]). [`exporter`] takes them out, [`spans`] builds
-//! their spans, and [`collector`] sends them. Spans that do not fit or cannot be sent are dropped and counted.
+//! A request never waits for a collector. Finished requests go into a bounded queue ([`queue`]). [`exporter`] takes them out, `spans` builds
+//! their spans, and `collector` sends them. Spans that do not fit or cannot be sent are dropped and counted.
 
 mod attributes;
 pub mod collector;

@@ -59,7 +59,7 @@ async fn c05_body_over_the_limit() {
 }
 
 /// The most memory that the gateway may hold after it was sent the bodies of a test.
-const MAX_HELD_KIB: u64 = 32 * 1024;
+const MAX_HELD_KIB: u64 = 24 * 1024;
 
 fn nested(depth: usize, open: &str, close: &str, core: &str) -> String {
     format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
