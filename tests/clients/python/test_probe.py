@@ -48,7 +48,7 @@ def probe(folder, *arguments):
 STREAM = {f"stream.{name}" for name in ("answer", "content_type", "framing", "done", "ids", "finish_reason", "usage")}
 ANSWERS = {"chat.answer", "chat.usage", "json.schema", "cancel"}
 # The noise of the model decides these checks.
-OBEDIENCE = {"stop", "system", "json.mode", "max_tokens", "tools.forced", "tools.required", "tools.auto"}
+OBEDIENCE = {"stop", "system", "json.mode", "max_tokens", "tools.forced", "tools.required", "tools.auto", "tools.result"}
 SETTINGS = ["--max-tokens", "96", "--with", '{"temperature": 0, "seed": 1}']
 
 

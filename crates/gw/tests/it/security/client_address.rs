@@ -2,9 +2,9 @@
 
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Client, Launch, eventually};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, Setup, World, chat};
+use crate::harness::{ADMIN, BINARY, KEY, Setup, World, chat};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODELS: &str = "/v1/models";
@@ -32,6 +32,17 @@ async fn k13_the_access_log_has_the_address_that_a_trusted_proxy_tells() {
     assert_eq!(logged(&world, &other).await, "203.0.113.7");
     let peer = logged(&world, &world.client.with_header("x_forwarded_for", "9.9.9.9")).await;
     assert!(peer.as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{peer}");
+}
+
+#[tokio::test]
+async fn k13_the_audit_log_has_the_address_that_a_trusted_proxy_tells() {
+    let world =
+        Setup { server: "trusted_proxies = [\"127.0.0.1\"]", ..Setup::default() }.start().await;
+    let admin = world.client.with_key(ADMIN);
+    let changing = admin.with_header("x-forwarded-for", "9.9.9.9, 203.0.113.7");
+    assert_eq!(changing.post_json("/admin/v1/keys", &json!({ "name": "k" })).await.status, 201);
+    let rows = admin.get("/admin/v1/audit").await.ok().json();
+    assert_eq!(rows["data"][0]["actor"]["address"], "203.0.113.7");
 }
 
 #[tokio::test]
