@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_providers::adapter::{ChoiceRange, Encoded, HttpCall, Target};
-use gw_providers::client::UpstreamBody;
+use gw_providers::client::{UpstreamBody, UpstreamResponse};
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, Timeouts};
 use gw_wire::failure::{Failure, FailureKind};
@@ -199,7 +199,7 @@ impl ProbedEndpoint {
     ) -> Result<StreamFacts, Failure> {
         let began = Instant::now();
         self.totals.calls += 1;
-        let response = self.provider.send(encoded.call, &self.timeouts).await?;
+        let response = send_call(&self.provider, encoded.call, &self.timeouts).await?;
         if !(200..300).contains(&response.status) {
             let body = collect(response.body, &self.timeouts).await?;
             self.note_echo(name, &body);
@@ -304,11 +304,24 @@ impl ProbedEndpoint {
     }
 }
 
+/// Sends a call, and sends it again if no connection carried it, as the gateway does. Some servers close a connection that
+/// they promised to keep, and the next call then finds it closed.
+async fn send_call(
+    provider: &Provider,
+    call: HttpCall,
+    timeouts: &Timeouts,
+) -> Result<UpstreamResponse, Failure> {
+    match provider.send(call.clone(), timeouts).await {
+        Err(failure) if failure.kind == FailureKind::Unreachable => provider.send(call, timeouts).await,
+        outcome => outcome,
+    }
+}
+
 /// Sends a call and reads the complete response within the total timeout.
 async fn exchange(provider: &Provider, call: HttpCall, timeouts: &Timeouts) -> Result<RawAnswer, Failure> {
     let began = Instant::now();
     let work = async {
-        let response = provider.send(call, timeouts).await?;
+        let response = send_call(provider, call, timeouts).await?;
         let body = collect(response.body, timeouts).await?;
         Ok(RawAnswer { status: response.status, headers: response.headers, body, took: began.elapsed() })
     };

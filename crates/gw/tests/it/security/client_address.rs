@@ -36,8 +36,7 @@ async fn k13_the_access_log_has_the_address_that_a_trusted_proxy_tells() {
 
 #[tokio::test]
 async fn k13_the_audit_log_has_the_address_that_a_trusted_proxy_tells() {
-    let world =
-        Setup { server: "trusted_proxies = [\"127.0.0.1\"]", ..Setup::default() }.start().await;
+    let world = Setup { server: "trusted_proxies = [\"127.0.0.1\"]", ..Setup::default() }.start().await;
     let admin = world.client.with_key(ADMIN);
     let changing = admin.with_header("x-forwarded-for", "9.9.9.9, 203.0.113.7");
     assert_eq!(changing.post_json("/admin/v1/keys", &json!({ "name": "k" })).await.status, 201);
