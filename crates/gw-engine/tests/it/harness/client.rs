@@ -101,7 +101,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Ended {
-    /// The events that the client has read.
+    /// The text that the client has read.
     pub(crate) fn body(&self) -> &str {
         match self {
             Self::Answered(body) | Self::Left(body) => body,
