@@ -106,7 +106,8 @@ pub(super) fn refuse_moved_secrets(section: &str, before: &Value, after: &Value)
         return Ok(());
     };
     let (known, kept) = (secrets_of(section, before), secrets_of(section, after));
-    let Some(path) = kept.iter().find(|(_, id)| known.values().any(|of| of == *id)).map(|(path, _)| path) else {
+    let Some(path) = kept.iter().find(|(_, id)| known.values().any(|of| of == *id)).map(|(path, _)| path)
+    else {
         return Ok(());
     };
     let message = format!(
@@ -180,7 +181,11 @@ mod tests {
             json!({"base_url": "https://a/v1", "authority": "https://b", "api_key": {"$secret": "1"}}),
         ];
         for after in &refused {
-            assert_eq!(refuse_moved_secrets("providers", &before, after).unwrap_err().status(), 400, "{after}");
+            assert_eq!(
+                refuse_moved_secrets("providers", &before, after).unwrap_err().status(),
+                400,
+                "{after}"
+            );
         }
         let allowed = [
             json!({"base_url": "https://b/v1", "api_key": {"$secret": "3"}}),

@@ -262,7 +262,9 @@ async fn k03_a_stored_key_is_sent_to_no_other_address() {
         assert_error(method, &answer, 400, "invalid_request_error", "invalid_value");
         assert!(answer.text().contains("Write 'api_key' again"), "{}", answer.text());
     }
-    ask(&boss, "PATCH", &gamma, &json!({ "base_url": thief.base_url(), "api_key": "sk-of-the-new-server" })).await.ok();
+    ask(&boss, "PATCH", &gamma, &json!({ "base_url": thief.base_url(), "api_key": "sk-of-the-new-server" }))
+        .await
+        .ok();
     let answer = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("swift")).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(thief.last().header("authorization"), Some("Bearer sk-of-the-new-server"));
