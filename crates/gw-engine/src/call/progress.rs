@@ -229,6 +229,6 @@ fn log_failure(context: &AttemptContext, candidate: &Candidate, failure: &Failur
         "an upstream call failed"
     );
     if let Some(detail) = detail.filter(|_| !ours) {
-        tracing::debug!(request_id = %context.client.request_id, detail, "what the upstream called its error");
+        tracing::debug!(request_id = %context.client.request_id, detail, "error detail of the upstream");
     }
 }
