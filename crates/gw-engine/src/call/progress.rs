@@ -163,7 +163,7 @@ impl CallProgress {
         // An upstream's failure tells the client more than the reason why another upstream was not asked.
         let sent = failures.iter().rev().find(|failure| retry_policy::was_sent(failure));
         let Some(last) = sent.or(failures.last()) else {
-            let late = Failure::new(FailureKind::Timeout, "The request's time was used up.");
+            let late = Failure::new(FailureKind::Timeout, "The request exceeded its time limit.");
             return retry_policy::error(&late, &[], None);
         };
         let mut tried: Vec<&str> = Vec::new();
