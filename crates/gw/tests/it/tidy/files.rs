@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::modules::Crate;
 
 /// The folder of the workspace.
-pub(super) fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
