@@ -21,11 +21,11 @@ const HIDDEN: (u16, &str) = (404, "unknown_url");
 pub(crate) async fn admin_address(gateway: &Gateway) -> SocketAddr {
     let told = || {
         let lines = gateway.logs().into_iter();
-        let told = lines.filter_map(|line| {
+        let mut told = lines.filter_map(|line| {
             let (_, address) = line["message"].as_str()?.split_once("metrics and management on http")?;
             address.split_once("://")?.1.parse().ok()
         });
-        told.last()
+        told.next_back()
     };
     eventually("the admin listener has an address", told).await
 }

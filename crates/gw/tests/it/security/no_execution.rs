@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::authz::URLS;
 use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, BINARY, KEY, Setup, chat};
-use crate::tidy::rust_files;
+use crate::tidy::{root, shipped_sources};
 
 /// Texts that shells, template engines and log formatters obey.
 const COMMANDS: &str = "$(touch pwned)`touch pwned`;touch pwned|touch pwned&{{7*7}}${7*7}<%= 7*7 %>#{7*7}${jndi:ldap://127.0.0.1/a}";
@@ -82,7 +82,7 @@ async fn i10_nothing_is_executed_between_the_start_and_the_end() {
 
 #[test]
 fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
-    let locked = std::fs::read_to_string(crate::tidy::root().join("Cargo.lock")).expect("Cargo.lock");
+    let locked = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock");
     let locked: Vec<_> =
         locked.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
     assert!(locked.contains(&"hyper"), "the list is that of the dependencies");
@@ -118,18 +118,11 @@ fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
         assert!(!locked.contains(&engine), "{engine} executes or expands text");
     }
     // `run` starts the agent that its user names. Nothing that serves requests starts a program.
-    let (crates, mut starts) = (crate::tidy::root().join("crates"), Vec::new());
-    for path in rust_files() {
-        let name = path.strip_prefix(&crates).expect("a file of a crate").to_string_lossy().into_owned();
-        let is_ours = name.contains("/src/")
-            && !["gw-testkit/", "gw-bench/", "tests"].iter().any(|part| name.contains(part));
-        let source = std::fs::read_to_string(&path).expect("a readable file");
+    let mut starts = Vec::new();
+    for (name, source) in shipped_sources() {
         let shipped = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        if is_ours
-            && ["process::Command", "Command::new(", "dlopen(", "libc::exec"]
-                .iter()
-                .any(|call| shipped.contains(call))
-        {
+        let calls = ["process::Command", "Command::new(", "dlopen(", "libc::exec"];
+        if calls.iter().any(|call| shipped.contains(call)) {
             starts.push(name);
         }
     }
