@@ -7,7 +7,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use serde_json::{Value, json};
 
-use crate::admin::keys::ask;
+use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, BINARY, KEY, Setup, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -16,7 +16,7 @@ const MARK: &str = "zq7x";
 
 /// Line ends of every kind, and commands for terminals: ESC, BEL, and the one-character forms of C1.
 fn hostile() -> String {
-    let ends = ["\r\n", "\n", "\r", "\u{2028}", "\u{2029}", "\u{85}", "\u{b}", "\u{c}", "\0"];
+    let ends = ["\u{2028}", "\u{2029}", "\r\n", "\n", "\r", "\u{85}", "\u{b}", "\u{c}", "\0"];
     let commands =
         ["\u{1b}[2J", "\u{1b}]0;owned\u{7}", "\u{9b}2J", "\u{9d}0;owned\u{9c}", "\u{8}\u{7f}", "\u{202e}"];
     let forged = "{\"message\":\"forged\"}";
@@ -72,8 +72,13 @@ async fn provoke(gateway: &Gateway, upstream: &FakeUpstream) {
         wire.send(format!("{line}host: {MARK}\r\n\r\n")).await;
         wire.until_closed().await;
     }
-    // The operator's texts.
-    ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": text, "metadata": { "k": text } })).await;
+    // The operator's texts. A name holds no control character, and the separators of Unicode are none.
+    let refused = ask(&admin, "POST", "/admin/v1/keys", &json!({ "name": text })).await;
+    assert_eq!((refused.status, refused.code()), (400, "invalid_value".to_owned()));
+    let named: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
+    assert!(named.contains('\u{2028}'));
+    let (key, _) = create(&admin, json!({ "name": named, "metadata": { "k": text } })).await;
+    gateway.client().with_key(&key).post_json(CHAT, &chat("acme/fast")).await.ok();
     ask(&admin, "PUT", &format!("/admin/v1/teams/{}", encode(&text)), &json!({})).await;
     ask(&admin, "PUT", &format!("/admin/v1/config/aliases/{}", encode(&text)), &json!(text)).await;
     ask(&admin, "POST", "/admin/v1/reload", &json!({})).await;
