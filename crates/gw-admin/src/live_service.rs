@@ -132,6 +132,7 @@ impl LiveAdminService {
         match answer.await {
             Ok(Ok(answer)) => answer.map_err(|error| match error {
                 AdminError::Rejected(error) => error,
+                AdminError::Store(error @ gw_store::Error::TooSlow { .. }) => too_slow(&error),
                 AdminError::Store(error) => store_unavailable(&error),
             }),
             Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
@@ -183,6 +184,14 @@ impl LiveAdminService {
     pub async fn store_changed(&self) {
         self.service.store().changed().await;
     }
+}
+
+fn too_slow(reason: &dyn fmt::Display) -> Error {
+    tracing::warn!(%reason, "a search of the management API was ended");
+    Error::new(
+        Kind::StoreUnavailable,
+        "The search takes too long. Ask for a shorter time with 'since' and 'until', or for fewer entries with 'limit'.",
+    )
 }
 
 fn store_unavailable(reason: &dyn fmt::Display) -> Error {

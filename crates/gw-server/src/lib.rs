@@ -13,6 +13,7 @@ pub mod client_address;
 mod client_dialect;
 mod configuration;
 mod connection;
+mod connection_slots;
 mod cors;
 mod cut;
 mod deadline_timer;

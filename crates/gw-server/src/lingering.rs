@@ -35,8 +35,8 @@ thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; DISCARD_BYTES].into());
 }
 
-/// The permits that a connection holds until it is closed.
-pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, InFlightPermit, TaskTrackerToken);
+/// The permits that a connection holds until it is closed. One without a place does not count as open.
+pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, Option<InFlightPermit>, TaskTrackerToken);
 
 /// A refused connection that waits for its client to close.
 #[derive(Debug)]
@@ -153,7 +153,8 @@ mod tests {
             server.write_all(b"answer").await.unwrap();
             server.shutdown().await.unwrap();
             let permit = Arc::clone(&self.connections).acquire_owned().await.unwrap();
-            self.lingering.add(server, (permit, InFlightPermit::take(&self.gauge), self.tracker.token()));
+            let in_flight = Some(InFlightPermit::take(&self.gauge));
+            self.lingering.add(server, (permit, in_flight, self.tracker.token()));
             client
         }
 

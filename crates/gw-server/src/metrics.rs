@@ -123,7 +123,7 @@ impl Metrics {
         );
         registry.register(
             "gateway_refused_connections",
-            "Connections that were closed at once: too many of one address, or no header of the PROXY protocol",
+            "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol",
             metrics.refused_connections.clone(),
         );
         registry.register_with_unit(

@@ -56,17 +56,31 @@ impl OverloadFilter {
     pub(crate) fn refuse_now(&self, socket: &TcpStream) -> bool {
         let is_overloaded = !self.is_tls && self.admission.is_overloaded();
         let Some(refusal) = self.state.refusal.as_ref().filter(|_| is_overloaded) else { return false };
-        let mut first_bytes = [0; MAX_LINE_BYTES];
-        let Ok((_, length)) = rustix::net::recv(socket, &mut first_bytes[..], RecvFlags::PEEK) else {
-            return false;
-        };
-        let first_bytes = first_bytes.get(..length).unwrap_or_default();
-        let Some(route) = generation_route(first_bytes, self.listener) else { return false };
+        let Some(route) = self.first_route(socket) else { return false };
         let dialect = client_dialect::of_path(route.pattern);
         self.count(route, dialect);
         // A client that has left needs no answer.
         let _ = refusal.write_now(socket, dialect, &request_id::generate());
         true
+    }
+
+    /// Answers a connection for which there is no place, before its request is read. Returns false when it was not answered: over
+    /// TLS an answer would need a handshake.
+    pub(crate) fn refuse_connection(&self, socket: &TcpStream) -> bool {
+        let Some(refusal) = self.state.connection_refusal.as_ref().filter(|_| !self.is_tls) else {
+            return false;
+        };
+        let dialect = self
+            .first_route(socket)
+            .map_or(ClientDialect::OpenAi, |route| client_dialect::of_path(route.pattern));
+        refusal.write_now(socket, dialect, &request_id::generate()).is_ok()
+    }
+
+    /// The route of a connection whose first bytes are there and begin a generation request.
+    fn first_route(&self, socket: &TcpStream) -> Option<RouteLabel> {
+        let mut first_bytes = [0; MAX_LINE_BYTES];
+        let (_, length) = rustix::net::recv(socket, &mut first_bytes[..], RecvFlags::PEEK).ok()?;
+        generation_route(first_bytes.get(..length).unwrap_or_default(), self.listener)
     }
 
     /// Counts a refusal. It is counted before the answer is written, because a client that has read its answer may look at

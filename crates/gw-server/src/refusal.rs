@@ -21,6 +21,11 @@ pub(crate) fn overloaded_error() -> Error {
     overloaded("The gateway has more requests than it can answer.")
 }
 
+/// The 503 of a connection beyond `server.max_connections`.
+pub(crate) fn connections_error() -> Error {
+    overloaded("The gateway has as many connections as it serves.")
+}
+
 /// A rendered answer that lacks only the request id.
 #[derive(Debug)]
 struct PreparedAnswer {
@@ -28,7 +33,7 @@ struct PreparedAnswer {
     pieces: Vec<Vec<u8>>,
 }
 
-/// The rendered 503 in the shape of each dialect.
+/// A rendered 503 in the shape of each dialect.
 #[derive(Debug)]
 pub(crate) struct PreparedRefusal {
     openai: PreparedAnswer,
@@ -40,8 +45,8 @@ pub(crate) struct PreparedRefusal {
 const PLACEHOLDER: &str = "req_00000000000000000000000000";
 
 impl PreparedAnswer {
-    fn new(cors: &Cors, dialect: ClientDialect) -> Option<Self> {
-        let reply = HttpReply::<()>::error_in(dialect, &overloaded_error(), PLACEHOLDER);
+    fn new(error: &Error, cors: &Cors, dialect: ClientDialect) -> Option<Self> {
+        let reply = HttpReply::<()>::error_in(dialect, error, PLACEHOLDER);
         let Content::Full(body) = &reply.content else { return None };
         let mut headers = reply.headers;
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -78,13 +83,20 @@ impl PreparedAnswer {
 impl PreparedRefusal {
     /// Renders the answers. None: their CORS headers depend on the `Origin` of the request.
     pub(crate) fn new(cors: &Cors) -> Option<Self> {
-        if !matches!(cors, Cors::Any) {
-            return None;
-        }
+        matches!(cors, Cors::Any).then(|| Self::of(&overloaded_error(), cors)).flatten()
+    }
+
+    /// Renders the answers to connections beyond `server.max_connections`. Their requests are not read, so only `cors_origins =
+    /// ["*"]` lets web pages read these answers.
+    pub(crate) fn of_connections(cors: &Cors) -> Option<Self> {
+        Self::of(&connections_error(), cors)
+    }
+
+    fn of(error: &Error, cors: &Cors) -> Option<Self> {
         Some(Self {
-            openai: PreparedAnswer::new(cors, ClientDialect::OpenAi)?,
-            responses: PreparedAnswer::new(cors, ClientDialect::Responses)?,
-            messages: PreparedAnswer::new(cors, ClientDialect::Messages)?,
+            openai: PreparedAnswer::new(error, cors, ClientDialect::OpenAi)?,
+            responses: PreparedAnswer::new(error, cors, ClientDialect::Responses)?,
+            messages: PreparedAnswer::new(error, cors, ClientDialect::Messages)?,
         })
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use crate::address_limits::AddressPermit;
 use crate::admission::Admission;
 use crate::connection::{self, CancelPoll, ConnectionSettings};
+use crate::connection_slots::{ConnectionSlots, REFUSAL_PAUSE, REFUSALS_PER_PAUSE};
 use crate::handler::{self, Origin};
 use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
@@ -192,8 +193,10 @@ fn worker(
 struct ServeContext {
     state: Arc<ServerState>,
     settings: ConnectionSettings,
-    /// Limits the open connections.
-    connections: Arc<Semaphore>,
+    /// The places of the listener for clients.
+    slots: ConnectionSlots,
+    /// The places of the admin listener: a flood of clients does not keep operators out.
+    admin_slots: ConnectionSlots,
     /// Cancelled when connections should end after their current request. Later connections serve one request each.
     leaving: CancellationToken,
     /// Cancelled when no new connections are accepted.
@@ -231,7 +234,8 @@ impl ServeContext {
                 tracker: tracker.clone(),
                 overload_filter: None,
             },
-            connections: Arc::new(Semaphore::new(settings.max_connections.clamp(1, Semaphore::MAX_PERMITS))),
+            slots: ConnectionSlots::new(settings.max_connections),
+            admin_slots: ConnectionSlots::new(settings.max_connections),
             state: Arc::clone(state),
             leaving,
             closed: CancellationToken::new(),
@@ -352,6 +356,21 @@ impl ServeContext {
         Some((client, permit.ok()?))
     }
 
+    /// Tells a connection that it has no place, and closes it when its client does.
+    fn refuse_connection(
+        &self,
+        socket: TcpStream,
+        slots: &ConnectionSlots,
+        overload_filter: &OverloadFilter,
+    ) {
+        self.state.metrics.refused_connections.inc();
+        if let Some(permit) = slots.refuse()
+            && overload_filter.refuse_connection(&socket)
+        {
+            self.lingering.add(socket, (permit, None, self.tracker.token()));
+        }
+    }
+
     /// Refuses an accepted connection, or serves it in a task of its own. Returns the work that this was.
     fn take_connection(
         &self,
@@ -362,7 +381,7 @@ impl ServeContext {
     ) -> u32 {
         let in_flight = InFlightPermit::take(&self.state.metrics.connections);
         if overload_filter.refuse_now(&socket) {
-            self.lingering.add(socket, (permit, in_flight, self.tracker.token()));
+            self.lingering.add(socket, (permit, Some(in_flight), self.tracker.token()));
             return 1;
         }
         let (mut context, listener) = (self.clone(), overload_filter.listener);
@@ -425,18 +444,18 @@ fn bound_kernel_memory(listener: &TcpListener) {
 
 async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) {
     let overload_filter = context.overload_filter(listener);
+    let slots = if listener == Listener::Admin { &context.admin_slots } else { &context.slots };
     let mut last_warning: Option<Instant> = None;
-    let mut work = 0;
+    let (mut work, mut refused) = (0, 0);
     loop {
         if work >= MAX_ACCEPT_WORK {
             work = 0;
             yield_now().await;
         }
-        let permit = tokio::select! {
-            permit = Arc::clone(&context.connections).acquire_owned() => permit,
-            () = context.closed.cancelled() => return,
-        };
-        let Ok(permit) = permit else { return };
+        if refused >= REFUSALS_PER_PAUSE {
+            refused = 0;
+            tokio::time::sleep(REFUSAL_PAUSE).await;
+        }
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             // The kernel has already completed the handshake of the connections in its queue, so they are served, unless
@@ -450,7 +469,13 @@ async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) 
             }
         };
         match accepted {
-            Ok((stream, client)) => work += context.take_connection(stream, client, &overload_filter, permit),
+            Ok((stream, client)) => match slots.serve() {
+                Some(permit) => work += context.take_connection(stream, client, &overload_filter, permit),
+                None => {
+                    (work, refused) = (work + 1, refused + 1);
+                    context.refuse_connection(stream, slots, &overload_filter);
+                }
+            },
             Err(error) if is_caused_by_client(&error) => work += 1,
             Err(error) => {
                 context.state.metrics.accept_errors.inc();

@@ -16,7 +16,7 @@ pub struct ServerSettings {
     pub body_limit: usize,
     /// The most bytes of all request bodies over 64 KiB together. None: [`ServerSettings::usual_body_memory`].
     pub body_memory: Option<usize>,
-    /// The most open client connections.
+    /// The most open connections of each listener. Further ones are refused at once.
     pub max_connections: usize,
     /// The most requests in flight. Further requests get 503 at once.
     pub max_in_flight: usize,

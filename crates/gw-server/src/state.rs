@@ -86,6 +86,8 @@ pub struct ServerState {
     bad_keys: BadKeyLimit,
     /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
     pub(crate) refusal: Option<PreparedRefusal>,
+    /// The answer to connections beyond `max_connections`.
+    pub(crate) connection_refusal: Option<PreparedRefusal>,
     load_signals: Arc<LoadSignals>,
     readiness: Readiness,
     registry: RwLock<Registry>,
@@ -124,6 +126,7 @@ impl ServerState {
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
             refusal: PreparedRefusal::new(cors.of(Audience::Users)),
+            connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
             load_signals: Arc::default(),
             cors,
             metrics,

@@ -232,7 +232,7 @@ impl Store {
         }
         sql.push(if filter.is_ascending { " ORDER BY seq" } else { " ORDER BY seq DESC" });
         sql.push(" LIMIT ").push_int(i64::from(limit));
-        self.list(sql, read).await
+        self.search(sql, read).await
     }
 
     /// The newest row of the log, as the store notes it beside the log.

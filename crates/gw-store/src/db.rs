@@ -15,6 +15,9 @@ use crate::postgres::{DatabaseUrl, Pool, PooledConnection};
 use crate::sql::{Row, Sql};
 use crate::sqlite;
 
+/// The longest time of a search. Callers choose what is searched for, and a search takes a connection and a processor.
+pub(crate) const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
+
 /// How often SQLite's revision is polled.
 const POLL: Duration = Duration::from_millis(500);
 
@@ -153,6 +156,29 @@ impl Store {
         read: impl Fn(&Row) -> sqlx::Result<T>,
     ) -> Result<Vec<T>> {
         let rows = self.all(sql).await?;
+        rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(|error| self.error(&error))
+    }
+
+    /// As [`Store::list`], for a search that its caller has chosen: it ends after [`MAX_SEARCH_TIME`].
+    ///
+    /// # Errors
+    /// [`Error::TooSlow`].
+    pub(crate) async fn search<T>(
+        &self,
+        sql: Sql<'_>,
+        read: impl Fn(&Row) -> sqlx::Result<T>,
+    ) -> Result<Vec<T>> {
+        let rows = match &self.backend {
+            Backend::Sqlite(pools) => pools.search(sql, MAX_SEARCH_TIME).await.map(sqlite_rows),
+            Backend::Postgres(pool) => pool.search(sql).await.map(postgres_rows),
+        };
+        let rows = rows.map_err(|error| match &error {
+            // PostgreSQL's `query_canceled` and SQLite's SQLITE_INTERRUPT.
+            sqlx::Error::Database(database) if matches!(database.code().as_deref(), Some("57014" | "9")) => {
+                Error::TooSlow { location: self.location.to_string(), seconds: MAX_SEARCH_TIME.as_secs() }
+            }
+            _ => self.error(&error),
+        })?;
         rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(|error| self.error(&error))
     }
 

@@ -41,6 +41,14 @@ pub enum Error {
         /// The file or database.
         location: String,
     },
+    /// A search would have taken longer than it may.
+    #[error("{location} was searched for longer than {seconds} s")]
+    TooSlow {
+        /// The file or database.
+        location: String,
+        /// The time that it had.
+        seconds: u64,
+    },
     /// A row with this id or this secret exists already.
     #[error("{location} has a row of this id already")]
     Taken {

@@ -3,18 +3,20 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool,
-    SqlitePoolOptions, SqliteSynchronous,
+    SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
 
 use crate::error::{Error, Result, one_line};
 use crate::private;
+use crate::sql::Sql;
 
 /// Older versions can corrupt the file when they reset the write-ahead log.
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
@@ -32,6 +34,8 @@ const ROWS_OF_LOG: u64 = 10_000;
 
 /// Pages of the write-ahead log (16 MiB) above which it is truncated.
 const MAX_LOG_PAGES: i64 = 4_096;
+/// SQLite's steps between two looks at the clock of a search: about a millisecond.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// How long truncating waits for readers.
 const TRUNCATE_TIMEOUT: &str = "PRAGMA busy_timeout = 400";
 
@@ -111,6 +115,21 @@ async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<S
         .await
 }
 
+/// A search that runs. The connection keeps the handler that ends it, which lets other statements pass afterwards.
+struct RunningSearch(Arc<AtomicBool>);
+
+impl Default for RunningSearch {
+    fn default() -> Self {
+        Self(Arc::new(AtomicBool::new(true)))
+    }
+}
+
+impl Drop for RunningSearch {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// The connections to one file.
 pub(crate) struct SqlitePools {
     pub(crate) readers: SqlitePool,
@@ -128,6 +147,16 @@ impl SqlitePools {
         }
         self.readers.close().await;
         self.writer.close().await;
+    }
+
+    /// Runs a search for at most `limit`, after which SQLite interrupts it.
+    pub(crate) async fn search(&self, sql: Sql<'_>, limit: Duration) -> sqlx::Result<Vec<SqliteRow>> {
+        let mut connection = self.readers.acquire().await?;
+        let (begun, search) = (Instant::now(), RunningSearch::default());
+        let is_running = Arc::clone(&search.0);
+        let may_continue = move || !is_running.load(Ordering::Relaxed) || begun.elapsed() < limit;
+        connection.lock_handle().await?.set_progress_handler(STEPS_BETWEEN_LOOKS, may_continue);
+        sql.for_sqlite().fetch_all(&mut *connection).await
     }
 
     /// Counts written rows and occasionally truncates the log. SQLite restarts the log only when nobody reads, which may

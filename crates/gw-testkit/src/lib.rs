@@ -15,6 +15,7 @@ pub mod cpu_time;
 pub mod faketime;
 mod files;
 pub mod gateway;
+pub mod memory_group;
 mod ports;
 pub mod postgres;
 pub mod prometheus;

@@ -1,16 +1,15 @@
 //! The encryption key of the gateway: from the environment, else from the store that replicas share, else from a file in
 //! the data directory. It is created at the first start. No output shows it.
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::{env, fs};
 
 use gw_providers::seal::{EncryptionKey, SecretSealer};
 use gw_store::Store;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 use crate::command::CommandError;
-use crate::paths;
 
 /// The variable that holds the key.
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
@@ -44,7 +43,9 @@ pub fn previous_of_environment() -> Result<Option<EncryptionKey>, String> {
 }
 
 fn of_variable(name: &str) -> Result<Option<EncryptionKey>, String> {
-    let Some(text) = paths::variable(name).map(SecretString::from) else { return Ok(None) };
+    // An empty variable is an error and not a missing one: a secret that a deployment lost must not become a new key.
+    let Some(text) = env::var_os(name) else { return Ok(None) };
+    let text = SecretString::from(text.into_string().unwrap_or_default());
     EncryptionKey::parse(text.expose_secret()).map(Some).map_err(|fault| format!("{name} {fault}"))
 }
 

@@ -5,9 +5,10 @@ mod injections;
 use std::time::{Duration, Instant};
 
 use crate::Store;
-use crate::db::Error;
+use crate::db::{Error, MAX_SEARCH_TIME};
 use crate::keys::{NewKey, Role, StoredKey};
 use crate::ledger::{Cursor, Entry, Filter, GroupBy, Spender};
+use crate::sql::Sql;
 use crate::testing::on_both;
 
 const DAY: i64 = 86_400_000;
@@ -44,6 +45,41 @@ async fn s14_a_batch_retried_after_an_unknown_commit_is_one_row_each() {
         // A part of the batch is new.
         store.record(&(250..350).map(entry).collect::<Vec<_>>()).await.unwrap();
         assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 350);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn i15_a_search_ends_in_time_and_its_connection_goes_on() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let endless = if place.is_postgres() {
+            "SELECT CAST(count(*) AS BIGINT) AS n FROM generate_series(1, 100000000000) AS s WHERE pg_sleep(0.01) IS NULL"
+        } else {
+            "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s) SELECT count(*) AS n FROM s"
+        };
+        // More searches than a pool has connections, so that each connection is used again.
+        for _ in 0..2 {
+            let start = Instant::now();
+            let searches = (0..3).map(|_| store.search(Sql::new(endless), |row| row.get::<i64>("n")));
+            for ended in futures_util::future::join_all(searches).await {
+                assert!(matches!(ended, Err(Error::TooSlow { .. })), "{ended:?}");
+            }
+            // Without a limit the statement of SQLite never ends, and that of PostgreSQL ends after five seconds.
+            let took = start.elapsed();
+            assert!(took >= MAX_SEARCH_TIME && took < Duration::from_millis(4500), "{took:?}");
+        }
+        for _ in 0..8 {
+            assert!(store.requests(&Filter::default(), None, 10).await.unwrap().is_empty());
+            store.ping().await.unwrap();
+        }
+        // Other statements have their time also on a connection that a search has used.
+        let slow = if place.is_postgres() {
+            "SELECT 1 AS n FROM pg_sleep(2.5)"
+        } else {
+            "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 100000) SELECT count(*) AS n FROM s"
+        };
+        store.all(Sql::new(slow)).await.unwrap();
     })
     .await;
 }

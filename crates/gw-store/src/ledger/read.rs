@@ -105,13 +105,13 @@ impl Store {
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
         let sql =
             if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
-        self.list(sql, read).await
+        self.search(sql, read).await
     }
 
     /// The newest requests of a key that failed, the newest first.
     pub async fn failures(&self, key_id: &str, limit: u32) -> Result<Vec<Entry>> {
         let sql = if self.is_postgres() { failures(key_id, limit) } else { sqlite::failures(key_id, limit) };
-        self.list(sql, read).await
+        self.search(sql, read).await
     }
 
     /// The request with this id.

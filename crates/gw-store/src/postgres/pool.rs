@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::migrate::{self, SchemaReport};
-use super::{BEGIN, DatabaseUrl, TIMEOUT, listener};
+use super::{BEGIN, BEGIN_SEARCH, DatabaseUrl, TIMEOUT, listener};
 use crate::error::Result;
 use crate::sql::Sql;
 
@@ -81,7 +81,16 @@ impl Pool {
 
     /// Runs one statement in its own transaction: PgBouncer could otherwise divide it between two connections.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> sqlx::Result<(Vec<PgRow>, u64)> {
-        let mut held = self.begin().await?;
+        self.run_after(BEGIN, sql).await
+    }
+
+    /// As [`Pool::run`], for a search: the server gives it less time.
+    pub(crate) async fn search(&self, sql: Sql<'_>) -> sqlx::Result<Vec<PgRow>> {
+        self.run_after(BEGIN_SEARCH, sql).await.map(|(rows, _)| rows)
+    }
+
+    async fn run_after(&self, begin: &'static str, sql: Sql<'_>) -> sqlx::Result<(Vec<PgRow>, u64)> {
+        let mut held = self.begin_with(begin, TIMEOUT).await?;
         match held.run(sql).await {
             Ok(done) => held.commit().await.map(|()| done),
             Err(error) => {

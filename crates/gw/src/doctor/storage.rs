@@ -95,9 +95,11 @@ fn refusal(error: &Error) -> DoctorFinding {
         Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
         Error::Busy { .. } => "find the program that holds the lock, for example with fuser",
         Error::Url(_) => "correct store.url",
-        Error::Taken { .. } | Error::Failed { .. } | Error::OldSqlite(_) | Error::Randomness => {
-            "see the message of the store"
-        }
+        Error::Taken { .. }
+        | Error::TooSlow { .. }
+        | Error::Failed { .. }
+        | Error::OldSqlite(_)
+        | Error::Randomness => "see the message of the store",
     };
     DoctorFinding::failed("store", "[store]", &error.to_string()).remedy(remedy)
 }

@@ -5,6 +5,7 @@ mod chaos;
 mod expensive_bodies;
 pub(crate) mod failing_stores;
 mod hostile_clients;
+mod hostile_stores;
 mod load;
 mod malformed_http;
 mod postgres_start;

@@ -13,7 +13,7 @@ mod type_names;
 
 use std::path::Path;
 
-pub(crate) use self::files::rust_files;
+pub(crate) use self::files::{root, rust_files, shipped_sources};
 
 /// Files that may be longer than the limit, each with its reason.
 const LONG: [(&str, &str); 0] = [];

@@ -46,7 +46,7 @@ pub(super) static SERVER: Section = Section {
             "max_connections",
             Kind::Int { min: 1, max: 1_000_000 },
             "65536",
-            "The most open client connections.",
+            "The most open client connections of each listener. Further ones get 503 at once, and over TLS they are closed.",
         ),
         key(
             "max_connections_per_address",

@@ -1,16 +1,23 @@
 //! Too few descriptors, too many connections, and more large bodies than the memory holds.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_testkit::certificate::Certificate;
+use gw_testkit::memory_group::MemoryGroup;
 use gw_testkit::sse::text_of;
 use gw_testkit::upstream::{chat_transcript, sse_data};
 use gw_testkit::wire::RawClient;
-use gw_testkit::{Answer, Client, Signal, eventually, open_files, within};
+use gw_testkit::{
+    Answer, Client, FakeUpstream, Gateway, Launch, Response, Signal, eventually, open_files, within,
+};
 use serde_json::json;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::harness::{ADMIN, Setup, World, assert_error, chat, chat_with, logged};
+use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, chat_with, logged};
+use crate::security::listeners::admin_address;
 
 const CHAT: &str = "/v1/chat/completions";
 /// The pause of a worker after a connection that it could not accept.
@@ -84,32 +91,121 @@ async fn p06_without_descriptors_live_streams_go_on_and_accepting_pauses_and_rec
     assert_eq!(logged(&admin, &id).await["status"], "ok", "the stream has its row");
 }
 
+/// A connection whose request was answered, so that it has a place.
+async fn placed(addr: SocketAddr, request: &str) -> RawClient {
+    let mut wire = RawClient::connect(addr).await;
+    wire.send(request).await;
+    wire.response().await.expect("an answer").ok();
+    wire
+}
+
+/// The answer to a request on a new connection, which the gateway closes.
+async fn refused(addr: SocketAddr, request: &str) -> Response {
+    let mut wire = RawClient::connect(addr).await;
+    wire.send(request).await;
+    let answer = wire.response().await.expect("an answer");
+    assert!(wire.until_closed().await.is_empty(), "the connection is closed behind the answer");
+    answer
+}
+
 #[tokio::test]
-async fn c22_connections_beyond_the_limit_wait_for_a_place() {
+async fn c22_connections_beyond_the_limit_get_503_at_once() {
     let world = Setup { server: "max_connections = 4", ..Setup::default() }.start().await;
-    let admin = world.client.with_key(ADMIN);
+    let (admin, addr) = (world.client.with_key(ADMIN), world.gateway.addr);
     let models = world.client.head("GET", "/v1/models", None, None);
     let mut inside = Vec::new();
     for _ in 0..4 {
-        let mut wire = RawClient::connect(world.gateway.addr).await;
-        wire.send(&models).await;
-        wire.response().await.expect("an answer").ok();
-        inside.push(wire);
+        inside.push(placed(addr, &models).await);
     }
-    let mut outside = RawClient::connect(world.gateway.addr).await;
-    outside.send(&models).await;
+    for _ in 0..20 {
+        let start = Instant::now();
+        let answer = refused(addr, &models).await;
+        assert_error("a connection too many", &answer, 503, "upstream_error", "no_available_provider");
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+    // A client that says nothing, and one that sends a large body first, can read the answer, too.
+    let mut silent = RawClient::connect(addr).await;
+    assert_eq!(silent.response().await.expect("an answer").status, 503);
+    let body = vec![b'x'; 1 << 20];
+    let large = world.client.send("POST", CHAT, Some("application/json"), Some(&body)).await;
+    assert_error("a large body", &large, 503, "upstream_error", "no_available_provider");
     for wire in &mut inside {
         assert_eq!(metric(wire, &admin, "gateway_http_connections").await, 4, "those inside are served");
+        assert!(metric(wire, &admin, "gateway_refused_connections_total").await >= 22);
         assert_eq!(metric(wire, &admin, "gateway_accept_errors_total").await, 0);
     }
-    assert!(outside.is_quiet_for(Duration::from_millis(200)).await, "there is no place yet");
     drop(inside.pop());
-    outside.response().await.expect("an answer as soon as one leaves").ok();
+    within("the place of one that left is free", async {
+        let mut wire = RawClient::connect(addr).await;
+        wire.send(&models).await;
+        while wire.response().await.is_none_or(|answer| answer.status != 200) {
+            wire = RawClient::connect(addr).await;
+            wire.send(&models).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn c22_a_flood_beyond_the_limit_costs_little_and_the_admin_listener_has_its_own_places() {
+    let server = "max_connections = 2\nadmin_listen = \"127.0.0.1:0\"";
+    let world = Setup { server, ..Setup::default() }.start().await;
+    let operators = Client::new(admin_address(&world.gateway).await).with_key(ADMIN);
+    let (addr, models) = (world.gateway.addr, world.client.head("GET", "/v1/models", None, None));
+    let mut inside = [placed(addr, &models).await, placed(addr, &models).await];
+    let before = world.gateway.anonymous_kib();
+    let mut flood = JoinSet::new();
+    for _ in 0..4 {
+        flood.spawn(async move {
+            let (start, mut told) = (Instant::now(), 0);
+            while start.elapsed() < Duration::from_secs(2) {
+                // The client leaves without reading, as a flood does. The kernel may refuse it.
+                if let Ok(stream) = TcpStream::connect(addr).await {
+                    told += 1;
+                    drop(stream);
+                }
+            }
+            told
+        });
+    }
+    while !flood.is_empty() {
+        for wire in &mut inside {
+            wire.send(&models).await;
+            wire.response().await.expect("those inside are served").ok();
+        }
+        operators.get("/metrics").await.ok();
+        while flood.try_join_next().is_some() {}
+    }
+    let text = operators.get("/metrics").await.ok().text();
+    let count = text.lines().find_map(|line| line.strip_prefix("gateway_refused_connections_total "));
+    let count: u64 = count.and_then(|count| count.parse().ok()).expect("a count");
+    let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    // 64 between two pauses of 50 ms. The flood and the pauses of a busy machine may last longer than two seconds.
+    assert!(count > 100 && count < workers * 64 * 200, "{count} refusals");
+    let grown = world.gateway.anonymous_kib().saturating_sub(before) >> 10;
+    assert!(grown < 32, "{grown} MiB more");
+}
+
+#[tokio::test]
+async fn c22_over_tls_a_connection_beyond_the_limit_is_closed() {
+    let made = Certificate::of(&["127.0.0.1"]);
+    let server = "max_connections = 1\ntls = { cert = \"cert.pem\", key = \"key.pem\" }";
+    let config =
+        Setup { server, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
+    let launch = Launch::new(BINARY).file("gateway.toml", config).file("cert.pem", &made.pem);
+    let gateway = launch.file("key.pem", &made.key_pem).start().await;
+    // It has the place while its handshake is awaited.
+    let mut inside = RawClient::connect(gateway.addr).await;
+    assert!(inside.is_quiet_for(Duration::from_millis(300)).await);
+    let mut outside = RawClient::connect(gateway.addr).await;
+    assert_eq!(outside.until_closed().await, b"", "no handshake, and no answer without TLS");
+    assert!(inside.is_quiet_for(Duration::from_millis(100)).await, "the first one keeps its place");
 }
 
 /// The most memory that the gateway has ever had, in MiB.
-fn peak_mib(world: &World) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", world.gateway.pid())).unwrap_or_default();
+fn peak_mib(gateway: &Gateway) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the process has memory");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("VmHWM is a number") >> 10
 }
@@ -138,9 +234,55 @@ async fn p05_large_bodies_together_take_a_bounded_memory_and_give_it_back() {
         assert!(!served.is_empty() && !refused.is_empty(), "wave {wave}: {} served", served.len());
         // A body is held as it came, parsed, and in the form for its upstream.
         let most = warm_mib + 8 * BODY_MEMORY_MIB;
-        assert!(peak_mib(&world) < most, "wave {wave}: {} MiB, and not {most}", peak_mib(&world));
+        let peak = peak_mib(&world.gateway);
+        assert!(peak < most, "wave {wave}: {peak} MiB, and not {most}");
     }
     let back = || (world.gateway.rss_kib() >> 10 <= warm_mib + warm_mib / 10).then_some(());
     eventually("the memory of the bodies is given back", back).await;
     world.chat_ok(&chat("demo/chat")).await;
+}
+
+/// The container of the row: 512 MiB, and waves of 60 bodies of 20 MiB. A debug build reads them slowly: one wave in each run,
+/// `P05_WAVES=3` is the full number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p05_waves_of_sixty_large_bodies_fit_into_a_container() {
+    const CONTAINER_MIB: u64 = 512;
+    const BODY_MIB: usize = 20;
+    let waves = std::env::var("P05_WAVES").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
+    // Where no control group can be made, the gateway gets the setting that it would derive, and its peak is measured.
+    let group = MemoryGroup::new(CONTAINER_MIB << 20);
+    let server = if group.is_some() { "" } else { "body_memory_mib = 64" };
+    let upstream = FakeUpstream::start().await;
+    let config = Setup { server, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
+    let join = group
+        .as_ref()
+        .map_or_else(String::new, |group| format!("echo $$ > '{}' && ", group.members().display()));
+    let script = format!("{join}exec \"$0\" serve");
+    let launch = Launch::new("sh").arg("-c").arg(script).arg(BINARY).file("gateway.toml", config);
+    let mut gateway = launch.start().await;
+    let client = gateway.client().with_key(KEY);
+    let question =
+        json!({ "messages": [{ "role": "user", "content": "x".repeat(BODY_MIB << 20) }], "max_tokens": 1 });
+    let body = Arc::new(chat_with("demo/chat", question).to_string().into_bytes());
+    client.post_bytes(CHAT, &body).await.ok();
+    let warm_kib = gateway.anonymous_kib();
+    for wave in 0..waves {
+        let mut clients = JoinSet::new();
+        for _ in 0..60 {
+            let (client, body) = (client.clone(), Arc::clone(&body));
+            clients.spawn(async move { client.post_bytes(CHAT, &body).await });
+        }
+        let (served, refused): (Vec<_>, Vec<_>) =
+            clients.join_all().await.into_iter().partition(|answer| answer.status == 200);
+        for answer in &refused {
+            assert_error("a body too many", answer, 503, "upstream_error", "no_available_provider");
+        }
+        assert!(!served.is_empty() && !refused.is_empty(), "wave {wave}: {} served", served.len());
+        assert!(gateway.is_running(), "wave {wave}");
+        assert_eq!(group.as_ref().map_or(0, MemoryGroup::kills), 0, "wave {wave}");
+        assert!(peak_mib(&gateway) < CONTAINER_MIB, "wave {wave}: {} MiB", peak_mib(&gateway));
+    }
+    let back = || (gateway.anonymous_kib() <= warm_kib + warm_kib / 10).then_some(());
+    eventually("the memory of the bodies is given back", back).await;
+    client.post_json(CHAT, &chat("demo/chat")).await.ok();
 }

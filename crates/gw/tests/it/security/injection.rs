@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, KEY, Setup, World, chat, chat_with};
-use crate::tidy::rust_files;
+use crate::tidy::shipped_sources;
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -187,12 +187,7 @@ async fn i01_sql_injection_on_postgresql() {
 #[test]
 fn i01_no_sql_is_made_of_formatted_text() {
     let mut seen = 0;
-    for path in rust_files() {
-        let name = path.to_string_lossy().into_owned();
-        if !name.contains("/src/") || name.contains("tests") || name.contains("gw-testkit") {
-            continue;
-        }
-        let source = std::fs::read_to_string(&path).expect("a readable file");
+    for (name, source) in shipped_sources() {
         for (number, line) in source.lines().enumerate() {
             let place = format!("{name}:{}", number + 1);
             let squeezed = line.replace(' ', "");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::modules::Crate;
 
 /// The folder of the workspace.
-pub(super) fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -27,6 +27,19 @@ pub(crate) fn rust_files() -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// The sources of the program without tests, test kit and benchmark: their paths below `crates/`, and their texts.
+pub(crate) fn shipped_sources() -> impl Iterator<Item = (String, String)> {
+    rust_files().into_iter().filter_map(|path| {
+        let name = relative(&path);
+        let is_test = ["tests", "gw-testkit/", "gw-bench/"].iter().any(|part| name.contains(part));
+        if is_test || !name.contains("/src/") {
+            return None;
+        }
+        let source = std::fs::read_to_string(&path).expect("a readable file");
+        Some((name, source))
+    })
 }
 
 /// The path of a file below `crates/`.
