@@ -5,7 +5,8 @@ use gw_testkit::upstream::sse_data;
 use serde_json::{Value, json};
 
 use super::{ask_responses, events, names, response};
-use crate::harness::{METERED, World, with, world};
+use crate::admin::keys::{ask, create};
+use crate::harness::{ADMIN, METERED, World, with, world};
 
 /// The members that strict clients need in every snapshot (Open Responses, 2026-04-24).
 const MEMBERS: [&str; 31] = [
@@ -185,6 +186,32 @@ async fn a_compaction_is_one_sealed_item_that_the_next_request_gives_back() {
     let foreign = json!({"type": "compaction", "encrypted_content": "gw1.AAAA"});
     let refused = ask_responses(&world.client, &json!({"model": "acme/fast", "input": [foreign]})).await;
     assert_eq!(refused.status, 400, "{}", refused.text());
+}
+
+#[tokio::test]
+async fn a_compaction_opens_for_the_team_that_got_it_and_for_nobody_else() {
+    let world = world().await;
+    let admin = world.client.with_key(ADMIN);
+    for team in ["red", "blue"] {
+        ask(&admin, "PUT", &format!("/admin/v1/teams/{team}"), &json!({})).await.ok();
+    }
+    let mut clients = Vec::new();
+    for (name, team) in [("r1", Some("red")), ("r2", Some("red")), ("b1", Some("blue")), ("alone", None)] {
+        let (key, _) = create(&admin, json!({ "name": name, "team": team })).await;
+        clients.push((name, world.gateway.client().with_key(&key)));
+    }
+    let opens: [(&str, &[&str]); 3] = [("r1", &["r1", "r2"]), ("b1", &["b1"]), ("alone", &["alone"])];
+    for (owner, expected) in opens {
+        let (_, client) = clients.iter().find(|(name, _)| *name == owner).expect("a client");
+        let answer = client.post_json("/v1/responses/compact", &response("acme/fast")).await.ok().json();
+        let question = json!({"role": "user", "content": "Go on"});
+        let body = json!({"model": "acme/fast", "input": [answer["output"][0], question]});
+        for (name, client) in &clients {
+            let status = if expected.contains(name) { 200 } else { 400 };
+            let answer = ask_responses(client, &body).await;
+            assert_eq!(answer.status, status, "{name} and the summary of {owner}: {}", answer.text());
+        }
+    }
 }
 
 #[tokio::test]
