@@ -17,9 +17,16 @@ struct BifrostImport {
     draft: Draft,
     report: ImportReport,
     /// Bifrost's name of each imported provider, and the providers that it has become.
-    providers: Vec<(String, Vec<String>)>,
+    providers: Vec<(String, Vec<ImportedAccount>)>,
     /// The most retries of any provider.
     retries: u64,
+}
+
+/// A provider of the result, with the ids and the names of its keys at Bifrost.
+#[derive(Clone, Debug)]
+struct ImportedAccount {
+    name: String,
+    key_ids: Vec<String>,
 }
 
 /// Converts a whole file.

@@ -32,7 +32,7 @@ struct PortkeyImport {
 
 /// A target's place among the others.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TargetPlace {
     /// Its part of the requests, 0 to 1.
     share: f64,
     /// It is used when others have failed.
@@ -52,7 +52,7 @@ pub(super) fn convert(root: &SourceNode) -> (Draft, ImportReport) {
     let wrapped = root.get("config").filter(|config| matches!(config.data, Data::Map(_)));
     let (config, path) = wrapped.map_or((root, ""), |config| (config, "config"));
     import.is_balanced = has_balance(config);
-    import.target(config, path, Place { share: 1.0, is_spare: false }, &Inherited::default());
+    import.target(config, path, TargetPlace { share: 1.0, is_spare: false }, &Inherited::default());
     import.compose(config);
     (import.draft, import.report)
 }
@@ -101,7 +101,7 @@ fn at(path: &str, name: &str) -> String {
 
 impl PortkeyImport {
     /// Imports a target with the targets in it.
-    fn target(&mut self, node: &SourceNode, path: &str, place: Place, around: &Inherited) {
+    fn target(&mut self, node: &SourceNode, path: &str, place: TargetPlace, around: &Inherited) {
         let model = member(node, "override_params").and_then(|params| text(params, "model"));
         let inherited = Inherited { model: model.or_else(|| around.model.clone()) };
         let list = targets(node);
@@ -122,8 +122,10 @@ impl PortkeyImport {
         for (index, target) in list.iter().enumerate() {
             let path = format!("{}[{index}]", at(path, "targets"));
             let place = match mode.as_str() {
-                "loadbalance" if sum > 0.0 => Place { share: place.share * weight(target) / sum, ..place },
-                "fallback" => Place { is_spare: place.is_spare || index > 0, ..place },
+                "loadbalance" if sum > 0.0 => {
+                    TargetPlace { share: place.share * weight(target) / sum, ..place }
+                }
+                "fallback" => TargetPlace { is_spare: place.is_spare || index > 0, ..place },
                 _ if chosen == Some(index) => place,
                 _ => {
                     let note = "the mode sends its requests to another target";
@@ -145,7 +147,7 @@ impl PortkeyImport {
     }
 
     /// Imports a target that calls a provider.
-    fn leaf(&mut self, node: &SourceNode, path: &str, place: Place, inherited: &Inherited) {
+    fn leaf(&mut self, node: &SourceNode, path: &str, place: TargetPlace, inherited: &Inherited) {
         let Some(found) = self.provider(node, path, inherited.model.as_deref()) else { return };
         let Some(upstream) = found.model else {
             self.unnamed.push(found.provider);

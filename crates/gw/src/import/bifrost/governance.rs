@@ -6,7 +6,7 @@ use super::super::draft::Members;
 use super::super::known_provider::variable_name;
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
-use super::BifrostImport;
+use super::{BifrostImport, ImportedAccount};
 
 /// The note for owners of limits that a key of the file cannot have.
 const NO_TEAM: &str =
@@ -116,22 +116,32 @@ impl BifrostImport {
             };
             let allowed = config.get("allowed_models").map(SourceNode::list).unwrap_or_default();
             let allowed: Vec<String> = allowed.iter().filter_map(SourceNode::text).collect();
-            for ours in &ours {
+            let wanted = key_ids(config);
+            let may_use = |account: &&ImportedAccount| {
+                wanted.is_empty() || account.key_ids.iter().any(|id| wanted.contains(id))
+            };
+            for ImportedAccount { name, .. } in ours.iter().filter(may_use) {
                 if allowed.is_empty() || allowed.iter().any(|model| model == "*") {
-                    models.push(format!("{ours}/*"));
+                    models.push(format!("{name}/*"));
                 } else {
-                    models.extend(allowed.iter().map(|model| format!("{ours}/{model}")));
+                    models.extend(allowed.iter().map(|model| format!("{name}/{model}")));
                 }
             }
+            let is_exact = ours.iter().filter(may_use).all(|account| {
+                wanted.is_empty()
+                    || account.key_ids.len() <= 2
+                    || account.key_ids.iter().all(|id| wanted.contains(id))
+            });
             for (name, value) in config.pairs() {
                 let key = format!("{path}.{name}");
                 match name.as_str() {
                     "provider" | "allowed_models" => self.report.exact(key, value, "keys.models"),
                     "key_ids" | "allowed_keys" => {
-                        let note = "a key of the gateway may use all keys of its providers";
-                        match value.list().iter().any(|id| id.text().as_deref() == Some("*")) {
-                            true => self.report.exact(key, value, note),
-                            false => self.report.ignored(key, value, note),
+                        if is_exact {
+                            self.report.exact(key, value, "the providers in keys.models");
+                        } else {
+                            let note = "keys.models: a key of the gateway may use all keys of a provider";
+                            self.report.approximate(key, value, note);
                         }
                     }
                     "weight" => {
@@ -238,4 +248,12 @@ impl BifrostImport {
             ),
         }
     }
+}
+
+/// The keys of a provider that a virtual key may use. Empty = all.
+fn key_ids(config: &SourceNode) -> Vec<String> {
+    let list = config.get("key_ids").or_else(|| config.get("allowed_keys"));
+    let ids: Vec<String> =
+        list.map(SourceNode::list).unwrap_or_default().iter().filter_map(SourceNode::text).collect();
+    if ids.iter().any(|id| id == "*") { Vec::new() } else { ids }
 }

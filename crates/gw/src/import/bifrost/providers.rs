@@ -6,7 +6,7 @@ use super::super::draft::Members;
 use super::super::known_provider::{KnownProvider, hosted, is_secret_header, known, variable_name};
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
-use super::{BifrostImport, text};
+use super::{BifrostImport, ImportedAccount, text};
 
 /// Bifrost's names of providers.
 const PROVIDERS: [KnownProvider; 21] = [
@@ -40,6 +40,8 @@ struct Account {
     /// Bifrost's name of each model, and the upstream's. Empty = all models.
     models: Vec<(String, String)>,
     keys: Vec<(String, u64)>,
+    /// Bifrost's ids and names of the keys.
+    key_ids: Vec<String>,
 }
 
 impl BifrostImport {
@@ -63,7 +65,10 @@ impl BifrostImport {
                     .iter_mut()
                     .find(|other| other.members == account.members && other.models == account.models);
                 match same {
-                    Some(same) => same.keys.extend(account.keys),
+                    Some(same) => {
+                        same.keys.extend(account.keys);
+                        same.key_ids.extend(account.key_ids);
+                    }
                     None => accounts.push(account),
                 }
             }
@@ -85,7 +90,7 @@ impl BifrostImport {
         }
         self.other_members(node, &path);
         let add = |account| self.add_account(source, known, custom.is_some(), account);
-        let names: Vec<String> = accounts.into_iter().map(add).collect();
+        let names: Vec<ImportedAccount> = accounts.into_iter().map(add).collect();
         self.providers.push((source.to_owned(), names));
     }
 
@@ -96,8 +101,8 @@ impl BifrostImport {
         known: KnownProvider,
         is_custom: bool,
         account: Account,
-    ) -> String {
-        let Account { mut members, models, keys } = account;
+    ) -> ImportedAccount {
+        let Account { mut members, models, keys, key_ids } = account;
         match keys.as_slice() {
             [] if known.api == "bedrock" => self.draft.needs_aws_keys(),
             [] => {}
@@ -123,7 +128,7 @@ impl BifrostImport {
             }
             self.draft.model(&name, &model, &facts);
         }
-        name
+        ImportedAccount { name, key_ids }
     }
 
     fn network(
@@ -243,6 +248,7 @@ impl BifrostImport {
                 "azure_key_config" | "vertex_key_config" | "bedrock_key_config" | "ollama_key_config"
                 | "vllm_key_config" | "sgl_key_config" => self.account(known, value, &key, &mut account),
                 "name" | "id" => {
+                    account.key_ids.extend(value.text());
                     self.report.ignored(
                         key,
                         value,
