@@ -84,6 +84,13 @@ impl Client {
         self
     }
 
+    /// The client that never calls a public address without TLS.
+    #[must_use]
+    pub fn without_public_plain_http(mut self) -> Self {
+        self.dialler.allow_public_plain_http = false;
+        self
+    }
+
     /// The complete address of a call with this path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {

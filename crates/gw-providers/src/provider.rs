@@ -370,6 +370,7 @@ fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transpor
         Some(_) => return Err(SettingsError::Option { name: "ca_file", expected: "a path" }),
     };
     let client = Client::new(base_url, settings.allow_private_network, ca_file.as_deref())?;
+    let client = if settings.allow_plain_http { client } else { client.without_public_plain_http() };
     Ok(Transport::Http(Box::new(client)))
 }
 

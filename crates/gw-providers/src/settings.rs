@@ -144,6 +144,8 @@ pub struct ProviderSettings {
     pub embedding_batch: Option<usize>,
     /// Private and loopback addresses are allowed. Link-local addresses never are.
     pub allow_private_network: bool,
+    /// Unencrypted calls (`http://`) may go to public addresses.
+    pub allow_plain_http: bool,
     /// Clients may name files that are stored at the provider or addresses in its network.
     pub file_ids: bool,
     /// Members that clients may send although they choose a model, an upstream or a price.

@@ -54,7 +54,7 @@ impl Prometheus {
         }
     }
 
-    /// What it logged.
+    /// The lines of its log.
     #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()

@@ -54,6 +54,7 @@ pub fn plain(name: &str, api: Api) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: toml::Table::new(),

@@ -1,4 +1,4 @@
-//! Who is let in, and how long it takes to say no.
+//! Accepted and refused keys, and the time of a refusal.
 
 use super::*;
 

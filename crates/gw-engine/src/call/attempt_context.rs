@@ -102,7 +102,7 @@ impl AttemptContext {
         if !self.is_heavy {
             return step();
         }
-        let late = |_| Err(Failure::new(FailureKind::Timeout, "The request's time was used up."));
+        let late = |_| Err(Failure::new(FailureKind::Timeout, "The request exceeded its time limit."));
         tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
     }
 

@@ -163,7 +163,7 @@ impl CallProgress {
         // An upstream's failure tells the client more than the reason why another upstream was not asked.
         let sent = failures.iter().rev().find(|failure| retry_policy::was_sent(failure));
         let Some(last) = sent.or(failures.last()) else {
-            let late = Failure::new(FailureKind::Timeout, "The request's time was used up.");
+            let late = Failure::new(FailureKind::Timeout, "The request exceeded its time limit.");
             return retry_policy::error(&late, &[], None);
         };
         let mut tried: Vec<&str> = Vec::new();
@@ -229,6 +229,6 @@ fn log_failure(context: &AttemptContext, candidate: &Candidate, failure: &Failur
         "an upstream call failed"
     );
     if let Some(detail) = detail.filter(|_| !ours) {
-        tracing::debug!(request_id = %context.client.request_id, detail, "what the upstream called its error");
+        tracing::debug!(request_id = %context.client.request_id, detail, "error detail of the upstream");
     }
 }

@@ -30,7 +30,7 @@ impl ResponseCache {
         Self { cache: Arc::new(cache), flights, settings, semantic, vectors }
     }
 
-    /// The same answers and shared calls under other settings. An alias with unchanged settings keeps its similar questions.
+    /// A cache with the answers and shared calls of this one, under other settings. An alias with unchanged settings keeps its similar questions.
     #[must_use]
     pub fn with_settings(&self, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
         Self {

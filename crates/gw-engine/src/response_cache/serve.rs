@@ -177,7 +177,7 @@ fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error
 
 /// The deadline of a follower has passed.
 fn late() -> Error {
-    Error::new(Kind::UpstreamTimeout, "The request's time was used up.")
+    Error::new(Kind::UpstreamTimeout, "The request exceeded its time limit.")
 }
 
 async fn stream(

@@ -4,12 +4,23 @@ use std::net::IpAddr;
 
 pub(crate) use gw_wire::reach::{Reach, reach};
 
-/// Whether a connection to `address` may be opened.
-pub(crate) fn permitted(address: IpAddr, allow_private_network: bool) -> bool {
-    match reach(address) {
-        Reach::Public => true,
-        Reach::Private => allow_private_network,
-        Reach::Forbidden => false,
+/// The kinds of addresses to which connections may be opened. Link-local addresses are never allowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AddressPolicy {
+    /// Private and loopback addresses.
+    pub(crate) allow_private: bool,
+    /// All other addresses.
+    pub(crate) allow_public: bool,
+}
+
+impl AddressPolicy {
+    /// Whether a connection to `address` may be opened.
+    pub(crate) fn permits(self, address: IpAddr) -> bool {
+        match reach(address) {
+            Reach::Public => self.allow_public,
+            Reach::Private => self.allow_private,
+            Reach::Forbidden => false,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-use super::address::permitted;
+use super::address::AddressPolicy;
 use super::error::LookupError;
 use super::failures;
 use super::http1::Http1;
@@ -39,6 +39,8 @@ type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 pub(crate) struct Dialler {
     pub(crate) origin: Origin,
     pub(crate) allow_private_network: bool,
+    /// Public addresses may be called without TLS.
+    pub(crate) allow_public_plain_http: bool,
     /// The peer speaks HTTP/2 without negotiation, as gRPC servers do.
     pub(crate) is_http2_only: bool,
     tls: Tls,
@@ -55,7 +57,14 @@ struct ResolvedNames {
 
 impl Dialler {
     pub(crate) fn new(origin: Origin, tls: Tls, allow_private_network: bool) -> Self {
-        Self { origin, allow_private_network, is_http2_only: false, tls, names: Mutex::default() }
+        Self {
+            origin,
+            allow_private_network,
+            allow_public_plain_http: true,
+            is_http2_only: false,
+            tls,
+            names: Mutex::default(),
+        }
     }
 
     /// A new connection within `limit`: lookup, TCP and TLS together.
@@ -78,9 +87,14 @@ impl Dialler {
             OriginHost::Address(address) => Arc::from([*address]),
             OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
-        let mut last = failures::unreachable("the name has no address that may be called");
-        let allowed: Vec<IpAddr> =
-            addresses.iter().copied().filter(|it| permitted(*it, self.allow_private_network)).collect();
+        let mut last = failures::unreachable(
+            "the name has no address that may be called (allow_private_network, allow_plain_http)",
+        );
+        let policy = AddressPolicy {
+            allow_private: self.allow_private_network,
+            allow_public: self.origin.is_https || self.allow_public_plain_http,
+        };
+        let allowed: Vec<IpAddr> = addresses.iter().copied().filter(|it| policy.permits(*it)).collect();
         for (tried, address) in allowed.iter().enumerate() {
             // Each address gets a share of the remaining time, so one that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());

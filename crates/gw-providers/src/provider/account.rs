@@ -50,6 +50,7 @@ mod tests {
             timeouts: TimeoutOverrides::default(),
             embedding_batch: None,
             allow_private_network: true,
+            allow_plain_http: false,
             file_ids: false,
             allow_members: Vec::new(),
             options,

@@ -30,6 +30,7 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: options.parse().unwrap(),

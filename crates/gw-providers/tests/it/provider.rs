@@ -22,6 +22,7 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: toml::Table::new(),

@@ -133,7 +133,7 @@ async fn s02_a_full_journal_refuses_new_requests_until_the_store_is_back() {
         () = trying => {}
     }
     let store = Store::in_memory().await.unwrap();
-    // Nobody puts back the batch that is being written when the writer stops; here it had failed already.
+    // The writer does not put back the batch that it is writing when it stops. Here that batch had failed already.
     journal.close();
     journal.run(&store).await;
     assert!(!journal.is_full() && journal.begin(&entry(61)).is_ok());

@@ -28,7 +28,7 @@ pub struct EffectiveValue {
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody has set the key.
+    /// The key has its default value.
     Default,
     /// This place in the file.
     File(Location),

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use gw_server::client_address::AddressRange;
+use gw_wire::reach::{Reach, reach};
 
 use super::schema::TextFormat;
 
@@ -179,24 +180,11 @@ pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> 
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     need(!path.split('/').any(|segment| matches!(segment, "." | "..")), "has '.' or '..' in its path")?;
     let address = authority(host)?;
-    need(!address.is_some_and(is_link_local), "is a link-local address, which clouds use for credentials")?;
+    need(
+        address.map(reach) != Some(Reach::Forbidden),
+        "is a link-local address, which clouds use for credentials",
+    )?;
     Ok(address)
-}
-
-/// Whether the address is link-local, where no provider may be. The connector checks the resolved address again.
-fn is_link_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local(),
-    }
-}
-
-/// Whether the address is private, loopback or unspecified.
-pub(super) fn is_private(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => v4.is_private() || v4.is_loopback() || v4.is_unspecified(),
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unique_local(),
-    }
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.
@@ -378,17 +366,5 @@ mod tests {
         );
         check(&REDIS_URL, &["redis://h:1/0", "rediss://h"], &["", "h:6379", "http://h"]);
         check(&CREDENTIAL, &["My API Key", "sk-1", "ü"], &[" x", "x ", "a\nb"]);
-    }
-
-    #[test]
-    fn private_addresses_are_told_from_public_ones() {
-        for private in
-            ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "0.0.0.0", "::ffff:10.0.0.1"]
-        {
-            assert!(is_private(private.parse().unwrap()), "{private}");
-        }
-        for public in ["8.8.8.8", "2001:4860:4860::8888"] {
-            assert!(!is_private(public.parse().unwrap()), "{public}");
-        }
     }
 }

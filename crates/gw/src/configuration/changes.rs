@@ -86,7 +86,11 @@ impl StoredConfiguration {
                     sealed.push(SealedSecret { id: id.clone(), sealed: text });
                     candidate.secrets.insert(id, secret);
                 }
-                (Some(Value::Object(value)), sealed)
+                let value = Value::Object(value);
+                if let Some(before) = &before {
+                    input::refuse_moved_secrets(section, before, &value)?;
+                }
+                (Some(value), sealed)
             }
         };
         let is_new = before.is_none();

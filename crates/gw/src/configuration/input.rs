@@ -93,6 +93,30 @@ fn secrets_of(section: &str, value: &Value) -> BTreeMap<String, String> {
     found
 }
 
+/// The members of an entry that decide the address to which its secrets are sent.
+const ADDRESS_MEMBERS: [&str; 2] = ["base_url", "authority"];
+
+/// Refuses a change that would send a stored secret to another address. Nobody can read a stored secret over the API, so
+/// nobody may collect it with a server of their own either.
+///
+/// # Errors
+/// An address changes, and a stored secret stays.
+pub(super) fn refuse_moved_secrets(section: &str, before: &Value, after: &Value) -> Result<(), Error> {
+    let Some(changed) = ADDRESS_MEMBERS.iter().find(|name| before.get(**name) != after.get(**name)) else {
+        return Ok(());
+    };
+    let (known, kept) = (secrets_of(section, before), secrets_of(section, after));
+    let Some(path) = kept.iter().find(|(_, id)| known.values().any(|of| of == *id)).map(|(path, _)| path)
+    else {
+        return Ok(());
+    };
+    let message = format!(
+        "Invalid '{changed}': a stored secret is sent only to the address that it was stored with. Write '{path}' again in \
+         this change."
+    );
+    Err(invalid("invalid_value", message))
+}
+
 /// Applies a merge patch (RFC 7396).
 pub(super) fn merge_patch(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (name, value) in patch {
@@ -117,7 +141,7 @@ mod tests {
     use secrecy::ExposeSecret;
     use serde_json::json;
 
-    use super::{merge_patch, read};
+    use super::{merge_patch, read, refuse_moved_secrets};
 
     #[test]
     fn secrets_leave_the_body_and_stay_when_they_are_masked() {
@@ -144,6 +168,32 @@ mod tests {
             ("providers", "{"),
         ] {
             assert_eq!(read(section, body.as_bytes(), None).unwrap_err().status(), 400, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_stored_secret_stays_with_its_address() {
+        let before = json!({"base_url": "https://a/v1", "api_key": {"$secret": "1"}, "headers": {"x": {"$secret": "2"}}});
+        let refused = [
+            json!({"base_url": "https://b/v1", "api_key": {"$secret": "1"}}),
+            json!({"base_url": "http://a/v1", "api_key": {"$secret": "3"}, "headers": {"x": {"$secret": "2"}}}),
+            json!({"api_keys": [{"key": {"$secret": "1"}}]}),
+            json!({"base_url": "https://a/v1", "authority": "https://b", "api_key": {"$secret": "1"}}),
+        ];
+        for after in &refused {
+            assert_eq!(
+                refuse_moved_secrets("providers", &before, after).unwrap_err().status(),
+                400,
+                "{after}"
+            );
+        }
+        let allowed = [
+            json!({"base_url": "https://b/v1", "api_key": {"$secret": "3"}}),
+            json!({"base_url": "https://b/v1"}),
+            json!({"base_url": "https://a/v1", "api_key": {"$secret": "1"}, "region": "eu"}),
+        ];
+        for after in &allowed {
+            assert!(refuse_moved_secrets("providers", &before, after).is_ok(), "{after}");
         }
     }
 

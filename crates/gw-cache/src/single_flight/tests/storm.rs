@@ -10,7 +10,7 @@ const TASKS: u64 = 64;
 const ROUNDS: usize = 200;
 const KEYS: usize = 3;
 
-/// What all tasks share.
+/// The state that all tasks share.
 #[derive(Clone, Default)]
 struct Storm {
     flights: Arc<Test>,

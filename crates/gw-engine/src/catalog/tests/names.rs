@@ -1,4 +1,4 @@
-//! What a name stands for, and names that stand for nothing.
+//! Resolution of names: aliases, bare names and ids, and names that do not exist.
 
 use gw_testkit::cpu_time::assert_cpu_time;
 

@@ -1,4 +1,4 @@
-//! What is masked, what stays to the letter, and that nothing makes it panic.
+//! Masked values, values that stay unchanged, and inputs that must not cause a panic.
 
 use std::sync::{Arc, LazyLock};
 

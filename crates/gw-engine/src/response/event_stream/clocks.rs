@@ -91,7 +91,7 @@ impl EventStream {
         {
             let is_late = limit.is_late;
             let message = if is_late {
-                "The request's time was used up; the stream was cut."
+                "The request exceeded its time limit; the stream was cut."
             } else {
                 "The upstream sent nothing for too long; the stream was cut."
             };

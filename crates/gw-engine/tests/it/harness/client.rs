@@ -27,7 +27,7 @@ pub(crate) enum Leaving {
     WhenWoken,
 }
 
-/// What became of a request for its client.
+/// The outcome of a request for its client.
 #[derive(Clone, Debug)]
 pub(crate) enum Ended {
     /// It has read all of the answer.
@@ -101,7 +101,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Ended {
-    /// What the client has read.
+    /// The text that the client has read.
     pub(crate) fn body(&self) -> &str {
         match self {
             Self::Answered(body) | Self::Left(body) => body,

@@ -1,10 +1,10 @@
-//! What an upstream does with a call, step by step.
+//! A scripted upstream: the steps with which it answers a call.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What an upstream does with one call.
+/// The steps of one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
     /// How long it takes to the head.

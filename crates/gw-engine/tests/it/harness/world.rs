@@ -159,6 +159,7 @@ fn provider(name: &str, keys: usize, embedding_batch: Option<usize>) -> Provider
         timeouts: Default::default(),
         embedding_batch,
         allow_private_network: false,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: Default::default(),
@@ -240,7 +241,7 @@ impl World {
         }
     }
 
-    /// What the edge would hand over beside a body.
+    /// The facts that the HTTP server gives the engine beside a body.
     pub(crate) fn context(&self, keepalive: Option<Duration>) -> RequestContext {
         let log = Arc::<CallLog>::default();
         self.logs.lock().unwrap().push(Arc::clone(&log));

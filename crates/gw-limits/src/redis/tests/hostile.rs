@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::Refusal;
 
-/// What the server does with a connection.
+/// The behaviour of the server on a connection.
 #[derive(Clone, Copy, Debug)]
 enum Server {
     /// Sends nothing.

@@ -36,6 +36,7 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: false,
+        allow_plain_http: false,
         file_ids: false,
         // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],

@@ -32,6 +32,7 @@ fn mistral() -> Box<dyn Adapter> {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: false,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: toml::Table::new(),

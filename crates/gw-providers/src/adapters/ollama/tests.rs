@@ -26,6 +26,7 @@ fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapte
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: members.iter().map(|&name| name.to_owned()).collect(),
         options: options.into_iter().collect(),

@@ -27,6 +27,7 @@ fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: options

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Reach, permitted, reach};
+use super::{AddressPolicy, Reach, reach};
 
 /// Numeric spellings that the platform's resolver accepts, and their classes.
 const TABLE: &[(&str, Reach)] = &[
@@ -127,7 +127,10 @@ fn the_operator_can_allow_private_but_not_link_local_addresses() {
     let metadata: IpAddr = "169.254.169.254".parse().unwrap();
     let loopback: IpAddr = "::1".parse().unwrap();
     let public: IpAddr = "8.8.4.4".parse().unwrap();
-    assert!(!permitted(metadata, true) && !permitted(metadata, false));
-    assert!(permitted(loopback, true) && !permitted(loopback, false));
-    assert!(permitted(public, true) && permitted(public, false));
+    for (allow_private, allow_public) in [(true, true), (true, false), (false, true), (false, false)] {
+        let policy = AddressPolicy { allow_private, allow_public };
+        assert!(!policy.permits(metadata), "{policy:?}");
+        assert_eq!(policy.permits(loopback), allow_private);
+        assert_eq!(policy.permits(public), allow_public);
+    }
 }

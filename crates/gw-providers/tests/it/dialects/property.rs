@@ -38,6 +38,7 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options,

@@ -6,12 +6,12 @@ use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::money::Price;
 use gw_wire::nearest::did_you_mean;
+use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{RULES, Rule, rule_of};
 use secrecy::SecretString;
 
-use super::super::formats::{base_url_host, is_private};
-
+use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::{regular, timeouts};
@@ -87,6 +87,7 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
         timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
         embedding_batch: table.int("embedding_batch"),
         allow_private_network: table.bool("allow_private_network").unwrap_or(true),
+        allow_plain_http: table.bool("allow_plain_http").unwrap_or(false),
         file_ids: table.bool("file_ids").unwrap_or(false),
         allow_members: allow_members(table, api, report),
         options: options.unwrap_or_default(),
@@ -151,8 +152,15 @@ fn address(table: &Table, report: &mut ProblemReport) {
         let hint = format!("write the address without '{endpoint}'");
         report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
-    let private = matches!(base_url_host(&url), Ok(Some(address)) if is_private(address));
-    if private && table.bool("allow_private_network") == Some(false) {
+    let Ok(Some(address)) = base_url_host(&url) else { return };
+    let is_plain_http = url.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
+    let is_public = reach(address) == Reach::Public;
+    if is_public && is_plain_http && table.bool("allow_plain_http") != Some(true) {
+        let message = "is a public address without TLS: keys and prompts would cross the network unencrypted";
+        let hint = "write https://, or set allow_plain_http = true".to_owned();
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+    }
+    if !is_public && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
         report.fault(table.position("base_url"), &table.path("base_url"), message);
     }

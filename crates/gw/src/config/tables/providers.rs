@@ -68,6 +68,13 @@ pub(super) static PROVIDER: Section = Section {
             "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
         ),
         key(
+            "allow_plain_http",
+            Kind::Bool,
+            "false",
+            "Whether an `http://` address may lead to public addresses. Keys and prompts then cross the network unencrypted. \
+             Private and loopback addresses need no permission.",
+        ),
+        key(
             "file_ids",
             Kind::Bool,
             "false",

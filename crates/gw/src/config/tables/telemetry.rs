@@ -4,7 +4,7 @@ use super::super::formats::{BASE_URL, HEADER, HEADER_VALUE, LABEL};
 use super::super::schema::{Kind, Section, key, required};
 
 pub(super) static TELEMETRY: Section = Section {
-    doc: "What the gateway tells other systems about its requests.",
+    doc: "Traces of requests, which the gateway sends to a collector.",
     keys: &[key(
         "otlp",
         Kind::Table(&OTLP),

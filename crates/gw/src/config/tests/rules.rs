@@ -432,3 +432,15 @@ fn what_is_not_built_is_mentioned_and_not_refused() {
     assert_eq!(later.to_string(), expected);
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
 }
+
+#[test]
+fn k12_a_provider_without_tls_at_a_public_address_needs_permission() {
+    let plain_http = "4:12: providers[0].base_url: is a public address without TLS: keys and prompts would cross the network \
+                      unencrypted; write https://, or set allow_plain_http = true";
+    for public in ["http://8.8.8.8/v1", "HTTP://[2606:4700::1111]:8080/v1"] {
+        let provider = format!("[[providers]]\nname = \"a\"\napi = \"openai\"\nbase_url = \"{public}\"\n");
+        check(&provider, &[plain_http]);
+        good(&format!("{provider}allow_plain_http = true"));
+    }
+    good(&ACME.replace("//a/", "//127.0.0.1/"));
+}

@@ -248,6 +248,29 @@ async fn values_name_no_files_and_variables_of_the_machine() {
 }
 
 #[tokio::test]
+async fn k03_a_stored_key_is_sent_to_no_other_address() {
+    let place = Place::new().await;
+    let gateway = place.start().await;
+    let boss = admin(&gateway);
+    make_gamma(&place, &boss).await;
+    let thief = FakeUpstream::start().await;
+    let gamma = format!("{CONFIG}/providers/gamma");
+    let moved = json!({ "base_url": thief.base_url() });
+    let masked = json!({ "api": "openai", "base_url": thief.base_url(), "api_key": "***" });
+    for (method, body) in [("PATCH", &moved), ("PUT", &masked)] {
+        let answer = ask(&boss, method, &gamma, body).await;
+        assert_error(method, &answer, 400, "invalid_request_error", "invalid_value");
+        assert!(answer.text().contains("Write 'api_key' again"), "{}", answer.text());
+    }
+    ask(&boss, "PATCH", &gamma, &json!({ "base_url": thief.base_url(), "api_key": "sk-of-the-new-server" }))
+        .await
+        .ok();
+    let answer = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("swift")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(thief.last().header("authorization"), Some("Bearer sk-of-the-new-server"));
+}
+
+#[tokio::test]
 async fn k03_a_dump_of_the_store_holds_no_key_of_a_provider() {
     let place = Place::new().await;
     let gateway = place.start().await;

@@ -141,7 +141,7 @@ async fn p04_connections_wait_in_the_socket_of_the_service_manager() {
     release.fire();
     assert_eq!(running.await.expect("an answer"), 200);
     assert_eq!(ended(&mut first).await, Some(0));
-    // Nobody accepts now. These connections wait in the socket.
+    // No gateway accepts connections now. They wait in the queue of the socket.
     let mut waiting = JoinSet::new();
     for _ in 0..50 {
         let client = client.clone();

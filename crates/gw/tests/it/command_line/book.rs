@@ -72,6 +72,21 @@ fn every_page_is_in_the_table_of_contents_once() {
 }
 
 #[test]
+fn the_start_page_lists_each_page_once_and_numbers_the_tasks() {
+    let pages = pages();
+    let start = &pages["README.md"];
+    let rows = start.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(". "));
+    let numbers: Vec<usize> = rows.filter_map(|(number, _)| number.parse().ok()).collect();
+    assert_eq!(numbers, (1..=numbers.len()).collect::<Vec<_>>());
+    assert!(!numbers.is_empty(), "{start}");
+    let mut listed: Vec<String> = links(start).into_iter().filter(|link| !link.contains('#')).collect();
+    listed.sort();
+    let own = ["README.md", "SUMMARY.md"];
+    let expected: Vec<&str> = pages.keys().map(String::as_str).filter(|page| !own.contains(page)).collect();
+    assert_eq!(listed, expected);
+}
+
+#[test]
 fn every_link_leads_to_a_file_and_a_heading() {
     let mut broken = Vec::new();
     let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];

@@ -63,6 +63,52 @@ async fn k12_versions_before_tls_1_2_are_refused() {
     assert_eq!(status(&gateway, &["--cacert", "cert.pem", "--tlsv1.3"]).await, "200");
 }
 
+/// The report of sslscan without the certificate, whose dates change.
+const SCAN: &str = r#"<protocol type="ssl" version="2" enabled="0" />
+<protocol type="ssl" version="3" enabled="0" />
+<protocol type="tls" version="1.0" enabled="0" />
+<protocol type="tls" version="1.1" enabled="0" />
+<protocol type="tls" version="1.2" enabled="1" />
+<protocol type="tls" version="1.3" enabled="1" />
+<renegotiation supported="0" secure="0" />
+<heartbleed sslversion="TLSv1.3" vulnerable="0" />
+<heartbleed sslversion="TLSv1.2" vulnerable="0" />
+TLSv1.2 ECDHE-ECDSA-AES128-GCM-SHA256
+TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384
+TLSv1.2 ECDHE-ECDSA-CHACHA20-POLY1305
+TLSv1.3 TLS_AES_128_GCM_SHA256
+TLSv1.3 TLS_AES_256_GCM_SHA384
+TLSv1.3 TLS_CHACHA20_POLY1305_SHA256
+<group sslversion="TLSv1.3" bits="128" name="secp256r1 (NIST P-256)" id="0x0017" />
+<group sslversion="TLSv1.3" bits="192" name="secp384r1 (NIST P-384)" id="0x0018" />
+<group sslversion="TLSv1.3" bits="128" name="x25519" id="0x001d" />"#;
+
+#[tokio::test]
+async fn k12_a_scanner_finds_current_protocols_and_ciphers_and_no_others() {
+    let made = Certificate::of(&["127.0.0.1"]);
+    let files = [("cert.pem", made.pem.as_str()), ("key.pem", &made.key_pem)];
+    let (gateway, _upstream) = start("tls = { cert = \"cert.pem\", key = \"key.pem\" }", &files).await;
+    let mut scan = tokio::process::Command::new("sslscan");
+    scan.args(["--no-colour", "--xml=-", &gateway.addr.to_string()]);
+    let done = scan.output().await.expect("sslscan is installed");
+    let report = String::from_utf8(done.stdout).expect("text");
+    let attribute = |line: &str, name: &str| {
+        let value = line.split_once(&format!(" {name}=\"")).and_then(|(_, rest)| rest.split_once('"'));
+        value.map(|(value, _)| value.to_owned()).unwrap_or_default()
+    };
+    let found = |starts: &[&str]| -> Vec<String> {
+        let lines = report.lines().map(str::trim);
+        lines.filter(|line| starts.iter().any(|start| line.starts_with(start))).map(str::to_owned).collect()
+    };
+    let mut ciphers: Vec<_> = found(&["<cipher "])
+        .iter()
+        .map(|line| format!("{} {}", attribute(line, "sslversion"), attribute(line, "cipher")))
+        .collect();
+    ciphers.sort();
+    let first = found(&["<protocol ", "<renegotiation ", "<compression ", "<heartbleed "]);
+    assert_eq!([first, ciphers, found(&["<group "])].concat().join("\n"), SCAN, "{report}");
+}
+
 #[tokio::test]
 async fn k12_clients_need_a_certificate_of_the_named_authority() {
     let (made, known) = (Certificate::of(&["127.0.0.1"]), Certificate::of(&["client"]));

@@ -23,6 +23,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
         timeouts: TimeoutOverrides::default(),
         embedding_batch: None,
         allow_private_network: true,
+        allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
         options: options.collect(),
