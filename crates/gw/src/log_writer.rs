@@ -85,7 +85,7 @@ impl LogWriter {
 
     /// The lines that were dropped since the start, because the reader did not keep up.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
+    pub fn dropped_lines(&self) -> u64 {
         self.state().all_dropped
     }
 
@@ -148,7 +148,7 @@ impl Collector for DroppedLines {
         let name = "gateway_log_lines_dropped";
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (log, writer) in &self.0 {
-            let dropped = ConstCounter::new(writer.dropped());
+            let dropped = ConstCounter::new(writer.dropped_lines());
             dropped.encode(family.encode_family(&[("log", *log)])?)?;
         }
         Ok(())
