@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use gw_identity::{Identity, Issuers};
-use gw_limits::{Limiter, Subject};
+use gw_limits::{Limiter, Subject, SubjectKind};
 use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
@@ -66,6 +66,44 @@ impl Seen {
             0 => Duration::ZERO,
             at => now.saturating_duration_since(self.epoch).saturating_sub(Duration::from_millis(at - 1)),
         }
+    }
+}
+
+/// A key of the configuration or a team with a limit, under the name that people know.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitedSubject {
+    pub(crate) name: Arc<str>,
+    pub(crate) subject: Arc<Subject>,
+}
+
+impl KeyRing {
+    /// The keys of the configuration and the teams that have limits, at most `most` of each.
+    pub(crate) fn limited(&self, most: usize) -> Vec<LimitedSubject> {
+        let has_limit = |subject: &Subject| {
+            let limits = subject.limits();
+            limits.rpm.is_some()
+                || limits.tpm.is_some()
+                || limits.max_in_flight.is_some()
+                || limits.budget.is_some()
+        };
+        let key = |caller: &Caller| {
+            let subject = caller.subjects().iter().find(|subject| subject.kind() == SubjectKind::Key)?;
+            let found = LimitedSubject { name: Arc::clone(caller.key_name()), subject: Arc::clone(subject) };
+            has_limit(subject).then_some(found)
+        };
+        let configured = self.configured.lock();
+        let mut found: Vec<LimitedSubject> =
+            configured.iter().filter_map(|(_, caller)| key(caller)).take(most).collect();
+        drop(configured);
+        let ring = self.ring.load();
+        let mut teams: Vec<LimitedSubject> = ring
+            .team_subjects()
+            .filter(|subject| has_limit(subject))
+            .map(|subject| LimitedSubject { name: subject.id().into(), subject: Arc::clone(subject) })
+            .collect();
+        teams.sort_by(|one, other| one.name.cmp(&other.name));
+        found.extend(teams.into_iter().take(most));
+        found
     }
 }
 

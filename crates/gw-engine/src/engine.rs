@@ -26,6 +26,7 @@ use crate::cpu_pool::CpuPool;
 use crate::error::{Error, Result};
 use crate::explain::{self, Explanation};
 use crate::ledger_spending::NothingSpent;
+use crate::limit_use::NamedUse;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
@@ -378,6 +379,19 @@ impl Engine {
     /// How far the limits of the caller and its team are used up. None while they cannot be read.
     pub async fn limit_use(&self, caller: &Caller) -> Option<Vec<SubjectUse>> {
         self.services.limiter.inspect(caller.subjects()).await
+    }
+
+    /// How far the limits of the keys of the configuration and of the teams are used up, at most `most` of each. Stored keys are left out:
+    /// there may be thousands. None while the figures cannot be read.
+    pub async fn limits_in_use(&self, most: usize) -> Option<Vec<NamedUse>> {
+        let limited = self.keys.limited(most);
+        if limited.is_empty() {
+            return Some(Vec::new());
+        }
+        let (names, subjects): (Vec<_>, Vec<_>) =
+            limited.into_iter().map(|found| (found.name, found.subject)).unzip();
+        let uses = self.services.limiter.inspect(&subjects).await?;
+        Some(names.into_iter().zip(uses).map(|(name, used)| NamedUse { name, used }).collect())
     }
 
     /// The names of the models and aliases that the caller may use, in catalogue order.

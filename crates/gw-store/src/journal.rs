@@ -57,6 +57,8 @@ pub struct Journal {
     directory: PathBuf,
     active: Mutex<Arc<Segment>>,
     pending: Mutex<VecDeque<PendingOutcome>>,
+    /// When the oldest outcome of the batch under way ended; None = no batch is being written.
+    oldest_in_batch: Mutex<Option<Instant>>,
     wake: Notify,
     segments: AtomicU64,
     /// Maximum number of pending outcomes.
@@ -111,13 +113,19 @@ pub struct OpenRequest {
 #[error("too many outcomes wait for the store")]
 pub struct JournalFull;
 
-/// The segments with the lines of a request.
-type Segments = [Option<Arc<Segment>>; 3];
-
 #[derive(Debug)]
 struct PendingOutcome {
     line: Line,
-    segments: Segments,
+    backing: Backing,
+}
+
+/// What the journal keeps of an outcome until it is in the ledger.
+#[derive(Debug)]
+struct Backing {
+    /// The segments with the lines of the request.
+    segments: [Option<Arc<Segment>>; 3],
+    /// When the request ended.
+    ended: Instant,
 }
 
 /// Replay of abandoned segments.
@@ -143,6 +151,7 @@ impl Journal {
             directory: directory.to_owned(),
             active: Mutex::new(first),
             pending: Mutex::default(),
+            oldest_in_batch: Mutex::default(),
             wake: Notify::new(),
             segments,
             max_pending,
@@ -201,9 +210,9 @@ impl Journal {
         // If the line cannot be written, the outcome still reaches the ledger from memory.
         let ended = self.try_append(line.journal_line());
         let (begun, progress) = begun.map_or((None, None), |begun| (begun.begun, begun.progress));
-        let segments = [begun, progress, ended];
+        let backing = Backing { segments: [begun, progress, ended], ended: Instant::now() };
         let mut pending = self.pending.lock();
-        pending.push_back(PendingOutcome { line, segments });
+        pending.push_back(PendingOutcome { line, backing });
         // Counted under the lock, so that every counted outcome is pending.
         self.ended.fetch_add(1, Ordering::Release);
         drop(pending);
@@ -222,6 +231,16 @@ impl Journal {
         // In this order, because a written outcome has ended before.
         let written = *self.written.borrow();
         self.ended.load(Ordering::Acquire).saturating_sub(written)
+    }
+
+    /// The age of the oldest outcome that is not in the ledger yet; zero if all are.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        // The locks are taken together, as in `next_batch`, so that no outcome is seen in neither place.
+        let pending = self.pending.lock();
+        let in_batch = *self.oldest_in_batch.lock();
+        let oldest = in_batch.or_else(|| pending.front().map(|outcome| outcome.backing.ended));
+        oldest.map_or(Duration::ZERO, |ended| ended.elapsed())
     }
 
     /// Waits until every request that has ended by now is in the ledger; false if that takes longer than `at_most`.
@@ -261,7 +280,7 @@ impl Journal {
         let mut pause = GATHER;
         let mut away: Option<String> = None;
         loop {
-            let (lines, segments) = self.next_batch();
+            let (lines, backing) = self.next_batch();
             if lines.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
@@ -277,7 +296,8 @@ impl Journal {
                 Ok(()) => {
                     pause = GATHER;
                     others_know(&mut lines.iter().map(|line| &*line.request_id)).await;
-                    settle(&segments);
+                    settle(&backing);
+                    *self.oldest_in_batch.lock() = None;
                     self.written.send_modify(|written| *written += lines.len() as u64);
                     if away.take().is_some() {
                         tracing::info!(waiting = self.pending(), "the ledger can be written again");
@@ -295,7 +315,7 @@ impl Journal {
                         tracing::warn!(waiting, "the ledger cannot be written; its rows wait: {reason}");
                         away = Some(reason);
                     }
-                    self.put_back(lines, segments);
+                    self.put_back(lines, backing);
                     if self.closing.load(Ordering::Acquire) {
                         // The lines stay for the next process.
                         return;
@@ -321,16 +341,18 @@ impl Journal {
         self.stop.notify_one();
     }
 
-    fn next_batch(&self) -> (Vec<Line>, Vec<Segments>) {
+    fn next_batch(&self) -> (Vec<Line>, Vec<Backing>) {
         let mut pending = self.pending.lock();
         let count = pending.len().min(BATCH);
-        pending.drain(..count).map(|PendingOutcome { line, segments }| (line, segments)).unzip()
+        *self.oldest_in_batch.lock() = pending.front().map(|outcome| outcome.backing.ended);
+        pending.drain(..count).map(|PendingOutcome { line, backing }| (line, backing)).unzip()
     }
 
-    fn put_back(&self, lines: Vec<Line>, segments: Vec<Segments>) {
+    fn put_back(&self, lines: Vec<Line>, backing: Vec<Backing>) {
         let mut pending = self.pending.lock();
-        let batch = lines.into_iter().zip(segments);
-        batch.rev().for_each(|(line, segments)| pending.push_front(PendingOutcome { line, segments }));
+        let batch = lines.into_iter().zip(backing);
+        batch.rev().for_each(|(line, backing)| pending.push_front(PendingOutcome { line, backing }));
+        *self.oldest_in_batch.lock() = None;
     }
 
     /// Counts and logs a line that could not be written. Its request goes on without it.
@@ -387,8 +409,8 @@ fn is_segment(path: &Path) -> bool {
 }
 
 /// Marks lines as written to the ledger.
-fn settle(segments: &[Segments]) {
-    for segment in segments.iter().flatten().flatten() {
+fn settle(backing: &[Backing]) {
+    for segment in backing.iter().flat_map(|backing| &backing.segments).flatten() {
         segment.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes of spans and events.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
-use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 
 /// A list of attributes that grows.
 #[derive(Debug, Default)]
@@ -18,6 +18,15 @@ impl Attributes {
         if let Some(value) = value {
             self.text(key, value);
         }
+    }
+
+    /// Adds a list of texts, if it is not empty.
+    pub(crate) fn texts(&mut self, key: &str, values: &[&'static str]) {
+        if values.is_empty() {
+            return;
+        }
+        let value = |text: &&'static str| AnyValue { value: Some(Value::StringValue((*text).to_owned())) };
+        self.add(key, Value::ArrayValue(ArrayValue { values: values.iter().map(value).collect() }));
     }
 
     /// Adds a count, if there is one.

@@ -104,6 +104,8 @@ impl SpanBuilder {
             about.text("gateway.strategy", call.strategy);
             about.maybe_text("gateway.team", call.team.as_deref());
             about.maybe_text("gen_ai.conversation.id", call.session.as_deref());
+            // Clients and the request log know this id. Providers have ids of their own, which the gateway does not keep.
+            about.maybe_text("gen_ai.response.id", call.response_id.as_deref());
         }
         if let Some(record) = &server.record {
             about.maybe_text("gateway.model", record.model.as_deref());
@@ -137,6 +139,10 @@ impl SpanBuilder {
         about.maybe_text("gen_ai.conversation.id", call.session.as_deref());
         self.parameters(&mut about, call);
         self.usage(&mut about, attempt);
+        if let Some(answer) = &attempt.answer {
+            about.maybe_text("gen_ai.response.model", answer.model.as_deref());
+            about.texts("gen_ai.response.finish_reasons", &answer.finish_reasons);
+        }
         about.maybe_number(
             "gen_ai.response.time_to_first_chunk",
             attempt.first_content.map(|after| after.as_secs_f64()),

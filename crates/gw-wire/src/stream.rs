@@ -281,6 +281,17 @@ impl Normaliser {
         self.is_complete
     }
 
+    /// The model that the upstream reports, or the one that was asked. None: the client speaks another dialect, whose encoder keeps it.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.encoder.is_none().then_some(self.opening.model.as_str())
+    }
+
+    /// Why each choice ended; None for a choice that has not.
+    pub fn finishes(&self) -> impl Iterator<Item = Option<Finish>> {
+        self.choices.iter().map(|choice| choice.finish)
+    }
+
     /// Takes the failure that ended the stream, if one did.
     pub fn take_failure(&mut self) -> Option<Failure> {
         self.failure.take()

@@ -1,7 +1,11 @@
 //! `model-gateway import`: reads the configuration of another gateway, and prints a gateway.toml and a report.
 
+mod bifrost;
 mod draft;
+mod known_provider;
 mod litellm;
+mod openrouter;
+mod portkey;
 mod report;
 mod yaml;
 
@@ -31,6 +35,12 @@ pub struct ImportArgs {
 enum ImportSource {
     /// Import the config.yaml of LiteLLM's proxy
     Litellm(FileArgs),
+    /// Import a request or a preset of OpenRouter, as JSON
+    Openrouter(FileArgs),
+    /// Import a config of Portkey, as JSON
+    Portkey(FileArgs),
+    /// Import the config.json of Bifrost
+    Bifrost(FileArgs),
 }
 
 #[derive(Debug, Args)]
@@ -56,6 +66,9 @@ type Converter = fn(&SourceNode) -> (Draft, ImportReport);
 pub fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let (name, convert, args): (_, Converter, _) = match &args.source {
         ImportSource::Litellm(args) => ("LiteLLM", litellm::convert, args),
+        ImportSource::Openrouter(args) => ("OpenRouter", openrouter::convert, args),
+        ImportSource::Portkey(args) => ("Portkey", portkey::convert, args),
+        ImportSource::Bifrost(args) => ("Bifrost", bifrost::convert, args),
     };
     let wrong = |message: String| CommandError::Usage(format!("{}: {message}", args.file.display()));
     let root = yaml::parse(&read(&args.file)?).map_err(|error| wrong(error.to_string()))?;

@@ -13,7 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -222,6 +222,10 @@ impl Collector for JournalMetrics {
             let value = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             value.encode(encoder.encode_descriptor(name, help, None, value.metric_type())?)?;
         }
+        let lag = ConstGauge::new(self.journal.lag().as_secs_f64());
+        let help = "Age of the oldest finished request that is not in the ledger yet";
+        let unit = Some(&Unit::Seconds);
+        lag.encode(encoder.encode_descriptor("gateway_ledger_lag", help, unit, lag.metric_type())?)?;
         let counters = [
             (
                 "gateway_journal_unwritten",

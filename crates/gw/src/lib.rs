@@ -23,6 +23,7 @@ pub mod identity;
 pub mod import;
 pub mod keys;
 pub mod ledger;
+pub mod limit_metrics;
 pub mod listeners;
 pub mod local_servers;
 pub mod log_filter;

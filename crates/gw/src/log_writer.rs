@@ -7,6 +7,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::registry::Registry;
+
 /// The most bytes that wait. A line that does not fit is dropped.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 /// With this many bytes a write begins before the delay is over.
@@ -27,7 +33,10 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<u8>,
+    /// Lines that were dropped since the last note of them.
     dropped: u64,
+    /// Lines that were dropped since the start.
+    all_dropped: u64,
     is_closed: bool,
 }
 
@@ -62,6 +71,7 @@ impl LogWriter {
         let mut state = self.state();
         if state.waiting.len() + line.len() > MAX_WAITING_BYTES {
             state.dropped += 1;
+            state.all_dropped += 1;
             return;
         }
         let before = state.waiting.len();
@@ -71,6 +81,12 @@ impl LogWriter {
         if should_wake {
             self.0.wake.notify_one();
         }
+    }
+
+    /// The lines that were dropped since the start, because the reader did not keep up.
+    #[must_use]
+    pub fn dropped_lines(&self) -> u64 {
+        self.state().all_dropped
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,6 +123,35 @@ impl LogWriter {
         }
         std::mem::swap(batch, &mut state.waiting);
         (std::mem::take(&mut state.dropped), state.is_closed)
+    }
+}
+
+impl FlushOnDrop {
+    /// The writer whose lines are flushed.
+    #[must_use]
+    pub fn writer(&self) -> LogWriter {
+        self.writer.clone()
+    }
+}
+
+/// Registers the counter of dropped lines. Each writer has a name.
+pub fn register(writers: Vec<(&'static str, LogWriter)>, registry: &mut Registry) {
+    registry.register_collector(Box::new(DroppedLines(writers)));
+}
+
+#[derive(Debug)]
+struct DroppedLines(Vec<(&'static str, LogWriter)>);
+
+impl Collector for DroppedLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "Log lines that were dropped, because the reader of the log did not keep up";
+        let name = "gateway_log_lines_dropped";
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (log, writer) in &self.0 {
+            let dropped = ConstCounter::new(writer.dropped_lines());
+            dropped.encode(family.encode_family(&[("log", *log)])?)?;
+        }
+        Ok(())
     }
 }
 

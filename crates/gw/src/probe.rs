@@ -23,7 +23,7 @@ use self::report::ProbeReport;
 use self::subject::ProbeTarget;
 use crate::admin_client;
 use crate::command::{CommandError, Common, print};
-use crate::models::table::clean;
+use crate::models::table::{clean, counted};
 
 /// Asks for consent, makes the calls and prints the report.
 ///
@@ -53,7 +53,10 @@ pub fn run(common: &Common, args: &ProbeArgs) -> Result<(), CommandError> {
     print(&text)?;
     match report.failed() {
         0 => Ok(()),
-        failed => Err(CommandError::Runtime(format!("{failed} of {} checks failed", report.checks()))),
+        failed => Err(CommandError::Runtime(format!(
+            "{failed} of {} failed",
+            counted(report.checks() as u64, "check")
+        ))),
     }
 }
 

@@ -29,7 +29,7 @@ use crate::command::{CommandError, Common, ServeArgs, print};
 use crate::configuration::{self, StoredConfiguration};
 use crate::ledger::{self, Ledger};
 use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
-use crate::log_writer::LogWriter;
+use crate::log_writer::{self, LogWriter};
 use crate::payloads::{self, PayloadTasks};
 use crate::reload::{self, Live, Reloader, Trigger};
 use crate::response_cache::CurrentCache;
@@ -39,8 +39,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, hand_over, identity, local_servers, memory_limit, model_discovery, paths,
-    provider_metrics, readiness, response_cache, store, telemetry, watch,
+    encryption_key, first_start, hand_over, identity, limit_metrics, local_servers, memory_limit,
+    model_discovery, paths, provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -63,14 +63,14 @@ pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
     refuse_unbuilt(&setup)?;
     // No other thread runs yet, because this removes variables from the environment.
     let passed = PassedSockets::take();
-    let _log = telemetry::start(&common.log_level).map_err(|error| CommandError::Usage(error.to_string()))?;
+    let log = telemetry::start(&common.log_level).map_err(|error| CommandError::Usage(error.to_string()))?;
     // gw_server has its own threads for the network. This thread serves the store, the signals and the background tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
         .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))?;
-    let ended = runtime.block_on(Box::pin(gateway(common, setup, args, passed)));
+    let ended = runtime.block_on(Box::pin(gateway(common, setup, args, passed, log.writer())));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     ended
 }
@@ -92,6 +92,7 @@ async fn gateway(
     mut setup: Setup,
     args: &ServeArgs,
     passed: PassedSockets,
+    log: LogWriter,
 ) -> Result<(), CommandError> {
     // The signals are caught from the beginning, so that none interrupts the creation of the store.
     let signals = Signals::listen().map_err(|error| CommandError::Runtime(format!("signals: {error}")))?;
@@ -131,7 +132,7 @@ async fn gateway(
         print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
     }
     let manager = Arc::new(ServiceManager::of_environment());
-    let running = Running { setup, store, configured, parts, sealer, registry, sockets, data, manager };
+    let running = Running { setup, store, configured, parts, sealer, registry, sockets, data, manager, log };
     serve(common, running, signals).await
 }
 
@@ -203,10 +204,13 @@ struct Running {
     sockets: Sockets,
     data: PathBuf,
     manager: Arc<ServiceManager>,
+    /// The log on standard error.
+    log: LogWriter,
 }
 
 async fn serve(common: &Common, running: Running, signals: Signals) -> Result<(), CommandError> {
-    let Running { setup, store, configured, parts, sealer, mut registry, sockets, data, manager } = running;
+    let Running { setup, store, configured, parts, sealer, mut registry, sockets, data, manager, log } =
+        running;
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
     let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
@@ -214,6 +218,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
+    log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
     management.set_configuration(Arc::clone(&configured) as _);
@@ -242,6 +247,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
         Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, &public_url))
     });
     provider_metrics::register(&engine, &mut registry);
+    limit_metrics::start(Arc::clone(&engine), &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };

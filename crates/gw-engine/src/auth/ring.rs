@@ -115,6 +115,11 @@ impl Ring {
         Self::sorted(places, teams)
     }
 
+    /// The teams, in no order.
+    pub(super) fn team_subjects(&self) -> impl Iterator<Item = &Arc<Subject>> {
+        self.teams.values().map(|(subject, _)| subject)
+    }
+
     /// The stored keys of this ring with these keys of the configuration.
     pub(super) fn with_configured(&self, configured: &[(KeySettings, Caller)]) -> Self {
         let mut places = Self::configured_entries(configured);

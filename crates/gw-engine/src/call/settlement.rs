@@ -10,11 +10,12 @@ use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
+use gw_wire::reply::Finish;
 use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 
 use crate::call::ledger_line::LedgerLine;
-use crate::call::tracing::CallTracing;
+use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
@@ -22,7 +23,11 @@ use crate::metrics::{Metrics, RequestEnd};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, RequestContext};
+use crate::request::trace::AnswerTrace;
 use crate::session_guard::SessionCharge;
+
+/// Choices of an answer whose reasons a span keeps.
+const MAX_REASONS: usize = 128;
 
 /// How a request ends.
 pub(crate) enum Outcome<'a> {
@@ -266,6 +271,23 @@ impl Settlement {
         self.metrics.first_token(&candidate.metrics, self.operation, millis, after);
         self.upstream_calls.note_first_content(attempt, after);
         self.log.note(|record| record.ttft_ms = Some(millis));
+    }
+
+    /// Notes a complete answer for the spans of the request: the id that the client gets, the model that the upstream reports, and why
+    /// each choice ended.
+    pub(crate) fn note_answer(
+        &mut self,
+        attempt: Attempt,
+        id: &str,
+        model: Option<&str>,
+        finishes: impl Iterator<Item = Option<Finish>>,
+    ) {
+        let Some(tracing) = &mut self.tracing else { return };
+        tracing.note_response(id);
+        let model = model.filter(|model| !model.is_empty());
+        let model = model.map(|model| model.chars().take(MAX_MODEL_CHARS).collect());
+        let finish_reasons = finishes.take(MAX_REASONS).flatten().map(Finish::as_str).collect();
+        self.upstream_calls.note_answer(attempt, AnswerTrace { model, finish_reasons });
     }
 
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.

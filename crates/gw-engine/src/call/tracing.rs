@@ -10,8 +10,8 @@ use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::trace::{CallTrace, Parameters, RequestTrace};
 
-/// Characters of the client's model name that a span keeps.
-const MAX_MODEL_CHARS: usize = 256;
+/// Characters of a model's name that a span keeps.
+pub(crate) const MAX_MODEL_CHARS: usize = 256;
 
 /// The open record of one call.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ impl CallTracing {
     /// Notes the strategy.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         self.record.strategy = plan.strategy.as_str();
+    }
+
+    /// Notes the id of the answer that the client gets.
+    pub(crate) fn note_response(&mut self, id: &str) {
+        self.record.response_id = Some(id.to_owned());
     }
 
     /// Hands the record over with the attempts of the call.

@@ -16,7 +16,7 @@ use crate::catalog::Model;
 use crate::clock;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
-use crate::request::trace::AttemptTrace;
+use crate::request::trace::{AnswerTrace, AttemptTrace};
 
 /// One attempt of a request: a candidate that is asked for the answer. A divided request makes several upstream calls in one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,8 @@ struct AttemptState {
     end: Option<(Instant, &'static str)>,
     /// The time from its begin to the first content of its stream.
     first_content: Option<Duration>,
+    /// Its complete answer, if the request is traced.
+    answer: Option<Box<AnswerTrace>>,
 }
 
 #[derive(Debug, Default)]
@@ -154,6 +156,7 @@ impl UpstreamCalls {
             outcome: None,
             end: None,
             first_content: None,
+            answer: None,
         });
         attempt
     }
@@ -183,6 +186,13 @@ impl UpstreamCalls {
         }
     }
 
+    /// Notes the complete answer of an attempt for its span.
+    pub(crate) fn note_answer(&self, attempt: Attempt, answer: AnswerTrace) {
+        if let Some(record) = self.0.lock().attempts.get_mut(attempt.number) {
+            record.answer = Some(Box::new(answer));
+        }
+    }
+
     /// The number of the attempt that a call belongs to.
     pub(crate) fn attempt_of(&self, UpstreamCallId(call): UpstreamCallId) -> Option<usize> {
         self.0.lock().calls.get(call).map(|call| call.attempt)
@@ -197,7 +207,8 @@ impl UpstreamCalls {
 
     /// The attempts that are over, for the spans of a trace.
     pub(crate) fn traced(&self) -> Vec<AttemptTrace> {
-        let records = self.0.lock();
+        let mut records = self.0.lock();
+        let mut answers: Vec<_> = records.attempts.iter_mut().map(|attempt| attempt.answer.take()).collect();
         let trace = |(number, attempt): (usize, &AttemptState)| {
             let (ended, status) = attempt.end?;
             let billed = records.sum(|of| of == number);
@@ -217,6 +228,7 @@ impl UpstreamCalls {
                 usage: billed.usage,
                 cost: billed.known_cost(),
                 first_content: attempt.first_content,
+                answer: answers.get_mut(number).and_then(Option::take),
             })
         };
         records.attempts.iter().enumerate().filter_map(trace).collect()

@@ -208,8 +208,19 @@ pub struct CallTrace {
     pub strategy: &'static str,
     /// The parameters of the request.
     pub parameters: Parameters,
+    /// The id of the answer that the client gets; None = no upstream answered.
+    pub response_id: Option<String>,
     /// The attempts that are over, in order.
     pub attempts: Vec<AttemptTrace>,
+}
+
+/// What an upstream said about a complete answer.
+#[derive(Debug, Default)]
+pub struct AnswerTrace {
+    /// The model that it reports.
+    pub model: Option<String>,
+    /// Why each choice ended, in order.
+    pub finish_reasons: Vec<&'static str>,
 }
 
 /// The parameters of a request that traces have.
@@ -266,4 +277,6 @@ pub struct AttemptTrace {
     pub cost: Option<Money>,
     /// The time from its begin to the first content of its stream.
     pub first_content: Option<Duration>,
+    /// Its answer; None = it is not complete.
+    pub answer: Option<Box<AnswerTrace>>,
 }

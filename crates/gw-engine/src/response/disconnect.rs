@@ -96,6 +96,7 @@ impl Drop for DrainingStream {
         let Self { call, stream } = self;
         stream.observe(&call.context.upstream_calls);
         if stream.normaliser.is_complete() {
+            stream.trace_answer(call);
             let billed =
                 call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
             call.finish_served(&stream.candidate, &billed);

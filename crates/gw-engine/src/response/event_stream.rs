@@ -351,6 +351,7 @@ impl EventStream {
             return self.break_off(call, stream, out, error, goes_on);
         }
         stream.observe(&call.context.upstream_calls);
+        stream.trace_answer(&mut call);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
         let breaker = &call.context.snapshot.routing.breaker;
         stream.candidate.note_success(breaker, stream.first_content, clock::now());

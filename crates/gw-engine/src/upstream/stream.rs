@@ -141,6 +141,17 @@ impl UpstreamStream {
         }
     }
 
+    /// Notes the complete answer for the spans of the request.
+    pub(crate) fn trace_answer(&self, call: &mut Call) {
+        let Call { context, progress, .. } = call;
+        progress.settlement.note_answer(
+            self.attempt,
+            &context.id,
+            self.normaliser.model(),
+            self.normaliser.finishes(),
+        );
+    }
+
     /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {

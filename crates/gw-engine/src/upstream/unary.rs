@@ -10,7 +10,7 @@ use gw_providers::adapter::{Encoded, Reading};
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::render::{self, Envelope};
-use gw_wire::reply::{ChatChoice, ChatReply, TextReply};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextReply};
 use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
 use serde_json::value::RawValue;
 
@@ -135,6 +135,8 @@ pub(crate) fn complete(
         for more in replies {
             reply.choices.extend(more?.choices);
         }
+        let finishes = reply.choices.iter().map(|choice| choice.finish);
+        note_answer(call, attempt, reply.model.as_deref(), finishes);
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
         let Some(form) = call.context.request.client().map(|client| Arc::clone(&client.form)) else {
             let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
@@ -153,7 +155,19 @@ pub(crate) fn complete(
     for more in replies {
         reply.choices.extend(more?.choices);
     }
+    let finishes = reply.choices.iter().map(|choice| choice.finish);
+    note_answer(call, attempt, reply.model.as_deref(), finishes);
     Ok(settle(call, candidate, attempt, "", |envelope| render::text(&reply, envelope)))
+}
+
+fn note_answer(
+    call: &mut Call,
+    attempt: Attempt,
+    model: Option<&str>,
+    finishes: impl Iterator<Item = Option<Finish>>,
+) {
+    let Call { context, progress, .. } = call;
+    progress.settlement.note_answer(attempt, &context.id, model, finishes);
 }
 
 fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {

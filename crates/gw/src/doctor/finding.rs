@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::models::table::{Align, clean, columns};
+use crate::models::table::{Align, clean, columns, counted};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +98,9 @@ impl DoctorReport {
             }
         }
         let (warnings, failures) = (self.count(Severity::Warning), self.failures());
-        text + &format!("\n{} findings: {warnings} warnings, {failures} failed\n", self.findings.len())
+        let checks = self.findings.len();
+        let (warnings, checks) = (counted(warnings as u64, "warning"), counted(checks as u64, "finding"));
+        text + &format!("\n{checks}: {warnings}, {failures} failed\n")
     }
 
     /// The findings for programs.

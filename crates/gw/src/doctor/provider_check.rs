@@ -31,7 +31,7 @@ pub(super) async fn check(setup: &Setup, may_call: bool, report: &mut DoctorRepo
         let found = addresses(host).await;
         let is_known = found.is_ok();
         report.add(match found {
-            Ok(count) => DoctorFinding::ok("provider address", &name, &format!("{count} addresses")),
+            Ok(count) => DoctorFinding::ok("provider address", &name, &found_addresses(count)),
             Err(problem) => DoctorFinding::failed("provider address", &name, &problem.to_string())
                 .remedy("check base_url and the name server of this machine"),
         });
@@ -51,6 +51,13 @@ enum DnsError {
     NoAddress,
     #[error("the name has no address: {0}")]
     Refused(#[from] std::io::Error),
+}
+
+fn found_addresses(count: usize) -> String {
+    match count {
+        1 => "the name server knows 1 address".to_owned(),
+        count => format!("the name server knows {count} addresses"),
+    }
 }
 
 /// The number of addresses of a host.
@@ -107,7 +114,7 @@ async fn check_keys(
         let message =
             "the provider lists its models without a key, so the list does not show whether the key is good";
         report.add(DoctorFinding::warning("provider key", &settings.name, message).remedy(&format!(
-            "make a small call: model-gateway run -- …, or a chat with a model of {}",
+            "send a chat to a model of {}, for example with curl; docs/quickstart.md has a command",
             settings.name
         )));
     }

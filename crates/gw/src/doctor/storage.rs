@@ -99,7 +99,7 @@ fn refusal(error: &Error) -> DoctorFinding {
         | Error::TooSlow { .. }
         | Error::Failed { .. }
         | Error::OldSqlite(_)
-        | Error::Randomness => "see the message of the store",
+        | Error::Randomness => "correct what the finding names, and run doctor again",
     };
     DoctorFinding::failed("store", "[store]", &error.to_string()).remedy(remedy)
 }
@@ -175,7 +175,7 @@ fn redis_findings(facts: &RedisFacts) -> Vec<DoctorFinding> {
     if findings.is_empty() {
         let persistence = if facts.has_append_only_file { "with" } else { "without" };
         let message = format!(
-            "answers, {persistence} an append-only file; the gateway counts lost budgets again from its ledger"
+            "answers, {persistence} an append-only file; if Redis loses its memory, the gateway counts the budgets again from its ledger"
         );
         findings.push(DoctorFinding::ok("redis", &name, &message));
     }

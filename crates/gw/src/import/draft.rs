@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gw_providers::presets;
 use gw_providers::settings::Api;
 use gw_wire::money::Price;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use crate::config;
@@ -27,6 +28,17 @@ pub(super) struct Draft {
     pub(super) defaults: BTreeMap<String, String>,
     /// The variables that the result refers to without a default.
     pub(super) variables: BTreeSet<String>,
+    /// The secrets that are not written, and the variables in their places.
+    secrets: Vec<KeptSecret>,
+}
+
+/// A secret of the source, and the variable in its place.
+#[derive(Debug)]
+struct KeptSecret {
+    secret: SecretString,
+    /// The name that the variable would have if nothing else had it.
+    wanted: String,
+    variable: String,
 }
 
 impl Draft {
@@ -38,7 +50,7 @@ impl Draft {
             return known.clone();
         }
         let taken = |name: &str| self.providers.iter().any(|(known, _)| known == name);
-        let free = unique(name, taken);
+        let free = unique(name, "-", taken);
         self.providers.push((free.clone(), members));
         free
     }
@@ -57,7 +69,7 @@ impl Draft {
         if let Some((known, _)) = self.models.iter().find(is_same) {
             return known.clone();
         }
-        let id = unique(&wanted, |id| self.models.iter().any(|(known, _)| known == id));
+        let id = unique(&wanted, "-", |id| self.models.iter().any(|(known, _)| known == id));
         let members = named(&id);
         self.models.push((id.clone(), members));
         id
@@ -119,6 +131,39 @@ impl Draft {
         }
     }
 
+    /// A reference to the variable that holds a secret of the source. The secret itself is not written. The first secret that wants
+    /// the variable `wanted` gets this name, and other secrets get `_2`, `_3`, …
+    pub(super) fn secret(&mut self, secret: &str, wanted: &str) -> String {
+        let is_same = |known: &&KeptSecret| known.wanted == wanted && known.secret.expose_secret() == secret;
+        let name = match self.secrets.iter().find(is_same) {
+            Some(known) => known.variable.clone(),
+            None => {
+                let variable = self.free_variable(wanted);
+                let (secret, wanted) = (SecretString::from(secret), wanted.to_owned());
+                self.secrets.push(KeptSecret { secret, wanted, variable: variable.clone() });
+                variable
+            }
+        };
+        self.variable(&name)
+    }
+
+    /// A reference to a variable that nothing else refers to: `wanted`, or with `_2`, `_3`, ….
+    pub(super) fn new_variable(&mut self, wanted: &str) -> String {
+        let name = self.free_variable(wanted);
+        self.variable(&name)
+    }
+
+    fn free_variable(&self, wanted: &str) -> String {
+        unique(wanted, "_", |name| self.variables.contains(name))
+    }
+
+    /// Notes that a provider takes the usual variables of AWS.
+    pub(super) fn needs_aws_keys(&mut self) {
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+            self.variables.insert(name.to_owned());
+        }
+    }
+
     /// Adds what a provider's name does not say.
     fn complete_provider(&self, name: &str, members: &mut Members) {
         if self.discovering.iter().any(|known| known == name) {
@@ -169,8 +214,8 @@ fn family(name: &str, base: &str) -> bool {
     rest.is_empty() || rest.strip_prefix('-').is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-fn unique(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
-    let later = (2_u32..).map(|number| format!("{base}-{number}"));
+fn unique(base: &str, separator: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let later = (2_u32..).map(|number| format!("{base}{separator}{number}"));
     std::iter::once(base.to_owned()).chain(later).find(|name| !is_taken(name)).unwrap_or_default()
 }
 
@@ -223,6 +268,16 @@ mod tests {
         assert_eq!(price_per_million(1.5e-7), Some(json!(0.15)));
         assert_eq!(price_per_million(0.000_003), Some(json!(3.0)));
         assert_eq!(price_per_million(0.0), Some(json!(0.0)));
+    }
+
+    #[test]
+    fn a_secret_becomes_a_variable_that_equal_ones_share() {
+        let mut draft = Draft::default();
+        assert_eq!(draft.variable("KEY"), "${KEY}");
+        assert_eq!(draft.secret("sk-1", "KEY"), "${KEY_2}");
+        assert_eq!(draft.secret("sk-2", "KEY"), "${KEY_3}");
+        assert_eq!(draft.secret("sk-1", "KEY"), "${KEY_2}");
+        assert_eq!(draft.secret("sk-1", "OTHER"), "${OTHER}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod providers;
 mod settings;
 
 use super::draft::Draft;
-use super::report::ImportReport;
+use super::report::{ImportReport, NO_SUCH_SETTING};
 use super::yaml::SourceNode;
 use groups::Groups;
 
@@ -43,7 +43,7 @@ pub(super) fn convert(root: &SourceNode) -> (Draft, ImportReport) {
                 );
             }
             "mcp_servers" => import.report.ignored(section, node, "the gateway is no MCP gateway"),
-            _ => import.report.ignored(section, node, settings::NO_SUCH_SETTING),
+            _ => import.report.ignored(section, node, NO_SUCH_SETTING),
         }
     }
     import.compose_groups();

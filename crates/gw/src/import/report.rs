@@ -5,6 +5,9 @@ use serde::Serialize;
 use super::yaml::SourceNode;
 use crate::models::table::{Align, clean, columns};
 
+/// The note of a key that nothing here stands for.
+pub(super) const NO_SUCH_SETTING: &str = "the gateway has no such setting";
+
 /// How a key of the source was taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

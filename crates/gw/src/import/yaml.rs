@@ -206,6 +206,19 @@ impl SourceNode {
         }
     }
 
+    /// A whole number within a range.
+    pub(super) fn whole(&self, min: u64, max: u64) -> Option<u64> {
+        self.text()?.parse().ok().filter(|number| (min..=max).contains(number))
+    }
+
+    /// A number of seconds as milliseconds, within the range of a timeout.
+    pub(super) fn milliseconds(&self) -> Option<u64> {
+        let ms = (self.number()? * 1000.0).round();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+        let whole = (1.0..=86_400_000.0).contains(&ms).then_some(ms as u64);
+        whole
+    }
+
     pub(super) fn list(&self) -> &[Self] {
         match &self.data {
             Data::List(items) => items,

@@ -58,10 +58,13 @@ fn a_reader_that_stalls_costs_lines_and_no_time() {
         lines.push(b"\n");
     }
     assert!(lines.state().waiting.len() <= MAX_WAITING_BYTES);
+    let dropped = lines.dropped_lines();
+    assert!(dropped > 0);
     out.open();
     drop(flusher);
     let text = out.text();
     assert!(text.contains("\"message\":\"log lines dropped\""), "{}", text.len());
+    assert_eq!(lines.dropped_lines(), dropped, "the counter does not fall when the loss is noted in the log");
     assert!(text.len() < 3 * MAX_WAITING_BYTES);
 }
 

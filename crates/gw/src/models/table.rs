@@ -158,3 +158,7 @@ pub(crate) fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
     }
     table
 }
+/// A number with its noun, which gets an `s` unless the number is 1.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}

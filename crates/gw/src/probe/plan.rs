@@ -4,6 +4,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
 use super::subject::ProbeSubject;
+use crate::models::table::counted;
 
 /// A part of the probe that can be chosen with `--only`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,9 +136,10 @@ impl ProbePlan {
             Some(cost) => format!("at most {:.4} USD", cost.approx_usd()),
             None => "the price of the model is unknown".to_owned(),
         };
+        let calls = counted(self.calls.into(), "call");
         format!(
-            "at most {} calls, {} prompt tokens and {} answer tokens; {cost}",
-            self.calls, self.prompt_tokens, self.completion_tokens
+            "at most {calls}, {} prompt tokens and {} answer tokens; {cost}",
+            self.prompt_tokens, self.completion_tokens
         )
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::endpoint::{CallTotals, ProbedEndpoint};
 use super::finding::{Finding, Findings};
-use crate::models::table::{Align, clean, columns};
+use crate::models::table::{Align, clean, columns, counted};
 
 /// The findings, and the calls that they cost.
 #[derive(Debug)]
@@ -63,8 +63,9 @@ impl ProbeReport {
         let CallTotals { calls, prompt_tokens, completion_tokens } = self.totals;
         let cost = self.cost_usd.map_or_else(|| "price unknown".to_owned(), |usd| format!("{usd:.4} USD"));
         let seconds = self.took.as_secs_f64();
+        let calls = counted(calls.into(), "call");
         format!(
-            "{calls} calls in {seconds:.1} s; {prompt_tokens} prompt tokens and {completion_tokens} answer tokens reported; {cost}"
+            "{calls} in {seconds:.1} s; {prompt_tokens} prompt tokens and {completion_tokens} answer tokens reported; {cost}"
         )
     }
 

@@ -4,6 +4,7 @@ mod alerts;
 mod collector;
 mod dashboards;
 mod exposition;
+mod limits;
 mod logs;
 mod prometheus;
 mod table;

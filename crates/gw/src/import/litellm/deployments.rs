@@ -3,11 +3,12 @@
 use serde_json::json;
 
 use super::super::draft::{Members, price_per_million};
+use super::super::known_provider::KnownProvider;
+use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
 use super::Import;
 use super::groups::Target;
-use super::providers::{KnownProvider, PROVIDER_KEYS, divide};
-use super::settings::{NO_SUCH_SETTING, milliseconds};
+use super::providers::{PROVIDER_KEYS, divide};
 
 /// Prices per token and their keys here.
 const PRICES: [(&str, &str); 4] = [
@@ -209,7 +210,7 @@ impl Import {
     }
 
     fn timeout(&mut self, key: &str, node: &SourceNode, member: &str, note: &str, members: &mut Members) {
-        let Some(ms) = milliseconds(node) else {
+        let Some(ms) = node.milliseconds() else {
             self.report.ignored(key, node, "it is no number of seconds");
             return;
         };

@@ -1,41 +1,13 @@
 //! LiteLLM's providers: the prefix of a model, and the provider of the gateway that serves it.
 
-use gw_providers::presets;
 use serde_json::json;
 
 use super::super::draft::Members;
+use super::super::known_provider::{KnownProvider, hosted, known};
 use super::super::yaml::SourceNode;
 use super::Import;
 
-/// A provider of LiteLLM that the gateway can call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct KnownProvider {
-    /// The prefix of LiteLLM's models.
-    prefix: &'static str,
-    /// The name of the provider in gateway.toml.
-    pub(super) name: &'static str,
-    /// The dialect.
-    pub(super) api: &'static str,
-    /// The variable that LiteLLM reads when an entry has no `api_key`.
-    variable: Option<&'static str>,
-    /// Whether the gateway can ask the provider for its models.
-    pub(super) has_list: bool,
-}
-
-const fn known(
-    prefix: &'static str,
-    name: &'static str,
-    api: &'static str,
-    variable: Option<&'static str>,
-) -> KnownProvider {
-    KnownProvider { prefix, name, api, variable, has_list: true }
-}
-
-/// OpenAI's dialect at the address of a preset.
-const fn hosted(prefix: &'static str, name: &'static str, variable: &'static str) -> KnownProvider {
-    known(prefix, name, "openai", Some(variable))
-}
-
+/// The prefixes of LiteLLM's models.
 const PROVIDERS: [KnownProvider; 39] = [
     hosted("openai", "openai", "OPENAI_API_KEY"),
     hosted("text-completion-openai", "openai", "OPENAI_API_KEY"),
@@ -81,7 +53,7 @@ const PROVIDERS: [KnownProvider; 39] = [
 /// Divides a model of LiteLLM into its provider and the provider's name of the model. Without a prefix the name decides, as in
 /// LiteLLM. None: the gateway does not know the provider.
 pub(super) fn divide(model: &str, custom: Option<&str>) -> Option<(KnownProvider, String)> {
-    let find = |prefix: &str| PROVIDERS.into_iter().find(|provider| provider.prefix == prefix);
+    let find = |prefix: &str| PROVIDERS.into_iter().find(|provider| provider.source == prefix);
     if let Some(custom) = custom {
         let rest = model.strip_prefix(custom).and_then(|rest| rest.strip_prefix('/')).unwrap_or(model);
         return Some((find(custom)?, rest.to_owned()));
@@ -133,18 +105,10 @@ impl Import {
         path: &str,
     ) -> Option<String> {
         let mut members = Members::new();
-        let preset = presets::find(known.name).filter(|preset| preset.api.as_str() == known.api);
         self.address(known, params, path, &mut members);
         let has_address = members.contains_key("base_url");
-        // A known name stands for a known address. Another address gets another name, without the models of the known one.
-        let is_elsewhere =
-            has_address && preset.is_some_and(|preset| preset.base_url.is_some() && !preset.local);
-        let name = match (is_elsewhere, known.api) {
-            (true, "openai") => "compatible".to_owned(),
-            (true, _) if known.api != "ollama" => format!("{}-compatible", known.name),
-            _ => known.name.to_owned(),
-        };
-        if known.api == "openai" && !has_address && preset.is_none() {
+        let name = known.name_at(has_address);
+        if !has_address && !known.has_address() {
             return None;
         }
         members.insert("api".to_owned(), known.api.into());
@@ -237,9 +201,7 @@ impl Import {
             members.insert("region".to_owned(), "${AWS_REGION_NAME:-us-west-2}".into());
         }
         if known.api == "bedrock" && !members.contains_key("profile") && !members.contains_key("api_key") {
-            for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
-                self.draft.variables.insert(name.to_owned());
-            }
+            self.draft.needs_aws_keys();
         }
         if known.api == "vertex" && !members.contains_key("project") {
             let project = self.draft.variable("VERTEXAI_PROJECT");

@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 
 use super::super::draft::Members;
+use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::{Data, SourceNode};
 use super::Import;
-
-/// The note of a key that nothing here stands for.
-pub(super) const NO_SUCH_SETTING: &str = "the gateway has no such setting";
 
 /// The keys about logs, traces and alerts of the three sections.
 const OBSERVATION: [&str; 16] = [
@@ -28,19 +26,6 @@ const OBSERVATION: [&str; 16] = [
     "alerting_args",
     "otel",
 ];
-
-/// A whole number of milliseconds within the range of a timeout, from seconds.
-pub(super) fn milliseconds(node: &SourceNode) -> Option<u64> {
-    let ms = (node.number()? * 1000.0).round();
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
-    let whole = (1.0..=86_400_000.0).contains(&ms).then_some(ms as u64);
-    whole
-}
-
-/// A whole number within a range.
-fn whole(node: &SourceNode, min: u64, max: u64) -> Option<u64> {
-    node.text()?.parse().ok().filter(|number| (min..=max).contains(number))
-}
 
 impl Import {
     /// Imports one of the three sections. LiteLLM reads several keys from any of them.
@@ -77,7 +62,7 @@ impl Import {
                 self.report.ignored(key, node, note);
             }
             "model_group_alias" | "model_alias_map" => self.same_names(key, node),
-            "num_retries" => match whole(node, 0, u64::MAX) {
+            "num_retries" => match node.whole(0, u64::MAX) {
                 Some(retries) => {
                     self.draft.set("routing", "retries", json!(retries.min(10)));
                     let note = "routing.retries: a name with several models tries the next model instead";
@@ -85,7 +70,7 @@ impl Import {
                 }
                 None => self.report.ignored(key, node, "it is no number"),
             },
-            "timeout" | "request_timeout" => match milliseconds(node) {
+            "timeout" | "request_timeout" => match node.milliseconds() {
                 Some(ms) => {
                     self.draft.set("timeouts", "total_ms", json!(ms));
                     let note = "timeouts.total_ms: the whole request with all its attempts";
@@ -93,7 +78,7 @@ impl Import {
                 }
                 None => self.report.ignored(key, node, "it is no number of seconds within a day"),
             },
-            "allowed_fails" => match whole(node, 0, 9_999) {
+            "allowed_fails" => match node.whole(0, 9_999) {
                 Some(fails) => {
                     self.draft.set_below("routing", "breaker", "failures", json!(fails + 1));
                     let note = "routing.breaker.failures counts failures in a row, not in a minute";
@@ -101,7 +86,7 @@ impl Import {
                 }
                 None => self.report.ignored(key, node, "it is no number"),
             },
-            "cooldown_time" => match milliseconds(node) {
+            "cooldown_time" => match node.milliseconds() {
                 Some(ms) => {
                     self.draft.set_below("routing", "breaker", "cooldown_ms", json!(ms));
                     let note = "routing.breaker.cooldown_ms, which doubles after each failed probe";
@@ -158,7 +143,7 @@ impl Import {
                     self.report.exact(key, value, "cache.backend = \"redis\"");
                 }
                 ("type", _) => self.report.ignored(key, value, "the cache is in memory or in Redis"),
-                ("ttl", _) => match whole(value, 1, 31_536_000) {
+                ("ttl", _) => match value.whole(1, 31_536_000) {
                     Some(seconds) => {
                         self.draft.set("cache", "default_ttl_seconds", json!(seconds));
                         self.report.exact(key, value, "cache.default_ttl_seconds");
@@ -195,14 +180,14 @@ impl Import {
                 }
                 None => self.report.ignored(key, node, "it is empty"),
             },
-            "global_max_parallel_requests" => match whole(node, 1, 1_000_000) {
+            "global_max_parallel_requests" => match node.whole(1, 1_000_000) {
                 Some(requests) => {
                     self.draft.set("server", "max_in_flight", json!(requests));
                     self.report.exact(key, node, "server.max_in_flight");
                 }
                 None => self.report.ignored(key, node, "it is no number"),
             },
-            "max_request_size_mb" => match whole(node, 1, 1024) {
+            "max_request_size_mb" => match node.whole(1, 1024) {
                 Some(mib) => {
                     self.draft.set("server", "body_limit_mib", json!(mib));
                     self.report.exact(key, node, "server.body_limit_mib");

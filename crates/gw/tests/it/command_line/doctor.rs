@@ -220,7 +220,7 @@ async fn providers_are_called_only_with_consent_and_each_key_once() {
     let (report, succeeded) = examine(&doctor(&config));
     assert!(succeeded, "{report:#}");
     assert_eq!((upstream.hits(), findings(&report, "provider key").len()), (0, 0));
-    expect(&report, "provider address", "ok", "1 addresses");
+    expect(&report, "provider address", "ok", "the name server knows 1 address");
     let (report, succeeded) = examine(&doctor(&config).arg("--providers"));
     assert!(!succeeded);
     let keys = findings(&report, "provider key");

@@ -28,17 +28,20 @@ fn name(path: &Path) -> String {
     path.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-fn import(source: &str, file: &str, text: &str) -> Output {
+pub(super) fn import(source: &str, file: &str, text: &str) -> Output {
     Launch::new(BINARY).file(file, text).arg("import").arg(source).arg(file).run()
 }
 
 /// Runs `check` on a result, with a value for each variable that the result or its report names.
-fn check(config: &str, variables: &[String]) -> Output {
+pub(super) fn check(config: &str, variables: &[String]) -> Output {
     let launch = variables.iter().fold(Launch::new(BINARY).file("gateway.toml", config), |launch, name| {
+        let other = format!("value-of-{name}").to_lowercase().replace('_', "-");
         let value = match name.as_str() {
-            name if name.contains("BASE") || name.contains("URL") => "http://127.0.0.1:1/v1",
+            name if ["BASE", "URL", "ENDPOINT"].iter().any(|word| name.contains(word)) => {
+                "http://127.0.0.1:1/v1"
+            }
             name if name.contains("PORT") => "6379",
-            _ => "some-value",
+            _ => &other,
         };
         launch.env(name, value)
     });
@@ -46,7 +49,7 @@ fn check(config: &str, variables: &[String]) -> Output {
 }
 
 /// The variables of a result that have no default.
-fn variables(config: &str) -> Vec<String> {
+pub(super) fn variables(config: &str) -> Vec<String> {
     let names = config.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
     let from_references = names.filter(|name| !name.contains(":-")).map(str::to_owned);
     let head = config
@@ -57,11 +60,11 @@ fn variables(config: &str) -> Vec<String> {
     from_references.chain(from_head).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn utf8(bytes: &[u8]) -> String {
+pub(super) fn utf8(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-fn import_all(source: &str, least: usize) {
+pub(super) fn import_all(source: &str, least: usize) {
     let all = published(source);
     assert!(all.len() >= least, "{} configurations", all.len());
     for (file, text) in all {

@@ -197,7 +197,7 @@ async fn an_endpoint_needs_no_configuration() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(table.starts_with("box/m (m at 127.0.0.1, api openai)\n"), "{table}");
-    assert!(table.contains("chat.usage") && table.contains("1 calls in"), "{table}");
+    assert!(table.contains("chat.usage") && table.contains("1 call in"), "{table}");
 }
 
 #[tokio::test]

@@ -107,6 +107,7 @@ async fn s01_sqlite_locked_by_another_process() {
     assert_error("a change", &refused, 503, "server_error", "store_unavailable");
     assert_eq!(written(&mut reader).await.len(), 1, "no write while the store is locked");
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting == 31.0).await;
+    until_metric(&world.gateway, "gateway_ledger_lag_seconds", |age| age > 0.2).await;
 
     // A change succeeds when the lock ends in time.
     let change = tokio::spawn({
@@ -122,6 +123,7 @@ async fn s01_sqlite_locked_by_another_process() {
     ids.sort();
     assert_eq!(rows, ids);
     until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting == 0.0).await;
+    until_metric(&world.gateway, "gateway_ledger_lag_seconds", |age| age == 0.0).await;
     let names = admin.get("/admin/v1/keys?name=too%20late").await.ok().json();
     assert_eq!(names["data"].as_array().map(Vec::len), Some(0), "a refused change has no effect");
     let lines = world.gateway.logs();

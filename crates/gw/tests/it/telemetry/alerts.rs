@@ -10,7 +10,7 @@ use super::{root, written};
 /// A rule: its name, its condition, how long the condition holds before someone is told, its severity, and its sentence.
 pub(super) type Alert = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-pub(super) const ALERTS: [Alert; 15] = [
+pub(super) const ALERTS: [Alert; 16] = [
     (
         "GatewayDown",
         "up{job=\"model-gateway\"} == 0",
@@ -62,7 +62,7 @@ pub(super) const ALERTS: [Alert; 15] = [
     ),
     (
         "LedgerLags",
-        "gateway_ledger_waiting > 10000",
+        "gateway_ledger_waiting > 10000 or gateway_ledger_lag_seconds > 60",
         "5m",
         "critical",
         "The store does not take the rows of finished requests.",
@@ -80,6 +80,13 @@ pub(super) const ALERTS: [Alert; 15] = [
         "0m",
         "critical",
         "Redis did not get charges, so budgets count too little.",
+    ),
+    (
+        "BudgetUsedUp",
+        "gateway_budget_left_usd == 0",
+        "1m",
+        "warning",
+        "The budget of the {{ $labels.kind }} {{ $labels.name }} is used up, so its requests are refused.",
     ),
     (
         "UnpricedModel",

@@ -143,7 +143,12 @@ pub(super) fn hex(id: &[u8]) -> String {
 
 /// The attributes as JSON.
 pub(super) fn attributes(list: &[KeyValue]) -> Value {
+    let text = |value: &opentelemetry_proto::tonic::common::v1::AnyValue| match &value.value {
+        Some(AnyValue::StringValue(text)) => json!(text),
+        _ => Value::Null,
+    };
     let value = |entry: &KeyValue| match entry.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(AnyValue::ArrayValue(list)) => list.values.iter().map(text).collect(),
         Some(AnyValue::StringValue(text)) => json!(text),
         Some(AnyValue::IntValue(number)) => json!(number),
         Some(AnyValue::DoubleValue(number)) => json!(number),

@@ -177,6 +177,17 @@ pub(super) const DASHBOARDS: [Dashboard; 3] = [
         panels: &[
             panel("Rows that wait for the ledger", "short", &[("sum(gateway_ledger_waiting)", "rows")]),
             panel(
+                "Budgets left",
+                "currencyUSD",
+                &[("min by (kind, name) (gateway_budget_left_usd)", "{{kind}} {{name}}")],
+            ),
+            panel("Lag of the ledger", "s", &[("max(gateway_ledger_lag_seconds)", "oldest row")]),
+            panel(
+                "Lost log lines",
+                "short",
+                &[("sum by (log) (increase(gateway_log_lines_dropped_total[$__rate_interval]))", "{{log}}")],
+            ),
+            panel(
                 "Lost rows and journal lines",
                 "short",
                 &[

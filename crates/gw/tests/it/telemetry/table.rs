@@ -71,13 +71,15 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 67] = [
+pub(super) const METRICS: [Metric; 71] = [
+    rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
     metric(Traffic, "gateway_http_connections", Gauge, "", &[], "Open client connections"),
     metric(Traffic, "gateway_http_in_flight", Gauge, "", &[], "Requests being answered"),
     metric(Traffic, "gateway_http_request_duration_seconds", Histogram, "seconds", &["route"], "Time from the acceptance of a request to the end of its response"),
     metric(Traffic, "gateway_http_requests", Counter, "", &["route", "method", "status"], "Requests by route, method and status"),
+    rare(Traffic, "gateway_limit_left", Gauge, "", &["kind", "name", "limit"], "Requests, tokens or places that a key of the configuration or a team has left now, by limit"),
     metric(Traffic, "gateway_overhead_seconds", Histogram, "seconds", &["component"], "Time of the gateway itself before the first upstream call of a request, and after the last one"),
     rare(Traffic, "gateway_session_limits", Counter, "", &["limit", "action"], "Requests beyond a limit of their session, by limit and action"),
     metric(GenAi, "gen_ai_client_operation_duration_seconds", Histogram, "seconds", &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"], "Duration of an attempt at a provider"),
@@ -101,6 +103,7 @@ pub(super) const METRICS: [Metric; 67] = [
     metric(Load, "gateway_admission_wait_seconds", Gauge, "seconds", &["worker"], "Expected wait of a new generation request until its worker begins it"),
     metric(Load, "gateway_cpu_pool_wait_seconds", Histogram, "seconds", &[], "How long a step waited for a thread of the CPU pool"),
     metric(Load, "gateway_cpu_pool_waiting", Gauge, "", &[], "Steps of requests that wait for a thread of the CPU pool"),
+    metric(Load, "gateway_log_lines_dropped", Counter, "", &["log"], "Log lines that were dropped, because the reader of the log did not keep up"),
     metric(Load, "gateway_panics", Counter, "", &[], "Panics while a request was answered; each is a bug"),
     metric(Load, "gateway_refused_connections", Counter, "", &[], "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol"),
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
@@ -110,6 +113,7 @@ pub(super) const METRICS: [Metric; 67] = [
     metric(Ledger, "gateway_journal_unreadable", Counter, "", &[], "Damaged places in old journals that the last start could not read"),
     metric(Ledger, "gateway_journal_unwritten", Counter, "", &[], "Lines that could not be written to the journal; a crash would have lost them"),
     metric(Ledger, "gateway_ledger_dropped", Counter, "", &[], "Requests without a row in the ledger, because they called no upstream and too many rows waited for the store"),
+    metric(Ledger, "gateway_ledger_lag_seconds", Gauge, "seconds", &[], "Age of the oldest finished request that is not in the ledger yet"),
     metric(Ledger, "gateway_ledger_waiting", Gauge, "", &[], "Finished requests that are not in the ledger yet"),
     metric(Ledger, "gateway_limits_held", Gauge, "", &[], "Requests that Redis counts in a budget or a token limit and that are not in the ledger yet"),
     metric(Ledger, "gateway_limits_lost", Counter, "", &[], "Charges that Redis never got, because too many waited"),

@@ -78,6 +78,9 @@ async fn assert_a_fallback_is_traced(collector: Collector) {
     assert!(server.start_time_unix_nano <= first.start_time_unix_nano);
     assert!(first.end_time_unix_nano <= second.start_time_unix_nano);
     assert!(second.end_time_unix_nano <= server.end_time_unix_nano);
+    let answered = &answer.json()["id"];
+    assert!(answered.is_string());
+    assert_eq!(attributes(&server.attributes)["gen_ai.response.id"], *answered);
     assert_server_span(server, &id);
     assert_client_spans(first, second);
     let line = world.gateway.log_of(&id).await;
@@ -112,6 +115,11 @@ fn assert_client_spans(first: &Span, second: &Span) {
         &attributes(&first.attributes),
         &[("error.type", json!("upstream_error")), ("gateway.attempt", json!(1))],
     );
+    assert_eq!(
+        attributes(&first.attributes).get("gen_ai.response.finish_reasons"),
+        None,
+        "it did not answer"
+    );
     let about = attributes(&second.attributes);
     assert_eq!(second.status, None);
     assert_attributes(
@@ -122,6 +130,8 @@ fn assert_client_spans(first: &Span, second: &Span) {
             ("gen_ai.request.model", json!("spare")),
             ("gen_ai.usage.input_tokens", json!(10)),
             ("gen_ai.usage.output_tokens", json!(5)),
+            ("gen_ai.response.finish_reasons", json!(["stop"])),
+            ("gen_ai.response.model", json!("spare")),
             ("gateway.model", json!("beta/spare")),
             ("gateway.cost_usd", json!(0.000_105)),
             ("server.address", json!("127.0.0.1")),
@@ -186,6 +196,8 @@ async fn a_stream_has_the_time_of_its_first_token_and_a_refusal_has_a_span() {
         &about,
         &[
             ("gen_ai.request.stream", json!(true)),
+            ("gen_ai.response.finish_reasons", json!(["stop"])),
+            ("gen_ai.response.model", json!("fast-2026-01")),
             ("gen_ai.request.temperature", json!(0.5)),
             ("gen_ai.request.seed", json!(7)),
             ("gen_ai.request.max_tokens", json!(9)),
