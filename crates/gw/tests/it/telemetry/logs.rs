@@ -17,7 +17,7 @@ async fn logs_that_no_terminal_reads_are_json() {
     }
 }
 
-/// `script` (of util-linux or BSD) gives the gateway a terminal, and copies what the gateway writes to its own output.
+/// `script` of util-linux gives the gateway a terminal, and copies what the gateway writes to its own output.
 #[tokio::test]
 async fn logs_at_a_terminal_are_text() {
     let config = "[[providers]]\nname = \"demo\"\n[[keys]]\nkey = \"sk-terminal\"\n";
