@@ -223,8 +223,9 @@ async fn t06_spending_rows_and_log_lines_are_of_the_key_that_asked() {
     assert!(!logs.contains(CANARY), "{logs}");
 }
 
-/// The metrics' labels. None of them has a tenant's value: `key` is the place of a provider's key in the configuration.
-const LABELS: [&str; 21] = [
+/// The metrics' labels. None of them has a tenant's value: `key` is the place of a provider's key in the configuration, and
+/// `name` is a key of the configuration with a limit.
+const LABELS: [&str; 23] = [
     "action",
     "code",
     "component",
@@ -237,8 +238,10 @@ const LABELS: [&str; 21] = [
     "kind",
     "le",
     "limit",
+    "log",
     "method",
     "model",
+    "name",
     "operation",
     "priced",
     "provider",
@@ -274,6 +277,10 @@ async fn t06_no_metric_has_a_label_of_a_tenant() {
             seen.insert(name);
             assert!(LABELS.contains(&name) || name == "status", "{line}");
             let value = value.trim_matches('"');
+            assert!(
+                name != "name" || (line.starts_with("gateway_limit_left{") && value == "metered"),
+                "{line}"
+            );
             assert!(!["model", "gen_ai_request_model"].contains(&name) || models.contains(&value), "{line}");
         }
     }

@@ -193,7 +193,7 @@ async fn a_compaction_opens_for_the_team_that_got_it_and_for_nobody_else() {
     let world = world().await;
     let admin = world.client.with_key(ADMIN);
     for team in ["red", "blue"] {
-        ask(&admin, "PUT", &format!("/admin/v1/teams/{team}"), &json!({})).await.ok();
+        assert_eq!(ask(&admin, "PUT", &format!("/admin/v1/teams/{team}"), &json!({})).await.status, 201);
     }
     let mut clients = Vec::new();
     for (name, team) in [("r1", Some("red")), ("r2", Some("red")), ("b1", Some("blue")), ("alone", None)] {
