@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-use super::address::AddressPolicy;
+use super::address::{AddressPolicy, Reach, reach};
 use super::error::LookupError;
 use super::failures;
 use super::http1::Http1;
@@ -87,13 +87,16 @@ impl Dialler {
             OriginHost::Address(address) => Arc::from([*address]),
             OriginHost::Name(name) => self.look_up(name, deadline).await?,
         };
-        let mut last = failures::unreachable(
-            "the name has no address that may be called (allow_private_network, allow_plain_http)",
-        );
         let policy = AddressPolicy {
             allow_private: self.allow_private_network,
             allow_public: self.origin.is_https || self.allow_public_plain_http,
         };
+        let is_public = addresses.iter().any(|address| reach(*address) == Reach::Public);
+        let mut last = failures::unreachable(if is_public && !policy.allow_public {
+            "the address is public, and http:// is not encrypted: write https://, or set allow_plain_http"
+        } else {
+            "the name has no address that may be called (allow_private_network)"
+        });
         let allowed: Vec<IpAddr> = addresses.iter().copied().filter(|it| policy.permits(*it)).collect();
         for (tried, address) in allowed.iter().enumerate() {
             // Each address gets a share of the remaining time, so one that does not answer leaves time for the others.

@@ -45,6 +45,22 @@ async fn i4_link_local_addresses_are_never_dialled_even_by_name() {
 }
 
 #[tokio::test]
+async fn k12_a_public_address_without_tls_is_not_dialled_by_name_either() {
+    // The resolver reads these names as 8.8.8.8.
+    for host in ["134744072", "0x08080808", "8.8.8.8"] {
+        let client =
+            Client::new(&format!("http://{host}/v1"), true, None).unwrap().without_public_plain_http();
+        let failure = send(&client).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Unreachable, "{host}");
+        assert!(failure.detail.unwrap().contains("set allow_plain_http"), "{host}");
+    }
+    let upstream = Upstream::saying(SMALL).await;
+    let local = format!("http://localhost:{}/v1", upstream.address.port());
+    let client = Client::new(&local, true, None).unwrap().without_public_plain_http();
+    assert_eq!(exchange(&client).await.unwrap().1, "{}");
+}
+
+#[tokio::test]
 async fn the_request_line_and_host_come_from_the_origin() {
     let (seen, mut requests) = tokio::sync::mpsc::channel(1);
     let upstream = Upstream::start(move |_, mut peer| {
