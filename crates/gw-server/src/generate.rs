@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
 use gw_engine::payloads::ContentCapture;
-use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
+use gw_engine::{CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -53,12 +53,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    // Counting tokens is no generation, so it does not use up a limit of requests.
-    let admitted = match operation {
-        Operation::CountTokens => None,
-        _ => Some(state.engine.admit(&caller, &record.request_id).await),
-    };
-    match admitted.unwrap_or_else(|| Ok(AdmissionPermit::default())) {
+    match state.engine.admit(&caller, &record.request_id).await {
         Ok(permit) => {
             add_limit_headers(&permit.limits, extra);
             record.admission_permit = Some(permit);

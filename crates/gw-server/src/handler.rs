@@ -206,6 +206,9 @@ where
         state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
         return Ok(reply);
     }
+    if route.is_socket(&parts.method) {
+        return Ok(HttpReply::upgrade_required(parts.version, client_dialect::of(parts), &record.request_id));
+    }
     let caller = match route.guard {
         Guard::Open => None,
         _ => Some(authenticate(&state, parts, route, record).await?),

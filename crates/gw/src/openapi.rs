@@ -9,13 +9,14 @@ fn document() -> Value {
 }
 
 /// Every method and URL of gw-server/src/router.rs, except HEAD and OPTIONS.
-const ROUTES: [(&str, &str); 58] = [
+const ROUTES: [(&str, &str); 59] = [
     ("get", "/"),
     ("post", "/v1/completions"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
     ("post", "/v1/messages"),
     ("post", "/v1/messages/count_tokens"),
+    ("get", "/v1/responses"),
     ("post", "/v1/responses"),
     ("post", "/v1/responses/input_tokens"),
     ("post", "/v1/responses/compact"),
