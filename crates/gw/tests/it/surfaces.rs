@@ -13,6 +13,7 @@ mod native_needs;
 mod responses;
 mod stored;
 mod stream_failures;
+mod tenant_rules;
 mod token_counts;
 
 use gw_testkit::{Client, Response};
