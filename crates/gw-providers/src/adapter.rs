@@ -164,6 +164,8 @@ pub struct Capabilities {
     pub choices: u32,
     /// The most prompts of a text completion in one call.
     pub prompts: usize,
+    /// The most tools of a request; None: the provider names no limit.
+    pub max_tools: Option<usize>,
 }
 
 /// How a call carries the provider's key.
@@ -213,11 +215,17 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Notes that the provider does not know the URL of a request in the client's own dialect. Gives whether the request
-    /// can be sent as a chat instead.
-    fn refused_native(&self) -> bool {
+    /// Notes that the provider began to stream an answer in the client's own dialect.
+    fn answered_native(&self) {}
+
+    /// Notes a 404 or 405 for a request in the client's own dialect. Gives whether the request can be sent as a chat
+    /// instead, because the provider does not know the URL.
+    fn refused_native(&self, _: &Failure, _: &Target<'_>) -> bool {
         false
     }
+
+    /// Forgets what the provider's answers taught, because the configuration is read again.
+    fn forget_learned(&self) {}
 
     /// Encodes a chat completion.
     ///

@@ -34,6 +34,8 @@ pub struct Quirks {
     /// Members with a [`gw_wire::request::Rule`] that clients may send to this provider, because here they change
     /// neither the model nor the price.
     pub takes: &'static [&'static str],
+    /// The most tools of a request; None: no limit is known, and the provider judges.
+    pub max_tools: Option<usize>,
     /// The most choices of one call. More choices need several calls.
     pub choices: u32,
     /// How the server counts the tokens of a prompt; None if it cannot.
@@ -80,12 +82,14 @@ const PLAIN: Quirks = Quirks {
     cache_control: false,
     unsupported: &[],
     takes: &[],
+    max_tools: None,
     choices: 128,
     counter: None,
 };
 
-/// The dialect of OpenAI itself.
-const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, ..PLAIN };
+/// The dialect of OpenAI itself. 128 tools: "Create chat completion", `tools` ("A max of 128 functions are supported").
+const OPENAI: Quirks =
+    Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, max_tools: Some(128), ..PLAIN };
 
 /// The most inputs of an embeddings call to an unknown provider: the limit of the strictest known servers.
 const DEFAULT_BATCH: usize = 32;
@@ -144,7 +148,8 @@ impl Quirks {
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
         match settings.api {
-            Api::Demo | Api::Azure => OPENAI,
+            Api::Azure => OPENAI,
+            Api::Demo => Self { max_tools: None, ..OPENAI },
             _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
         }
     }

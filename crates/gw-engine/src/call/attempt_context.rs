@@ -185,11 +185,18 @@ impl AttemptContext {
     ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
         let Encoded { call: http, reading, warnings } = encoded;
         let refused = match self.try_send(candidate, call, http, clocks).await {
-            Ok(response) => return Ok((response, reading, warnings)),
+            Ok(response) => {
+                // A server without the endpoint may answer with a page, but not with a stream.
+                if reading.is_native && is_event_stream(&response) {
+                    candidate.provider.adapter().answered_native();
+                }
+                return Ok((response, reading, warnings));
+            }
             Err(refused) => refused,
         };
         let is_unknown = reading.is_native && matches!(refused.failure.status, Some(404 | 405));
-        if !is_unknown || !candidate.provider.adapter().refused_native() {
+        let adapter = candidate.provider.adapter();
+        if !is_unknown || !adapter.refused_native(&refused.failure, &candidate.target()) {
             return Err(self.refused(call, refused));
         }
         let most_tokens = self.most_tokens(candidate);
@@ -243,4 +250,9 @@ impl AttemptContext {
         candidate.provider.record_outcome(key, Err(&failure));
         Err(failure)
     }
+}
+
+fn is_event_stream(response: &UpstreamResponse) -> bool {
+    let media_type = response.headers.get(http::header::CONTENT_TYPE);
+    media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }

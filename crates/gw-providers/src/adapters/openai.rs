@@ -309,6 +309,7 @@ impl Adapter for OpenAi {
             image_urls: true,
             choices: self.quirks.choices,
             prompts: MAX_PROMPTS,
+            max_tools: self.quirks.max_tools,
         }
     }
 
@@ -316,8 +317,16 @@ impl Adapter for OpenAi {
         dialect == ClientDialect::Responses && self.responses.is_on()
     }
 
-    fn refused_native(&self) -> bool {
-        self.responses.note_refusal()
+    fn answered_native(&self) {
+        self.responses.note_answer();
+    }
+
+    fn refused_native(&self, failure: &Failure, target: &Target<'_>) -> bool {
+        self.responses.note_refusal(failure, target.upstream_model)
+    }
+
+    fn forget_learned(&self) {
+        self.responses.forget();
     }
 
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
@@ -386,7 +395,7 @@ impl Adapter for OpenAi {
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         if reading.is_native {
             let reply = responses::chat(body, reading)?;
-            self.responses.note_answer();
+            self.answered_native();
             return Ok(reply);
         }
         let mut reply = reply::chat(body)?;

@@ -213,12 +213,13 @@ Claude on Vertex AI takes images and files as data only. It takes structured out
 `constraints/vertexai.allowedPartnerModelFeatures` allows them.
 ";
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "images",
     "image URLs",
     "PDF",
     "audio",
     "tools",
+    "most tools",
     "json_object",
     "json_schema",
     "reasoning_effort",
@@ -239,6 +240,8 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
     let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
     let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}, "strict": true}});
     let can = asked.adapter.capabilities();
+    let most_tools = can.max_tools.map(|most| most.to_string());
+    let max_tools = most_tools.as_deref().unwrap_or("–");
     let key = match asked.adapter.scheme() {
         Scheme::Bearer => "bearer",
         Scheme::Header(name) => name,
@@ -249,6 +252,7 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         asked.part(&json!({"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}})),
         asked.part(&json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
         yes(asked.chat(json!({"tools": tool})).is_ok()),
+        max_tools,
         asked.json(&json!({"type": "json_object"})),
         asked.json(&schema),
         asked.member("reasoning_effort", json!({"reasoning_effort": "high"})),

@@ -160,6 +160,7 @@ static REQUEST_LIMITS: Section = Section {
         key("max_messages", COUNT, "20000", "Messages of a chat."),
         key("max_content_parts", COUNT, "20000", "Content parts of all messages together."),
         key("max_tool_calls", COUNT, "10000", "Tool calls of all messages together."),
+        key("max_tools", COUNT, "4096", "Tools. Some providers take fewer ([providers.md](providers.md))."),
         key(
             "max_schema_nodes",
             COUNT,
