@@ -52,6 +52,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
             _ => Kind::UnsupportedValue,
         },
+        FailureKind::ModelMissing if is_chat_only(failure) => Kind::UnsupportedModel,
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
         FailureKind::ContentFilter => Kind::ContentFilter,
@@ -63,15 +64,21 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
 /// Whether a failure counts against the upstream's availability. Requests that fail everywhere do not count, and
 /// neither do rate limits, because the upstream is available.
 pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
-    !matches!(
-        failure.kind,
-        FailureKind::BadRequest
-            | FailureKind::Unsupported
-            | FailureKind::NoKey
-            | FailureKind::ContentFilter
-            | FailureKind::ContextLength
-            | FailureKind::RateLimited
-    )
+    !is_chat_only(failure)
+        && !matches!(
+            failure.kind,
+            FailureKind::BadRequest
+                | FailureKind::Unsupported
+                | FailureKind::NoKey
+                | FailureKind::ContentFilter
+                | FailureKind::ContextLength
+                | FailureKind::RateLimited
+        )
+}
+
+/// Whether the upstream has chats and no text completions.
+fn is_chat_only(failure: &Failure) -> bool {
+    failure.kind == FailureKind::ModelMissing && failure.code.as_deref() == Some("unsupported_model")
 }
 
 /// Whether the attempt reached an upstream.

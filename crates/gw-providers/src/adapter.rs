@@ -319,8 +319,12 @@ impl Built {
 /// A model on a provider's own list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedModel {
-    /// The provider's name for the model; never empty, and unique in the list.
+    /// The name that clients use; never empty, and unique in the list.
     pub name: String,
+    /// The provider's name for the model, if it differs.
+    pub upstream_name: Option<String>,
+    /// The list says that the model makes embeddings and no text.
+    pub is_embedding: bool,
     /// Tokens of prompt and answer together, if the list gives them.
     pub context_length: Option<u64>,
 }

@@ -147,11 +147,13 @@ impl Quirks {
     /// The deviations of a configured provider.
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
-        match settings.api {
+        let quirks = match settings.api {
             Api::Azure => OPENAI,
             Api::Demo => Self { max_tools: None, ..OPENAI },
             _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
-        }
+        };
+        let takes_tokens = settings.options.get("token_arrays").and_then(toml::Value::as_bool);
+        Self { openai_tokens: takes_tokens.unwrap_or(quirks.openai_tokens), ..quirks }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use gw_limits::Limiter;
 use gw_providers::adapter::{Encoded, HttpCall, Reading};
 use gw_providers::client::UpstreamResponse;
+use gw_providers::missing_model::names_model;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
@@ -197,7 +198,7 @@ impl AttemptContext {
         let is_unknown = reading.is_native && matches!(refused.failure.status, Some(404 | 405));
         let adapter = candidate.provider.adapter();
         if !is_unknown || !adapter.refused_native(&refused.failure, &candidate.target()) {
-            return Err(self.refused(call, refused));
+            return Err(self.chat_only(candidate, self.refused(call, refused)));
         }
         let most_tokens = self.most_tokens(candidate);
         let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await;
@@ -205,6 +206,22 @@ impl AttemptContext {
             encoded.map_err(|failure| self.refused(call, RefusedSend { failure, is_free: true }))?;
         let response = self.send(candidate, call, encoded.call, clocks).await?;
         Ok((response, encoded.reading, encoded.warnings))
+    }
+
+    /// Tells a client of `/v1/completions` that the upstream has only chats. Its 404 is not about the model.
+    fn chat_only(&self, candidate: &Candidate, mut failure: Failure) -> Failure {
+        let is_completion = matches!(self.request, ValidatedRequest::Completion(_));
+        let is_refused =
+            failure.kind == FailureKind::ModelMissing && matches!(failure.status, Some(404 | 405));
+        if is_completion && is_refused && !names_model(&failure, &candidate.model.upstream_model) {
+            failure.code = Some("unsupported_model".to_owned());
+            failure.message = format!(
+                "The model '{}' cannot complete text: its provider has no /completions. Send a chat to POST \
+                 /v1/chat/completions instead.",
+                candidate.model.id
+            );
+        }
+        failure
     }
 
     fn refused(&self, call: UpstreamCallId, refused: RefusedSend) -> Failure {

@@ -83,7 +83,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
                 return Err(Error::new(
                     Kind::UnsupportedValue,
                     format!(
-                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."
+                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False. If the provider takes OpenAI's tokens, its setting is token_arrays = true."
                     ),
                 ));
             }

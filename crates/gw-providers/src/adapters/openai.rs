@@ -38,7 +38,7 @@ use super::bounded::Bounded;
 use super::counting::{counting, picked};
 use super::failure;
 use super::http_call::{JSON, get_json, post_json};
-use super::model_list::ModelList;
+use super::model_list::{ModelList, makes_embeddings};
 use super::replay::{self, SealingStream};
 use crate::adapter::{
     Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder,
@@ -451,7 +451,7 @@ impl Adapter for OpenAi {
         for model in list {
             let name =
                 model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-            models.add(name.unwrap_or_default(), context_length(model));
+            models.add_of_kind(name.unwrap_or_default(), context_length(model), makes_embeddings(model));
         }
         Ok(models.into_models())
     }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use toml::Value;
 
+use crate::missing_model::names_model;
 use crate::presets;
 use crate::settings::{ProviderSettings, SettingsError};
 
@@ -15,16 +16,6 @@ const OPTION: &str = "responses";
 
 /// The time for which a provider counts as one without the API, once it did not know the URL.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
-
-/// Words for a missing model in a 404 that does not repeat the model's name.
-const MISSING_MODEL: [&str; 6] = [
-    "model_not_found",
-    "deploymentnotfound",
-    "model not found",
-    "no such model",
-    "unknown model",
-    "model does not exist",
-];
 
 /// Whether a provider has the Responses API. It is learned from the provider's answers, if neither the configuration nor
 /// the table of known providers tells.
@@ -117,15 +108,6 @@ impl NativeResponses {
     fn is_over(&self, learned: Learned) -> bool {
         matches!(learned, Learned::Lacks { until } if until <= Instant::now())
     }
-}
-
-/// Whether an upstream's error is about this model.
-fn names_model(failure: &Failure, model: &str) -> bool {
-    let texts = [&failure.reason, &failure.detail, &failure.code].into_iter().flatten();
-    texts.into_iter().any(|text| {
-        let lower = text.to_ascii_lowercase();
-        !model.is_empty() && text.contains(model) || MISSING_MODEL.iter().any(|words| lower.contains(words))
-    })
 }
 
 #[cfg(test)]

@@ -20,8 +20,9 @@ use super::fields::{regular, timeouts};
 type Speakers = &'static [Api];
 
 /// The keys that only some dialects have.
-const OPTIONS: [(&str, Speakers); 12] = [
+const OPTIONS: [(&str, Speakers); 13] = [
     ("responses", &[Api::OpenAi]),
+    ("token_arrays", &[Api::OpenAi]),
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
@@ -162,7 +163,8 @@ fn address(table: &Table, report: &mut ProblemReport) {
     }
     if !is_public && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
-        report.fault(table.position("base_url"), &table.path("base_url"), message);
+        let hint = "set allow_private_network = true if the gateway may call it".to_owned();
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
 }
 
