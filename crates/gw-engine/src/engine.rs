@@ -114,6 +114,11 @@ impl Engine {
             "Bytes of stream events over 64 KiB that wait for their clients",
             snapshot.state.event_memory.gauge(),
         );
+        registry.register(
+            "gateway_background_responses",
+            "Responses that are made in the background",
+            stored.responses.background.gauge(),
+        );
         stored.cpu.register(registry);
         Ok(Arc::new(Self {
             keys: KeyRing::new(
@@ -444,6 +449,17 @@ impl Engine {
     /// Ends each open stream with an error event, because the grace period of the shutdown is over.
     pub fn cut_streams(&self) {
         self.services.stream_cutoff.trigger();
+    }
+
+    /// Waits until no response is made in the background any more.
+    pub async fn background_ended(&self) {
+        self.services.stored_responses.background.ended().await;
+    }
+
+    /// The number of responses that are made in the background.
+    #[must_use]
+    pub fn background_count(&self) -> usize {
+        self.services.stored_responses.background.count()
     }
 
     pub(crate) fn services(&self) -> &Services {

@@ -15,7 +15,7 @@ use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::stored_responses::memory::MemoryResponses;
 
-pub(crate) use background::BackgroundResponses;
+pub(crate) use background::{BackgroundJob, BackgroundResponses};
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,9 +181,12 @@ impl StoredResponses {
     pub(crate) async fn begin(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
-            Backend::Memory(_) | Backend::Off => None,
+            // Only the end of this response may take its place.
+            Backend::Memory(_) => Some(u64::MAX),
+            Backend::Off => None,
         };
-        let expires_at = response.expires_at.max(running_until.unwrap_or_default());
+        let lease_end = running_until.filter(|until| *until != u64::MAX).unwrap_or_default();
+        let expires_at = response.expires_at.max(lease_end);
         self.save(owner, id, StoredResponse { running_until, expires_at, ..response }).await
     }
 
@@ -192,13 +195,25 @@ impl StoredResponses {
     /// # Errors
     /// `store_unavailable`.
     pub(crate) async fn finish(&self, owner: &str, id: &str, response: StoredResponse) -> Result<bool> {
+        let response = StoredResponse { running_until: None, ..response };
         match &self.place {
             Backend::Database(table) => {
-                let response = StoredResponse { running_until: None, ..response };
                 table.finish(owner, id, &response).await.map_err(|error| unavailable(&error))
             }
-            Backend::Memory(_) | Backend::Off => self.save(owner, id, response).await.map(|()| true),
+            Backend::Memory(memory) => Ok(memory.finish(owner, id, Arc::new(response))),
+            Backend::Off => Ok(false),
         }
+    }
+
+    /// Ends a response that runs in the background with an error. A response that has ended stays as it is.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    async fn fail(&self, owner: &str, id: &str, message: &str) -> Result<()> {
+        let Some(found) = self.load(owner, id).await? else { return Ok(()) };
+        let text = std::str::from_utf8(&found.document).unwrap_or("null");
+        let document = states::failed(text, "server_error", message).into();
+        self.finish(owner, id, StoredResponse { document, ..StoredResponse::clone(&found) }).await.map(drop)
     }
 
     /// The lease of a response that runs in this process; None = no other process sees the response.

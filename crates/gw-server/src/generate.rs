@@ -21,7 +21,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
 use crate::router::Operation;
 use crate::session::session_of;
-use crate::upload::{self, BoxError};
+use crate::upload::{self, BodySender, BoxError};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
@@ -65,12 +65,13 @@ where
         }
     }
     let encoding = upload::check_media(&parts.headers)?;
-    let cpu = state.engine.cpu_of(&caller);
+    let (cpu, key_id) = (state.engine.cpu_of(&caller), Arc::clone(caller.key_id()));
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
     if upload::may_be_heavy(&parts.headers) && is_late() {
         return Err(overloaded_error());
     }
-    let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, &cpu).await?;
+    let sender = BodySender { key_id: &key_id, cpu: &cpu };
+    let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, sender).await?;
     // Many other bodies may have arrived while this one was read.
     if is_late() && is_heavy(&bytes) {
         return Err(overloaded_error());
@@ -123,10 +124,24 @@ where
     });
     let reply = until_cut(&state, Some(&log), calling).await?;
     extra.extend(reply.headers);
-    Ok(match reply.body {
+    Ok(answered(reply.body, record))
+}
+
+/// The answer to a client. A call in the background takes the record of its request along.
+fn answered(body: ReplyBody, record: &mut RequestRecord) -> GatewayReply {
+    match body {
         ReplyBody::Full(body) => HttpReply::json(body),
         ReplyBody::Stream(stream) => HttpReply::events(stream),
-    })
+        ReplyBody::Background(first) => {
+            first.hand_over.give(Box::new(record.hand_on()));
+            match first.body {
+                ReplyBody::Stream(stream) => HttpReply::events(stream),
+                ReplyBody::Full(body) => HttpReply::json(body),
+                // A first word has no first word of its own.
+                ReplyBody::Background(_) => HttpReply::no_content(),
+            }
+        }
+    }
 }
 
 /// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.

@@ -94,7 +94,8 @@ where
         capture: None,
         trace: None,
         trace_content: None,
-        guard,
+        guard: Some(guard),
+        is_handed_on: false,
     };
     let mut extra = ExtraHeaders::new();
     if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {

@@ -199,7 +199,7 @@ pub(crate) async fn open(
         call: None,
         reservation: None,
         notes: (u64::MAX, u64::MAX),
-        half_event: context.snapshot.state.event_memory.half_event(),
+        half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {
         stream.call = Some(only.call);

@@ -3,6 +3,8 @@
 mod accounting;
 mod background;
 mod background_death;
+mod background_limits;
+mod background_shutdown;
 mod errors;
 mod every_dialect;
 mod fold;

@@ -92,14 +92,6 @@ async fn a_prompt_template_goes_to_the_candidate_with_a_responses_api() {
         ask_responses(&mixed.world.client, &with(response("acme/fast"), json!({"prompt": template}))).await;
     assert_eq!((alone.status, &*alone.code()), (400, "unsupported_parameter"), "{}", alone.text());
     assert_eq!(alone.json()["error"]["param"], "prompt");
-    let background = with(response(NATIVE), json!({"prompt": template, "background": true}));
-    let background = ask_responses(&mixed.world.client, &background).await;
-    assert_eq!(
-        (background.status, &*background.code()),
-        (400, "unsupported_parameter"),
-        "{}",
-        background.text()
-    );
     assert_eq!((mixed.world.upstream.hits(), mixed.native.hits()), (0, 1));
 }
 
