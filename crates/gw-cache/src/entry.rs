@@ -138,6 +138,7 @@ impl Stored {
             accepted_prediction: fields.optional()?.map(small),
             rejected_prediction: fields.optional()?.map(small),
             estimated: fields.byte()? == 1,
+            ..Usage::default()
         };
         let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
         let stored = Self {

@@ -8,6 +8,7 @@ use gw_wire::dialects::{ClientDialect, messages, responses};
 use gw_wire::json::{self, View};
 use http::{HeaderName, HeaderValue};
 
+use crate::call::encode::admitted;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Result};
 use crate::plan::candidate::Candidate;
@@ -75,7 +76,12 @@ async fn ask_provider(candidate: &Candidate, request: &ValidatedRequest) -> Opti
     let ValidatedRequest::Chat(chat) = request else { return None };
     let adapter = candidate.provider.adapter();
     let is_large = is_heavy(chat.body.get("messages").unwrap_or_default().as_bytes());
-    let count = offload_if(is_large, || adapter.count(chat, &candidate.target())).await;
+    let count = offload_if(is_large, || {
+        let admitted = admitted(chat, candidate);
+        let chat = admitted.as_ref().map_or(&**chat, |(admitted, _)| admitted);
+        adapter.count(chat, &candidate.target())
+    });
+    let count = count.await;
     let CountCall { call, member } = count?;
     let clocks = candidate.clocks();
     let response = candidate.provider.send(call, &clocks).await.ok()?;

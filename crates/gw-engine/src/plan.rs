@@ -130,7 +130,6 @@ impl PlanRequest<'_> {
         let provider = self.snapshot.providers.get(&model.provider);
         let provider = provider.ok_or_else(|| not_found(&model.id))?;
         capable(model, provider, self.request.wanted())?;
-        permitted(provider, self.request)?;
         let candidate = Candidate {
             model: Arc::clone(model),
             provider: Arc::clone(provider),
@@ -139,6 +138,7 @@ impl PlanRequest<'_> {
             is_fallback: group > 0,
             is_upgrade: false,
         };
+        permitted(&candidate, self.request)?;
         speaks_as_needed(&candidate, self.request)?;
         Ok(candidate)
     }

@@ -12,6 +12,8 @@ use gw_wire::money::Price;
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
+use crate::catalog::prices::ToolPrices;
+
 /// `[routing]`.
 #[derive(Clone, Copy, Debug)]
 pub struct RoutingSettings {
@@ -66,6 +68,7 @@ pub struct PricingSettings {
     pub cache_write_per_m: Option<Price>,
     pub currency: Option<String>,
     pub tiers: Option<Vec<TierSettings>>,
+    pub tools: ToolPrices,
 }
 
 /// Prices above a number of prompt tokens.

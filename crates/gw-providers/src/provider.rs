@@ -71,6 +71,8 @@ pub struct Provider {
     file_ids: bool,
     /// Guarded members of requests that may be sent to this provider.
     allowed: AllowedMembers,
+    /// Beta features of the Messages API that clients may not ask for.
+    denied_betas: Vec<String>,
     /// The host of the provider's address.
     host: Option<String>,
 }
@@ -128,6 +130,7 @@ impl Provider {
             identity: identity(settings, &transport, &headers),
             file_ids: settings.file_ids,
             allowed: settings.allowed_members(),
+            denied_betas: settings.deny_betas.clone(),
             host: match &transport {
                 Transport::Http(client) => host_of(&client.url("/")),
                 Transport::Demo(_) | Transport::InProcess(_) => None,
@@ -203,6 +206,18 @@ impl Provider {
     #[must_use]
     pub fn takes_references(&self) -> bool {
         self.file_ids
+    }
+
+    /// The guarded members, tools and parts of requests that may be sent to the provider.
+    #[must_use]
+    pub fn allowed(&self) -> &AllowedMembers {
+        &self.allowed
+    }
+
+    /// Beta features of the Messages API that clients may not ask for.
+    #[must_use]
+    pub fn denied_betas(&self) -> &[String] {
+        &self.denied_betas
     }
 
     /// Whether this member, which has a [`gw_wire::request::Rule`], may be sent to the provider.

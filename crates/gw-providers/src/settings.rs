@@ -150,6 +150,8 @@ pub struct ProviderSettings {
     pub file_ids: bool,
     /// Members that clients may send although they choose a model, an upstream or a price.
     pub allow_members: Vec<String>,
+    /// Beta features of the Messages API that clients may not ask for.
+    pub deny_betas: Vec<String>,
     /// Options of single APIs (`num_ctx_max`, `region`, `project`, `api_version`, `deployments`), as in the file.
     pub options: toml::Table,
 }
@@ -170,6 +172,9 @@ impl ProviderSettings {
     /// The guarded members that may be sent: those that the operator allows and those that the preset takes.
     #[must_use]
     pub fn allowed_members(&self) -> AllowedMembers {
+        if self.api == Api::Demo {
+            return AllowedMembers::all();
+        }
         let taken = Quirks::of(self).takes.iter().copied();
         AllowedMembers::new(self.allow_members.iter().map(String::as_str).chain(taken))
     }

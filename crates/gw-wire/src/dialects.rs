@@ -9,16 +9,20 @@ pub mod responses;
 pub use self::client_dialect::ClientDialect;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use self::messages::native::edits::Edits;
 use crate::event::Event;
 use crate::gateway::GatewayMeta;
+use crate::json::View;
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
-use crate::request::Invalid;
+use crate::request::native_policy::{NativePolicy, Place, Surface, Treatment, plain, treatment};
+use crate::request::{AllowedMembers, Invalid};
 use crate::stream::Closing;
 
 /// The body of a client's request, for an upstream that speaks the client's dialect.
@@ -30,6 +34,8 @@ pub struct NativeBody {
     pub dialect: ClientDialect,
     /// The request has parts that only an upstream of this dialect understands.
     pub only_native: bool,
+    /// The parts of the body that need a decision before such an upstream gets it.
+    pub policy: Arc<NativePolicy>,
 }
 
 /// How far a request depends on an upstream that speaks the client's own dialect.
@@ -57,6 +63,75 @@ pub struct ClientRequest {
     pub warnings: Vec<Cow<'static, str>>,
     /// Headers of the request for an upstream that speaks the client's dialect, by name and value.
     pub headers: Vec<(Box<str>, Box<str>)>,
+}
+
+/// The name of the header with the beta features that a client asks for.
+const BETA: &str = "anthropic-beta";
+
+impl ClientRequest {
+    /// The request without the members, headers and beta features that must not reach an upstream of the client's own
+    /// dialect, and a warning for each. None: nothing is left out.
+    #[must_use]
+    pub fn admitted(&self, allowed: &AllowedMembers, denied_betas: &[String]) -> Option<(Self, Vec<String>)> {
+        let (members, mut warnings) = self.native.policy.left_out(allowed);
+        let headers = self.headers(allowed, denied_betas, &mut warnings);
+        if members.is_empty() && headers.is_none() {
+            return None;
+        }
+        let mut admitted = self.clone();
+        if !members.is_empty() {
+            admitted.native.bytes = without_members(&self.native.bytes, &members).into();
+        }
+        if let Some(headers) = headers {
+            admitted.headers = headers;
+        }
+        Some((admitted, warnings))
+    }
+
+    /// The headers that are left; None if all are.
+    fn headers(
+        &self,
+        allowed: &AllowedMembers,
+        denied_betas: &[String],
+        warnings: &mut Vec<String>,
+    ) -> Option<Vec<(Box<str>, Box<str>)>> {
+        let mut kept = Vec::with_capacity(self.headers.len());
+        let before = warnings.len();
+        for (name, value) in &self.headers {
+            let name_is = |known: &str| name.eq_ignore_ascii_case(known);
+            if name_is(BETA) {
+                let (lost, left): (Vec<&str>, Vec<&str>) = value
+                    .split(',')
+                    .map(str::trim)
+                    .partition(|beta| denied_betas.iter().any(|no| no == beta));
+                if lost.is_empty() {
+                    kept.push((name.clone(), value.clone()));
+                    continue;
+                }
+                warnings.extend(lost.iter().map(|beta| format!("beta_dropped:{}", plain(beta))));
+                if !left.is_empty() {
+                    kept.push((name.clone(), left.join(",").into()));
+                }
+                continue;
+            }
+            let row = treatment(Surface::Messages, Place::Header, &name.to_ascii_lowercase());
+            if row == Some(Treatment::Forwarded) || allowed.has(name) {
+                kept.push((name.clone(), value.clone()));
+            } else {
+                warnings.push(format!("header_dropped:{}", plain(name)));
+            }
+        }
+        (warnings.len() > before).then_some(kept)
+    }
+}
+
+/// A body without these top-level members. All other bytes stay as they are.
+fn without_members(bytes: &Bytes, names: &[&str]) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
+    let mut edits = Edits::new(text);
+    let names: BTreeSet<&str> = names.iter().copied().collect();
+    edits.remove_members(View::new(text), |name| names.contains(name));
+    edits.apply()
 }
 
 /// An error inside a stream.

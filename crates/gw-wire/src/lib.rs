@@ -9,6 +9,7 @@ pub mod error_body;
 pub mod event;
 pub mod failure;
 pub mod gateway;
+pub mod hosted_tools;
 pub mod json;
 pub mod money;
 pub mod names;

@@ -15,6 +15,7 @@ pub mod limits;
 mod measure;
 pub mod member_policy;
 mod messages;
+pub mod native_policy;
 mod needs;
 mod options;
 pub mod references;

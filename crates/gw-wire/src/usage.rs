@@ -1,5 +1,7 @@
 //! Normalised token usage: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 
+use crate::hosted_tools::HostedCalls;
+
 /// Tokens of one call. `total` is always `prompt + completion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -21,6 +23,8 @@ pub struct Usage {
     pub accepted_prediction: Option<u32>,
     /// Tokens of a `prediction` that are billed but not part of the answer, when known.
     pub rejected_prediction: Option<u32>,
+    /// Calls of tools that the provider ran and charges by the call.
+    pub hosted: HostedCalls,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
 }
@@ -76,6 +80,7 @@ impl Usage {
             audio_completion: add_small(self.audio_completion, other.audio_completion),
             accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),
             rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
+            hosted: self.hosted.plus(&other.hosted),
             estimated: self.estimated || other.estimated,
         }
     }

@@ -57,6 +57,7 @@ pub fn plain(name: &str, api: Api) -> ProviderSettings {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: toml::Table::new(),
     }
 }

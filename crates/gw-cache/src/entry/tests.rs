@@ -54,6 +54,7 @@ proptest! {
                 accepted_prediction,
                 rejected_prediction,
                 estimated,
+                ..Usage::default()
             },
             cost: Money::from_femtos(femtos),
             took_ms,

@@ -1,12 +1,24 @@
 //! A request in the dialect of a candidate's provider.
 
+use std::borrow::Cow;
+
 use gw_providers::adapter::{Encoded, Target};
 use gw_wire::dialects::NativeNeed;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::request::ChatRequest;
 
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
+
+/// The request for a candidate that speaks the client's own dialect, without the parts that must not reach it, and a
+/// warning for each. None: the candidate gets the request as it is.
+pub(crate) fn admitted(request: &ChatRequest, candidate: &Candidate) -> Option<(ChatRequest, Vec<String>)> {
+    let client = request.client.as_ref().filter(|client| candidate.speaks(client.native.dialect))?;
+    let provider = &candidate.provider;
+    let (client, warnings) = client.admitted(provider.allowed(), provider.denied_betas())?;
+    Some((ChatRequest { client: Some(Box::new(client)), ..request.clone() }, warnings))
+}
 
 impl ValidatedRequest {
     /// Encodes a sub-request in the dialect of the candidate's provider.
@@ -20,7 +32,15 @@ impl ValidatedRequest {
         let adapter = candidate.provider.adapter();
         match self {
             Self::Chat(request) => {
+                let admitted = admitted(request, candidate);
+                let (request, left_out) = match &admitted {
+                    Some((admitted, warnings)) => (admitted, warnings.as_slice()),
+                    None => (&**request, [].as_slice()),
+                };
                 let mut encoded = adapter.chat(request, &part.share, &target)?;
+                if encoded.reading.is_native {
+                    encoded.warnings.extend(left_out.iter().cloned().map(Cow::Owned));
+                }
                 if let Some(client) = request.client.as_ref().filter(|_| !encoded.reading.is_native) {
                     if let NativeNeed::Required(fault) = &client.need {
                         let failure = Failure::new(FailureKind::Unsupported, fault.message.clone());

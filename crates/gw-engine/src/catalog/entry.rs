@@ -8,6 +8,7 @@ use super::date::created;
 use super::model::{Dimensions, Model, Performance};
 use super::prices::{Prices, Rates, Tier};
 use super::shipped::{ShippedPricing, ShippedScores};
+use gw_wire::hosted_tools::HostedTool;
 use gw_wire::json::ObjectWriter;
 
 /// The sources of a shipped entry's facts. An overridden part has no source.
@@ -116,6 +117,13 @@ fn prices(object: &mut ObjectWriter<'_>, prices: Option<&Prices>) {
             object.number_or_null("above_input_tokens", Some(tier.above_input_tokens));
             rates(&mut object, tier.official, tier.gateway);
             object.finish();
+        });
+    }
+    if !prices.tools.is_empty() {
+        object.object("tools", |tools| {
+            for tool in HostedTool::ALL {
+                known(tools, tool.price_name(), prices.tools.of(tool));
+            }
         });
     }
 }

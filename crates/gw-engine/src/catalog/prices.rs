@@ -1,5 +1,6 @@
 //! The prices of one model: official and gateway prices, tiers by prompt length, the cost of a call.
 
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::{Money, Price};
 use gw_wire::usage::Usage;
 
@@ -66,6 +67,73 @@ impl Rates {
     }
 }
 
+/// Prices of one call of each hosted tool; None = unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ToolPrices {
+    /// A search of the web.
+    pub web_search: Option<Price>,
+    /// A web page that is read.
+    pub web_fetch: Option<Price>,
+    /// A search in stored files.
+    pub file_search: Option<Price>,
+    /// A container in which the model runs code.
+    pub code_interpreter: Option<Price>,
+}
+
+/// A [`Price`] is that of a million.
+const MILLION: u64 = 1_000_000;
+
+impl ToolPrices {
+    /// The price of one call of a tool.
+    #[must_use]
+    pub fn of(&self, tool: HostedTool) -> Option<Price> {
+        match tool {
+            HostedTool::WebSearch => self.web_search,
+            HostedTool::WebFetch => self.web_fetch,
+            HostedTool::FileSearch => self.file_search,
+            HostedTool::CodeInterpreter => self.code_interpreter,
+        }
+    }
+
+    /// These prices, with those of `below` where one is missing.
+    #[must_use]
+    pub fn or(self, below: Self) -> Self {
+        Self {
+            web_search: self.web_search.or(below.web_search),
+            web_fetch: self.web_fetch.or(below.web_fetch),
+            file_search: self.file_search.or(below.file_search),
+            code_interpreter: self.code_interpreter.or(below.code_interpreter),
+        }
+    }
+
+    /// The prices times the multiplier of a provider.
+    #[must_use]
+    pub fn times(self, multiplier: Price) -> Self {
+        let times = |price: Option<Price>| price.map(|price| price.times(multiplier));
+        Self {
+            web_search: times(self.web_search),
+            web_fetch: times(self.web_fetch),
+            file_search: times(self.file_search),
+            code_interpreter: times(self.code_interpreter),
+        }
+    }
+
+    /// Whether no price is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The cost of these calls. A call without a price, which only the operator can let pass, adds nothing.
+    fn cost(&self, calls: &HostedCalls) -> Money {
+        let one = |tool| {
+            let price: Option<Price> = self.of(tool);
+            price.map_or(Money::ZERO, |price| price.cost(u64::from(calls.of(tool)) * MILLION))
+        };
+        HostedTool::ALL.into_iter().map(one).sum()
+    }
+}
+
 /// A bound on token counts, so that no cost can overflow.
 const MAX_TOKENS: u64 = 1 << 62;
 
@@ -89,6 +157,8 @@ pub struct Prices {
     pub gateway: Rates,
     /// In the order of their bounds.
     pub tiers: Vec<Tier>,
+    /// The prices of hosted tools that are shown and charged.
+    pub tools: ToolPrices,
     /// Three-letter code.
     pub currency: Box<str>,
 }
@@ -110,7 +180,17 @@ impl Prices {
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
-        if self.is_usd() { self.rates(usage.prompt).cost(usage) } else { None }
+        if !self.is_usd() {
+            return None;
+        }
+        let tokens = self.rates(usage.prompt).cost(usage)?;
+        Some(if usage.hosted.is_none() { tokens } else { tokens + self.tools.cost(&usage.hosted) })
+    }
+
+    /// Whether calls of this hosted tool can be charged.
+    #[must_use]
+    pub fn has_tool(&self, tool: HostedTool) -> bool {
+        self.is_usd() && self.tools.of(tool).is_some()
     }
 
     /// Gateway input plus output price in nano-units.
@@ -151,6 +231,11 @@ mod tests {
             official: gateway,
             gateway,
             tiers: vec![Tier { above_input_tokens: 272_000, official: above, gateway: above }],
+            tools: ToolPrices {
+                web_search: price("0.01"),
+                code_interpreter: price("0.03"),
+                ..ToolPrices::default()
+            },
             currency: "USD".into(),
         }
     }
@@ -187,6 +272,26 @@ mod tests {
         assert_eq!(prices.cost(&usage(5, 0, 0, 1)), None);
         assert_eq!(Prices { currency: "EUR".into(), ..sample() }.cost(&usage(5, 0, 0, 1)), None);
         assert_eq!(prices.sum(), None);
+    }
+
+    #[test]
+    fn hosted_tools_are_charged_by_the_call() {
+        let hosted = |web_search, file_search, code_interpreter| HostedCalls {
+            web_search,
+            file_search,
+            code_interpreter,
+            ..HostedCalls::default()
+        };
+        for (calls, shown) in [
+            (hosted(3, 0, 0), "0.032"),
+            (hosted(3, 0, 2), "0.092"),
+            // A tool without a price adds nothing.
+            (hosted(0, 9, 0), "0.002"),
+            (hosted(u32::MAX, 0, 0), "42949672.952"),
+        ] {
+            let used = Usage { hosted: calls, ..usage(1000, 0, 0, 0) };
+            assert_eq!(sample().cost(&used).unwrap().to_string(), shown, "{calls:?}");
+        }
     }
 
     proptest! {

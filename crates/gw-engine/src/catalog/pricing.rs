@@ -2,7 +2,7 @@
 
 use gw_wire::money::{Price, PriceError};
 
-use super::prices::{Prices, Rates, Tier};
+use super::prices::{Prices, Rates, Tier, ToolPrices};
 use super::shipped::ShippedPricing;
 use crate::settings::{PricingSettings, TierSettings};
 
@@ -13,6 +13,8 @@ pub(super) struct PriceDraft {
     /// Gateway prices that the operator set. The multiplier does not change them.
     outright: Rates,
     tiers: Vec<TierDraft>,
+    /// The provider's own prices of hosted tools.
+    tools: ToolPrices,
     currency: Option<String>,
 }
 
@@ -34,6 +36,7 @@ impl PriceDraft {
             official: pricing.rates()?,
             outright: Rates::default(),
             tiers: pricing.tiers.iter().map(tier).collect::<Result<_, PriceError>>()?,
+            tools: pricing.tools.prices()?,
             currency: pricing.currency.as_deref().map(str::to_owned),
         })
     }
@@ -51,6 +54,7 @@ impl PriceDraft {
         if let Some(tiers) = &set.tiers {
             self.tiers = tiers.iter().map(TierDraft::from).collect();
         }
+        self.tools = set.tools.or(self.tools);
         if set.currency.is_some() {
             self.currency.clone_from(&set.currency);
         }
@@ -76,10 +80,11 @@ impl PriceDraft {
                 (tier.official.or(below.0), tier.outright.or(tier.official.times(multiplier)).or(below.1));
             tiers.push(Tier { above_input_tokens: tier.above, official: below.0, gateway: below.1 });
         }
-        if gateway.is_empty() && tiers.is_empty() {
+        let tools = self.tools.times(multiplier);
+        if gateway.is_empty() && tiers.is_empty() && tools.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Prices { official: self.official, gateway, tiers, currency }))
+        Ok(Some(Prices { official: self.official, gateway, tiers, tools, currency }))
     }
 }
 

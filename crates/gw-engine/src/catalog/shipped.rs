@@ -6,7 +6,7 @@ use gw_wire::money::{Price, PriceError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::prices::Rates;
+use super::prices::{Rates, ToolPrices};
 
 /// One entry. Unknown members are skipped.
 #[derive(Debug, Deserialize)]
@@ -66,6 +66,8 @@ pub(super) struct ShippedPricing<'a> {
     cache_write_per_m: Digits<'a>,
     #[serde(borrow, default)]
     pub(super) tiers: Vec<ShippedTier<'a>>,
+    #[serde(borrow, default)]
+    pub(super) tools: ShippedTools<'a>,
     #[serde(borrow)]
     pub(super) currency: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -74,6 +76,31 @@ pub(super) struct ShippedPricing<'a> {
     pub(super) as_of: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) note: Option<Cow<'a, str>>,
+}
+
+/// Prices of one call of each hosted tool.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct ShippedTools<'a> {
+    #[serde(borrow)]
+    web_search_per_call: Digits<'a>,
+    #[serde(borrow)]
+    web_fetch_per_call: Digits<'a>,
+    #[serde(borrow)]
+    file_search_per_call: Digits<'a>,
+    #[serde(borrow)]
+    code_interpreter_per_container: Digits<'a>,
+}
+
+impl ShippedTools<'_> {
+    /// The provider's own prices.
+    pub(super) fn prices(&self) -> Result<ToolPrices, PriceError> {
+        Ok(ToolPrices {
+            web_search: price(self.web_search_per_call)?,
+            web_fetch: price(self.web_fetch_per_call)?,
+            file_search: price(self.file_search_per_call)?,
+            code_interpreter: price(self.code_interpreter_per_container)?,
+        })
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::Money;
 use gw_wire::request::{CompletionRequest, EmbeddingsRequest, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, Usage, small};
@@ -31,6 +32,8 @@ pub(crate) struct CallSize {
     pub(crate) prompts: u64,
     /// How many answers it asks for, including the candidates of `best_of`.
     pub(crate) answers: u64,
+    /// The calls of hosted tools that each answer makes, though no upstream counts them.
+    pub(crate) hosted: HostedCalls,
 }
 
 impl CallSize {
@@ -39,8 +42,11 @@ impl CallSize {
     ///
     /// No count exceeds the model's limits, and none is zero if something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
-        let estimate = Usage::estimate(self.prompt_tokens, answer_bytes);
+        let estimate = Usage { hosted: self.hosted, ..Usage::estimate(self.prompt_tokens, answer_bytes) };
         let Some(mut usage) = reported else { return estimate };
+        if usage.hosted.is_none() {
+            usage.hosted = self.hosted;
+        }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let most = |of_one: u64, count: u64, seen: u64| of_one.saturating_mul(count.max(1)).max(seen);
@@ -111,10 +117,29 @@ impl ValidatedRequest {
                 prompt_tokens: self.prompt_tokens(candidate),
                 prompts: 1,
                 answers: u64::from(part.share.n),
+                hosted: self.certain_searches(candidate, part.share.n),
             },
             Self::Completion(request) => completion_size(request, part),
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
         }
+    }
+
+    /// The searches of a chat with `web_search_options`: a model that takes them searches once for each answer, and its
+    /// provider does not count them.
+    fn certain_searches(&self, candidate: &Candidate, answers: u32) -> HostedCalls {
+        let searches = self.guarded().iter().any(|member| member.name == "web_search_options");
+        let is_priced =
+            || candidate.model.prices.as_ref().is_some_and(|prices| prices.has_tool(HostedTool::WebSearch));
+        let is_sent = searches && candidate.provider.forwards_member("web_search_options") && is_priced();
+        HostedCalls { web_search: if is_sent { answers } else { 0 }, ..HostedCalls::default() }
+    }
+
+    /// The most calls of hosted tools at a candidate, which a reservation assumes.
+    pub(crate) fn most_hosted(&self, candidate: &Candidate) -> HostedCalls {
+        let native = self.client().map(|client| &client.native);
+        let native =
+            native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
+        native.map(|native| native.policy.most_calls).unwrap_or_default()
     }
 
     /// The cost of reading the prompts once at a candidate, as far as it can be estimated.
@@ -154,6 +179,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         prompt_tokens: text.saturating_add(count.saturating_mul(FRAME_TOKENS)),
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
+        hosted: HostedCalls::default(),
     }
 }
 
@@ -166,7 +192,7 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
         range.map(|place| request.input_bytes(place)).fold(0, u64::saturating_add)
     };
     let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
-    CallSize { prompt_tokens, prompts: count, answers: 0 }
+    CallSize { prompt_tokens, prompts: count, ..CallSize::default() }
 }
 
 /// Divides the inputs of an embeddings request into batches that the candidate accepts.

@@ -126,9 +126,11 @@ fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -
 
 /// The cost of all upstream calls if each answer has this many tokens.
 pub(crate) fn costs(request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
+    let most_hosted = request.most_hosted(candidate);
     let one = |size: CallSize| {
-        let CallSize { prompt_tokens: prompt, answers, .. } = size;
-        let usage = Usage { prompt, completion: answers.saturating_mul(answer), ..Usage::default() };
+        let CallSize { prompt_tokens: prompt, answers, hosted, .. } = size;
+        let hosted = hosted.plus(&most_hosted);
+        let usage = Usage { prompt, completion: answers.saturating_mul(answer), hosted, ..Usage::default() };
         // A provider may write the whole prompt into its cache, which can cost more than reading it.
         let written = Usage { cache_write: Some(prompt), ..usage };
         let cost = |usage| candidate.model.cost(usage).unwrap_or_default();

@@ -2,36 +2,97 @@
 //! a price or pick a model with the operator's credentials, unless the provider's configuration allows it.
 
 use gw_providers::provider::Provider;
+use gw_wire::hosted_tools::HostedTool;
+use gw_wire::request::native_policy::{GuardedType, NativePolicy, Place, Treatment};
 use gw_wire::request::{GuardedMember, References, Rule};
 
+use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
+use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 
-/// Checks whether the request may be sent to this provider.
+/// Checks whether the request may be sent to this candidate.
 ///
 /// # Errors
 /// `unsupported_value`, with the setting that allows it.
-pub(crate) fn permitted(provider: &Provider, request: &ValidatedRequest) -> Result<()> {
-    members(provider, request.guarded())?;
+pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
+    let Candidate { provider, model, .. } = candidate;
+    let native = request.client().map(|client| &client.native).filter(|own| candidate.speaks(own.dialect));
+    match native {
+        Some(native) => forwarded(provider, model, &native.policy)?,
+        None => members(provider, model, request.guarded())?,
+    }
     if provider.takes_references() {
         return Ok(());
     }
     references(provider, request.references())
 }
 
-fn members(provider: &Provider, guarded: &[GuardedMember]) -> Result<()> {
-    let refused = guarded.iter().find(|member| {
+/// Whether calls of this hosted tool at the model can be charged.
+fn has_price(model: &Model, tool: HostedTool) -> bool {
+    model.prices.as_ref().is_some_and(|prices| prices.has_tool(tool))
+}
+
+/// Checks a request that the provider gets as the client wrote it.
+fn forwarded(provider: &Provider, model: &Model, policy: &NativePolicy) -> Result<()> {
+    if let Some(member) = policy.refused_member(provider.allowed()) {
+        return Err(refused(provider, member));
+    }
+    if let Some(guarded) = policy.refused_type(provider.allowed(), |tool| has_price(model, tool)) {
+        return Err(refused_type(provider, guarded));
+    }
+    match &policy.stored {
+        Some(place) if !provider.takes_references() => Err(stored(provider, place)),
+        _ => Ok(()),
+    }
+}
+
+fn refused_type(provider: &Provider, guarded: &GuardedType) -> Error {
+    let (kind, provider) = (&guarded.kind, provider.name());
+    let (member, what) = match guarded.place {
+        Place::Tool => ("tools", "tools"),
+        _ => ("input", "content"),
+    };
+    let why = match guarded.treatment {
+        Some(Treatment::Priced(tool)) => format!(
+            "its calls have a price of their own, and the catalogue does not hold it. The operator can set it with \
+             pricing.tools.{} of the model, or allow the type",
+            tool.price_name()
+        ),
+        Some(_) => {
+            "it may reach other accounts, hosts or models, or costs what the catalogue does not hold. The operator can \
+             allow it"
+                .to_owned()
+        }
+        None => "the gateway does not know what it does. The operator can allow it, if a release knows it".to_owned(),
+    };
+    let message = format!(
+        "Invalid '{member}': the provider '{provider}' is not sent {what} of the type '{kind}', because {why} with \
+         allow_members = [\"{kind}\"] in the provider's configuration."
+    );
+    Error::new(Kind::UnsupportedValue, message)
+}
+
+fn members(provider: &Provider, model: &Model, guarded: &[GuardedMember]) -> Result<()> {
+    let found = guarded.iter().find(|member| {
         let (is_forwarded, is_taken) =
             (provider.forwards_member(&member.name), provider.takes_member(&member.name));
         match member.rule {
             // A member that is not forwarded does nothing. Without its context, the answer would belong to another
             // question.
+            Rule::Search if member.name == "web_search_options" => {
+                is_forwarded && !is_taken && !has_price(model, HostedTool::WebSearch)
+            }
             Rule::Steers | Rule::Search => is_forwarded && !is_taken,
             Rule::Context => !(is_forwarded && is_taken),
-            Rule::Price | Rule::Account | Rule::Fallback => false,
+            Rule::Price | Rule::Account | Rule::Fallback | Rule::Hint | Rule::Unknown => false,
         }
     });
-    let Some(GuardedMember { name, rule, .. }) = refused else { return Ok(()) };
+    found.map_or(Ok(()), |member| Err(refused(provider, member)))
+}
+
+fn refused(provider: &Provider, member: &GuardedMember) -> Error {
+    let GuardedMember { name, rule, .. } = member;
     let why = match rule {
         Rule::Search => "it has a price of its own, and the catalogue does not hold that price",
         Rule::Context => "it changes the meaning of the answer, and the gateway cannot apply it here",
@@ -43,7 +104,7 @@ fn members(provider: &Provider, guarded: &[GuardedMember]) -> Result<()> {
         "Invalid '{name}': the provider '{provider}' is not sent this member, because {why}. The operator can allow it \
          with allow_members = [\"{setting}\"] in the provider's configuration."
     );
-    Err(Error::new(Kind::UnsupportedValue, message))
+    Error::new(Kind::UnsupportedValue, message)
 }
 
 fn references(provider: &Provider, references: &References) -> Result<()> {
@@ -58,6 +119,10 @@ fn references(provider: &Provider, references: &References) -> Result<()> {
     let Some(place) = references.carried.as_deref().or_else(verbatim).or_else(at_own_host) else {
         return Ok(());
     };
+    Err(stored(provider, place))
+}
+
+fn stored(provider: &Provider, place: &str) -> Error {
     let provider = provider.name();
     let message = format!(
         "Invalid '{place}': it refers to something that is stored at the provider '{provider}' or lies in its network, \
@@ -65,5 +130,5 @@ fn references(provider: &Provider, references: &References) -> Result<()> {
          character counts as one that does. Send the content itself, as a data URL or as 'file_data'. The operator can \
          allow it with file_ids = true in the provider's configuration."
     );
-    Err(Error::new(Kind::UnsupportedValue, message))
+    Error::new(Kind::UnsupportedValue, message)
 }

@@ -332,9 +332,9 @@ fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'stati
     dropped(conversation, &members)
 }
 
-/// Adds one warning for each search member of another vendor.
+/// Adds one warning for each search member of another vendor, and for each hint to another gateway.
 fn searches(guarded: &[GuardedMember], warnings: &mut Vec<Cow<'static, str>>) {
-    for member in guarded.iter().filter(|member| member.rule == Rule::Search) {
+    for member in guarded.iter().filter(|member| matches!(member.rule, Rule::Search | Rule::Hint)) {
         let warning = format!("parameter_dropped:{}", member.name);
         if !warnings.iter().any(|known| **known == *warning) {
             warnings.push(warning.into());

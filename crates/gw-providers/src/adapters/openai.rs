@@ -29,7 +29,7 @@ use gw_wire::request::encode::{
     EmbeddingsOptions, EncodeOptions, MaxTokensName, encode_chat, encode_completion, encode_embeddings,
 };
 use gw_wire::request::{
-    AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Rule,
+    AllowedMembers, Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember,
 };
 use http::HeaderMap;
 use serde_json::Value;
@@ -262,9 +262,8 @@ impl OpenAi {
         unsupported: &[&str],
     ) -> Encoded {
         let given = unsupported.iter().copied().filter(|member| body.get(member).is_some());
-        let is_dropped = |member: &&GuardedMember| {
-            matches!(member.rule, Rule::Price | Rule::Account) && !self.allowed.has(&member.name)
-        };
+        let is_dropped =
+            |member: &&GuardedMember| member.rule.is_dropped() && !self.allowed.has(&member.name);
         let mut dropped: Vec<&str> = given.collect();
         for member in guarded.iter().filter(is_dropped) {
             // A client may send one name in several spellings.

@@ -53,6 +53,7 @@ mod tests {
             allow_plain_http: false,
             file_ids: false,
             allow_members: Vec::new(),
+            deny_betas: Vec::new(),
             options,
         }
     }

@@ -33,6 +33,7 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: options.parse().unwrap(),
     };
     Provider::build(&settings, Timeouts::default()).unwrap()

@@ -71,6 +71,7 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))

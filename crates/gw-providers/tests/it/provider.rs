@@ -25,6 +25,7 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: toml::Table::new(),
     }
 }

@@ -11,8 +11,8 @@ use super::limits::{RequestLimits, body_too_large};
 use crate::json::{Extent, Kind, MAX_DEPTH, ScanError, View, check_members};
 use crate::names::{NameIndex, duplicate, position};
 
-/// Other gateways' names for `routing.fallback`: OpenRouter's and LiteLLM's.
-pub(super) const TOP_LEVEL_FALLBACKS: [&str; 2] = ["models", "fallbacks"];
+/// Other gateways' names for `routing.fallback`: OpenRouter's and LiteLLM's, and the one of agents' settings.
+pub(super) const TOP_LEVEL_FALLBACKS: [&str; 3] = ["models", "fallbacks", "fallback_model"];
 
 /// A member's name and the range of its value in the body.
 pub(crate) type Member = (Box<str>, Range<usize>);
@@ -27,13 +27,14 @@ pub struct Body {
 }
 
 /// Every member that has a meaning on any endpoint. Sorted.
-const KNOWN: [&str; 48] = [
+pub(super) const KNOWN: [&str; 49] = [
     "audio",
     "best_of",
     "cache",
     "dimensions",
     "echo",
     "encoding_format",
+    "fallback_model",
     "fallbacks",
     "frequency_penalty",
     "function_call",

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::body::{Member, is_known, resembles_known};
 use super::fields::Path;
 use super::folding::{Folded, folded};
+use super::native_policy::rows::Treatment;
 use super::references::References;
 use crate::json::{Kind, View};
 use rules::named;
@@ -89,7 +90,10 @@ const CHECKED_BY_EMBEDDINGS: [&str; 7] =
 
 /// The members with a [`Rule`] that a provider may be sent.
 #[derive(Clone, Debug, Default)]
-pub struct AllowedMembers(Vec<Box<str>>);
+pub struct AllowedMembers {
+    names: Vec<Box<str>>,
+    is_all: bool,
+}
 
 /// Values of `service_tier` that never raise the price: the usual tier, or the tier of the operator's account.
 const USUAL_TIERS: [&str; 5] = ["auto", "default", "on_demand", "standard", "standard_only"];
@@ -140,7 +144,8 @@ pub(super) fn survey(
             }
             "service_tier" if is_usual_tier(value) => None,
             // These members are known and have a rule too.
-            name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks") => named(name),
+            name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks"
+            | "fallback_model") => named(name),
             name if endpoint.checks(name) => None,
             name => {
                 let with_rule = named(name).filter(|_| name != "extra_body" || overrides(value));
@@ -172,6 +177,37 @@ fn is_effective(rule: Rule, value: View<'_>) -> bool {
     rule == Rule::Fallback || !is_empty
 }
 
+/// The member with this name and value in a request that goes to an upstream in the client's own dialect, if it is not
+/// simply forwarded. `row` is the decision of the surface's table about the name.
+pub(super) fn guarded_native(name: &str, value: View<'_>, row: Option<Treatment>) -> Option<GuardedMember> {
+    let (shown, rule) = match (row, name) {
+        (_, "metadata") => return steering_metadata(value),
+        (_, "service_tier") if is_usual_tier(value) => return None,
+        (Some(Treatment::Forwarded | Treatment::Own | Treatment::Fallback | Treatment::StoredId), _) => {
+            return None;
+        }
+        (Some(Treatment::Dropped), _) => (shown(name), Rule::Price),
+        (Some(Treatment::Refused | Treatment::Priced(_)), _) => {
+            named(name).unwrap_or_else(|| (shown(name), Rule::Steers))
+        }
+        (None, _) => match named(name) {
+            // Names that only resemble a known one have no meaning.
+            Some((_, Rule::Fallback)) => (shown(name), Rule::Unknown),
+            Some((known, _)) if known == "tools" => (shown(name), Rule::Unknown),
+            Some((known, _)) if known == "extra_body" && !overrides(value) => (known, Rule::Unknown),
+            Some(with_rule) => with_rule,
+            None => (shown(name), Rule::Unknown),
+        },
+    };
+    let is_guarded = rule == Rule::Unknown || is_effective(rule, value);
+    is_guarded.then(|| GuardedMember { name: shown, rule, written: name.into() })
+}
+
+/// A client's name, shortened for messages.
+fn shown(name: &str) -> Cow<'static, str> {
+    Cow::Owned(super::fields::clip(name).into_owned())
+}
+
 fn is_usual_tier(value: View<'_>) -> bool {
     value.string().is_some_and(|tier| USUAL_TIERS.iter().any(|usual| tier.eq_ignore_ascii_case(usual)))
 }
@@ -181,12 +217,15 @@ fn steering_metadata(value: View<'_>) -> Option<GuardedMember> {
     let steers = |(name, value): (View<'_>, View<'_>)| {
         let (name, rule) = named(&name.string()?)?;
         let is_structure = matches!(value.kind(), Kind::Array | Kind::Object);
+        if !is_structure || !is_effective(rule, value) {
+            return None;
+        }
+        // A structure is not metadata of OpenAI's, so nothing is lost with the whole member.
+        if rule == Rule::Hint {
+            return Some(GuardedMember { name: "metadata".into(), rule, written: "metadata".into() });
+        }
         let name = format!("metadata.{name}");
-        (is_structure && is_effective(rule, value)).then(|| GuardedMember {
-            written: (&*name).into(),
-            name: name.into(),
-            rule: Rule::Steers,
-        })
+        Some(GuardedMember { written: (&*name).into(), name: name.into(), rule: Rule::Steers })
     };
     value.members().find_map(steers)
 }
@@ -238,27 +277,45 @@ fn is_priced_tool(tool: View<'_>) -> bool {
     tool_types(tool).any(|kind| is_priced(&kind))
 }
 
+impl GuardedMember {
+    /// The name as the client wrote it.
+    #[must_use]
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+}
+
 impl AllowedMembers {
+    /// All members, whatever they mean: for an upstream that costs nothing and reaches nothing.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { names: Vec::new(), is_all: true }
+    }
+
     /// The members with these names, however a request spells them.
     #[must_use]
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let fold = |name: &str| folded(name, &mut Folded::default()).map(Box::from);
-        Self(names.into_iter().filter_map(fold).collect())
+        Self { names: names.into_iter().filter_map(fold).collect(), is_all: false }
     }
 
     /// Whether the member may be sent. Allowing `metadata` allows all of its members.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let outer = name.split('.').next().unwrap_or(name);
-        !self.0.is_empty()
-            && folded(outer, &mut Folded::default())
-                .is_some_and(|name| self.0.iter().any(|known| **known == *name))
+        self.is_all
+            || !self.names.is_empty()
+                && folded(outer, &mut Folded::default())
+                    .is_some_and(|name| self.names.iter().any(|known| **known == *name))
     }
 
-    /// The guarded members that must not be sent, in the client's spelling.
+    /// The guarded members that must not be sent, in the client's spelling. A search is sent, because a request with one
+    /// gets here only if the search is allowed or has a price.
     #[must_use]
     pub fn withheld<'g>(&self, guarded: &'g [GuardedMember]) -> Vec<&'g str> {
-        let withheld = guarded.iter().filter(|member| !self.has(&member.name));
+        let withheld = guarded.iter().filter(|member| {
+            !(self.has(&member.name) || member.rule == Rule::Search && member.name == "web_search_options")
+        });
         withheld.map(|member| &*member.written).collect()
     }
 }

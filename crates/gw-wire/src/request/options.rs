@@ -180,8 +180,12 @@ impl<'a> Fields<'a, '_> {
     pub(super) fn cache(&self) -> Result<Option<CacheOptions>, Invalid> {
         let Some(cache) = self.get("cache") else { return Ok(None) };
         let path = Path::Top("cache");
-        let [enabled, ttl, mode] = closed_object(&path, cache, ["enabled", "ttl", "mode"])?;
+        // LiteLLM's clients send the last two.
+        let [enabled, ttl, mode, no_cache, no_store] =
+            closed_object(&path, cache, ["enabled", "ttl", "mode", "no-cache", "no-store"])?;
         let enabled = boolean(&path.member("enabled"), enabled)?;
+        let no_cache = boolean(&path.member("no-cache"), no_cache)?;
+        let no_store = boolean(&path.member("no-store"), no_store)?;
         let ttl = ttl.map(|value| integer(&path.member("ttl"), value, &(1..=2_592_000))).transpose()?;
         let ttl = ttl.and_then(|ttl| u32::try_from(ttl).ok());
         let path = path.member("mode");
@@ -191,6 +195,12 @@ impl<'a> Fields<'a, '_> {
             let known = CACHE_MODES.into_iter().find(|known| **known == *asked);
             known.ok_or_else(|| not_one_of(&path, &CACHE_MODES, &asked))
         })?;
+        let (enabled, mode) = match (no_cache, no_store) {
+            (true, true) => (false, mode),
+            (true, false) => (enabled && mode != "read", "write"),
+            (false, true) => (enabled && mode != "write", "read"),
+            (false, false) => (enabled, mode),
+        };
         Ok(Some(CacheOptions { enabled, ttl, mode }))
     }
 
@@ -285,6 +295,12 @@ fn fallbacks(
     model: &str,
 ) -> Result<Vec<Fallback>, Invalid> {
     let mut named: Vec<Fallback> = Vec::new();
+    if member == "fallback_model" && value.kind() == Kind::String {
+        let name = model_name(path, Some(value))?;
+        let is_other = *name != *model;
+        named.extend(is_other.then_some(Fallback { model: name, member, index: 0 }));
+        return Ok(named);
+    }
     for (index, value) in names(path, value)?.enumerate() {
         let path = path.item(index);
         // LiteLLM also accepts objects with parameters for each fallback. They are refused, because they could not be applied.

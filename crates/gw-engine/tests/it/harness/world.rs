@@ -162,6 +162,7 @@ fn provider(name: &str, keys: usize, embedding_batch: Option<usize>) -> Provider
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: Default::default(),
     }
 }

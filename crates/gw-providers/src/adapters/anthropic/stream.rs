@@ -137,6 +137,7 @@ impl AnthropicStreamState {
         match Text::of(&message_event.kind) {
             "message_start" => self.start(message_event.message.unwrap_or_default(), sink),
             "content_block_start" => {
+                self.note_hosted(message_event.content_block.as_ref(), sink);
                 let opened = self.blocks.start(index, message_event.content_block.unwrap_or_default(), sink);
                 opened.unwrap_or_else(|failure| self.fail(failure, sink));
             }
@@ -154,6 +155,15 @@ impl AnthropicStreamState {
             }
             // The documentation announces that new event types may be added at any time.
             _ => {}
+        }
+    }
+
+    /// Counts a call of a hosted tool, which is charged even if the stream breaks before the API tells its count.
+    fn note_hosted(&mut self, block: Option<&wire::AnthropicBlock<'_>>, sink: EventSink<'_>) {
+        let Some(block) = block.filter(|block| Text::of(&block.kind) == "server_tool_use") else { return };
+        self.counts.begin_hosted(Text::of(&block.name));
+        if let Some(usage) = self.counts.so_far() {
+            sink(Event::Usage(usage));
         }
     }
 

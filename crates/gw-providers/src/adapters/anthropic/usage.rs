@@ -1,7 +1,8 @@
 //! Token usage of the Messages API. `input_tokens` excludes tokens read from or written to the cache ("Prompt caching",
 //! section "Tracking cache performance", at platform.claude.com).
 
-use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -13,6 +14,11 @@ pub(super) struct AnthropicUsage {
     cache_read: Option<u64>,
     cache_write: Option<u64>,
     thinking: Option<u64>,
+    /// The calls of hosted tools that the API counted.
+    web_search: Option<u64>,
+    web_fetch: Option<u64>,
+    /// The calls of hosted tools that began so far.
+    begun: HostedCalls,
     is_odd: bool,
 }
 
@@ -31,7 +37,26 @@ impl AnthropicUsage {
         set(&mut self.cache_read, "/cache_read_input_tokens");
         set(&mut self.cache_write, "/cache_creation_input_tokens");
         set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
+        set(&mut self.web_search, "/server_tool_use/web_search_requests");
+        set(&mut self.web_fetch, "/server_tool_use/web_fetch_requests");
         self.is_odd |= is_odd;
+    }
+
+    /// Notes that the model called a hosted tool. The API's own count replaces these.
+    pub(super) fn begin_hosted(&mut self, name: &str) {
+        match name {
+            "web_search" => self.begun.add(HostedTool::WebSearch, 1),
+            "web_fetch" => self.begun.add(HostedTool::WebFetch, 1),
+            _ => {}
+        }
+    }
+
+    fn hosted(&self) -> HostedCalls {
+        HostedCalls {
+            web_search: self.web_search.map_or(self.begun.web_search, small),
+            web_fetch: self.web_fetch.map_or(self.begun.web_fetch, small),
+            ..HostedCalls::default()
+        }
     }
 
     /// Returns the usage; None if none was reported.
@@ -53,6 +78,7 @@ impl AnthropicUsage {
             cached,
             cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
+            hosted: self.hosted(),
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })

@@ -40,6 +40,7 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         file_ids: false,
         // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],
+        deny_betas: Vec::new(),
         options: options.parse().unwrap(),
     }
 }

@@ -35,6 +35,7 @@ fn mistral() -> Box<dyn Adapter> {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: toml::Table::new(),
     };
     registry::build(&settings).unwrap().adapter

@@ -29,6 +29,7 @@ fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapte
         allow_plain_http: false,
         file_ids: false,
         allow_members: members.iter().map(|&name| name.to_owned()).collect(),
+        deny_betas: Vec::new(),
         options: options.into_iter().collect(),
     })
 }

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use gw_wire::request::ChatRequest;
+use gw_wire::usage::Usage;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -25,7 +27,7 @@ use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
 use crate::seal::ReplayTarget;
 
-use item::{OutputItem, text};
+use item::{HostedTally, OutputItem, text};
 use stream::{ResponsesStream, ResponsesStreamState};
 
 /// The index of the only choice.
@@ -77,7 +79,7 @@ impl ResponseObject<'_> {
         }
     }
 
-    fn used(&self) -> Option<gw_wire::usage::Usage> {
+    fn used(&self) -> Option<Usage> {
         let used = self.usage.map(RawValue::get).filter(|used| *used != "null")?;
         usage::read(RawText(used))
     }
@@ -144,7 +146,9 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     if !matches!(&*object.status, "completed" | "incomplete") {
         return Err(invalid("the response has no final status"));
     }
-    let used = object.used();
+    let mut tally = HostedTally::default();
+    object.output.iter().for_each(|item| _ = tally.take(item));
+    let used = with_hosted(object.used(), tally.calls());
     let has_calls = object.output.iter().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };
@@ -164,6 +168,14 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         members: tier.into_iter().collect(),
         native: Some(Cow::Borrowed(text)),
     })
+}
+
+/// The reported usage with the calls of hosted tools, which the provider bills beside the tokens.
+fn with_hosted(used: Option<Usage>, hosted: HostedCalls) -> Option<Usage> {
+    match used {
+        None if hosted.is_none() => None,
+        used => Some(Usage { hosted, ..used.unwrap_or(Usage { estimated: true, ..Usage::default() }) }),
+    }
 }
 
 /// Adds the content of an item to the choice, and its sealed reasoning to the entries.

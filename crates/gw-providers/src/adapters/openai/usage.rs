@@ -206,6 +206,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
         estimated: odd,
+        ..Usage::default()
     })
 }
 
@@ -268,6 +269,7 @@ mod tests {
             accepted_prediction: Some(2),
             rejected_prediction: Some(0),
             estimated: false,
+            ..Usage::default()
         };
         assert_eq!(read(openai), Some(full));
         let deepseek = r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":6}"#;

@@ -30,6 +30,7 @@ fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)))

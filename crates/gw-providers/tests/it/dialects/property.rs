@@ -41,6 +41,7 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options,
     };
     let built = registry::build(&settings);

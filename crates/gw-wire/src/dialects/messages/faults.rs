@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::json::{Elements, Kind, View};
+use crate::names::{NameIndex, duplicate};
 use crate::request::Invalid;
 use crate::request::fields::clip;
 
@@ -159,7 +160,8 @@ pub(super) fn list<'a>(path: &MessagesPath<'_>, value: View<'a>) -> Result<Eleme
     if value.kind() == Kind::Array { Ok(value.elements()) } else { Err(wrong_type(path, "a valid list")) }
 }
 
-/// The members with these names in an object.
+/// The members with these names in an object. A name that is given twice is refused, because readers disagree about the
+/// value that counts.
 pub(super) fn object<'a, const N: usize>(
     path: &MessagesPath<'_>,
     value: View<'a>,
@@ -168,7 +170,22 @@ pub(super) fn object<'a, const N: usize>(
     if value.kind() != Kind::Object {
         return Err(wrong_type(path, "a valid dictionary"));
     }
-    Ok(value.pick(names))
+    let mut slots = [None; N];
+    let mut all = Vec::new();
+    for (literal, value) in value.members() {
+        let name = literal.string().unwrap_or(Cow::Borrowed(literal.text()));
+        if let Some((_, slot)) = names.iter().zip(&mut slots).find(|(known, _)| **known == name) {
+            *slot = Some(value);
+        }
+        all.push(name);
+    }
+    let name_at = |at| all.get(at).map(|name: &Cow<'_, str>| &**name);
+    let index = NameIndex::of(all.iter().map(|name| &**name));
+    if let Some(name) = duplicate(index.as_ref(), all.len(), name_at).and_then(name_at) {
+        let message = format!("{}: the member is given more than once", path.member(&clip(name)));
+        return Err(Invalid { code: "invalid_json", message });
+    }
+    Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
 }
 
 /// Checks that a value is an object.

@@ -3,7 +3,7 @@
 
 mod body;
 mod document;
-mod edits;
+pub(in crate::dialects) mod edits;
 mod frames;
 
 pub use self::body::{NativeHost, NativeRequest, Signature, request_body};

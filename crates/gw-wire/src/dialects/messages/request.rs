@@ -23,6 +23,7 @@ use super::errors::{THREAD_NOT_FOUND, THREAD_UNSUPPORTED};
 use super::faults::{MessagesPath, boolean, integer, missing, required_name};
 use crate::dialects::{ClientDialect, ClientRequest, NativeBody, NativeNeed};
 use crate::json::{ObjectWriter, View};
+use crate::request::native_policy::survey_messages;
 use crate::request::{Body, Invalid, RequestLimits};
 
 /// A Messages request, translated.
@@ -90,12 +91,11 @@ enum Purpose {
 }
 
 /// Members that only an upstream of this dialect understands, and whether an answer without them differs.
-const NATIVE_MEMBERS: [(&str, bool); 9] = [
+const NATIVE_MEMBERS: [(&str, bool); 8] = [
     ("thread", true),
     ("container", true),
     ("mcp_servers", true),
     ("context_management", true),
-    ("fallbacks", true),
     ("fallback_credit_token", false),
     ("inference_geo", false),
     ("speed", false),
@@ -126,18 +126,25 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
     tools::write(&body, limits, &mut object, &mut losses)?;
     options::thinking(&body, &mut object, &mut context, &mut losses)?;
     options::metadata(&body, &mut object, &mut context)?;
-    for own in ["routing", "cache"] {
+    for own in ["routing", "cache", "models"] {
         if let Some(value) = body.get(own) {
             object.raw(own, value);
         }
     }
+    options::fallbacks(&body, &mut object, &mut losses)?;
     object.finish();
     for (name, changes_answer) in NATIVE_MEMBERS {
         if body.get(name).is_some() {
             losses.parameter(name, changes_answer);
         }
     }
-    let native = NativeBody { bytes, dialect: ClientDialect::Messages, only_native: losses.changes_answer() };
+    let policy = survey_messages(std::str::from_utf8(&bytes).unwrap_or("{}"));
+    let native = NativeBody {
+        bytes,
+        dialect: ClientDialect::Messages,
+        only_native: losses.changes_answer(),
+        policy: policy.into(),
+    };
     let need = if purpose == Purpose::Answer { need(&body, &context) } else { NativeNeed::None };
     Ok(MessagesRequest { chat, warnings: losses.into_warnings(), context, native, need })
 }

@@ -22,9 +22,11 @@ use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;
 use super::context::ResponsesContext;
 use super::echo::RequestEcho;
+use super::item_index::ItemIndex;
 use crate::dialects::{ClientDialect, ClientRequest, NativeBody, NativeNeed};
 use crate::json::{ObjectWriter, View};
 use crate::request::fields::{Path, empty_array, invalid_value, missing};
+use crate::request::native_policy::{NativePolicy, survey_responses};
 use crate::request::{Body, Invalid, RequestLimits};
 
 /// A request, translated.
@@ -195,13 +197,14 @@ pub fn translate_with(
         has_logprobs: params::wants_logprobs(&body),
         has_raw_reasoning: params::includes(&body, "reasoning.content"),
     };
+    let policy = policy(&body, earlier, previous_response_id.is_some());
     let hosted_tools = tools.into_hosted();
     let only_native = requires_native.is_some() || !hosted_tools.is_empty() || input.has_dropped();
     Ok(ResponsesRequest {
         chat,
         warnings: warnings.into_vec(),
         context: ResponsesContext::new(echo, store),
-        native: NativeBody { bytes, dialect: ClientDialect::Responses, only_native },
+        native: NativeBody { bytes, dialect: ClientDialect::Responses, only_native, policy: policy.into() },
         requires_native,
         hosted_tools,
         previous_response_id,
@@ -209,6 +212,25 @@ pub fn translate_with(
         background,
         stream: flag(&body, "stream", false)?,
     })
+}
+
+/// The parts of the request, and of the items that it continues or refers to, that need a decision.
+fn policy(body: &Body, earlier: &EarlierItems<'_>, continues: bool) -> NativePolicy {
+    let mut survey = survey_responses(std::str::from_utf8(&body.bytes).unwrap_or("{}"));
+    if continues {
+        earlier.items.iter().for_each(|item| survey.stored_item(View::new(item)));
+    } else if !earlier.items.is_empty() {
+        let mut index = ItemIndex::new(earlier.items);
+        for item in body.view("input").into_iter().flat_map(View::elements) {
+            let [kind, id] = item.pick(["type", "id"]);
+            let is_reference = kind.and_then(View::string).is_some_and(|kind| kind == "item_reference");
+            let id = id.and_then(View::string).filter(|_| is_reference);
+            if let Some(stored) = id.and_then(|id| index.get(&id)) {
+                survey.stored_item(View::new(stored));
+            }
+        }
+    }
+    survey.finish()
 }
 
 /// Refuses members that no target can serve.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, FailureKind};
+use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::reply::Finish;
 use crate::usage::Usage;
 
@@ -75,6 +76,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         audio_completion,
         accepted_prediction,
         rejected_prediction,
+        hosted,
         estimated,
     } = *usage;
     put_count(log, prompt);
@@ -83,6 +85,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     [audio_prompt, audio_completion, accepted_prediction, rejected_prediction]
         .into_iter()
         .for_each(|count| put_optional_count(log, count.map(u64::from)));
+    HostedTool::ALL.into_iter().for_each(|tool| put_count(log, hosted.of(tool).into()));
     log.push(u8::from(estimated));
 }
 
@@ -184,8 +187,17 @@ impl<'a> FieldReader<'a> {
             audio_completion: self.optional_number()?,
             accepted_prediction: self.optional_number()?,
             rejected_prediction: self.optional_number()?,
+            hosted: self.hosted()?,
             estimated: self.flag()?,
         })
+    }
+
+    fn hosted(&mut self) -> Option<HostedCalls> {
+        let mut calls = HostedCalls::default();
+        for tool in HostedTool::ALL {
+            calls.add(tool, self.number()?);
+        }
+        Some(calls)
     }
 
     pub(super) fn failure(&mut self) -> Option<Failure> {

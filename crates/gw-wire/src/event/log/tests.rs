@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::failure::{Failure, FailureKind};
+use crate::hosted_tools::HostedCalls;
 use crate::reply::Finish;
 use crate::usage::Usage;
 
@@ -60,19 +61,28 @@ fn usage() -> impl Strategy<Value = Usage> {
         (any::<u64>(), any::<u64>(), any::<bool>()),
         [optional(), optional(), optional()],
         [small(), small(), small(), small()],
+        any::<[u32; 4]>(),
     )
-        .prop_map(|((prompt, completion, estimated), [cached, cache_write, reasoning], small)| Usage {
-            prompt,
-            completion,
-            cached,
-            cache_write,
-            reasoning,
-            audio_prompt: small[0],
-            audio_completion: small[1],
-            accepted_prediction: small[2],
-            rejected_prediction: small[3],
-            estimated,
-        })
+        .prop_map(
+            |((prompt, completion, estimated), [cached, cache_write, reasoning], small, hosted)| Usage {
+                prompt,
+                completion,
+                cached,
+                cache_write,
+                reasoning,
+                audio_prompt: small[0],
+                audio_completion: small[1],
+                accepted_prediction: small[2],
+                rejected_prediction: small[3],
+                hosted: HostedCalls {
+                    web_search: hosted[0],
+                    web_fetch: hosted[1],
+                    file_search: hosted[2],
+                    code_interpreter: hosted[3],
+                },
+                estimated,
+            },
+        )
 }
 
 fn failure() -> impl Strategy<Value = Failure> {

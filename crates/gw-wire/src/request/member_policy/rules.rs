@@ -20,6 +20,25 @@ pub enum Rule {
     Account,
     /// It means `routing.fallback`, which the gateway implements itself: left out.
     Fallback,
+    /// It tells another gateway how to route, tag or retry the request, which changes neither the price nor the target
+    /// here: left out with a warning.
+    Hint,
+    /// No table knows it, and it would reach an upstream in the client's own dialect: left out with a warning.
+    Unknown,
+}
+
+impl Rule {
+    /// Whether a request with the member is refused where the member is not allowed.
+    #[must_use]
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Steers | Self::Search | Self::Context)
+    }
+
+    /// Whether the member is left out with a warning where it is not allowed.
+    #[must_use]
+    pub fn is_dropped(self) -> bool {
+        matches!(self, Self::Price | Self::Account | Self::Hint | Self::Unknown)
+    }
 }
 
 /// Every member with a rule, in the spelling of its API. Sorted by the folded names.
@@ -68,7 +87,7 @@ pub const RULES: [(&str, Rule); 113] = [
     ("extra_query", Rule::Steers),
     ("failure_callback", Rule::Steers),
     ("fallback", Rule::Steers),
-    ("fallback_model", Rule::Steers),
+    ("fallback_model", Rule::Fallback),
     ("fallback_models", Rule::Steers),
     ("fallbacks", Rule::Fallback),
     ("gcs_bucket_name", Rule::Steers),
@@ -87,7 +106,7 @@ pub const RULES: [(&str, Rule); 113] = [
     ("lora", Rule::Steers),
     ("lora_path", Rule::Steers),
     ("lora_request", Rule::Steers),
-    ("max_retries", Rule::Steers),
+    ("max_retries", Rule::Hint),
     ("mcp_servers", Rule::Search),
     ("model_group", Rule::Steers),
     ("model_id", Rule::Steers),
@@ -96,22 +115,22 @@ pub const RULES: [(&str, Rule); 113] = [
     ("model_name", Rule::Steers),
     ("models", Rule::Fallback),
     ("no_log", Rule::Steers),
-    ("num_retries", Rule::Steers),
+    ("num_retries", Rule::Hint),
     ("organization", Rule::Steers),
     ("performance_config", Rule::Price),
-    ("plugins", Rule::Steers),
+    ("plugins", Rule::Hint),
     ("preset", Rule::Steers),
     ("previous_response_id", Rule::Context),
     ("prompt_id", Rule::Steers),
-    ("provider", Rule::Steers),
+    ("provider", Rule::Hint),
     ("provider_options", Rule::Steers),
     ("providers", Rule::Steers),
     ("provider_specific_header", Rule::Steers),
     ("proxy", Rule::Steers),
     ("proxy_server_request", Rule::Steers),
     ("region_name", Rule::Steers),
-    ("retry_policy", Rule::Steers),
-    ("route", Rule::Steers),
+    ("retry_policy", Rule::Hint),
+    ("route", Rule::Hint),
     ("safety_model", Rule::Steers),
     ("search", Rule::Search),
     ("search_mode", Rule::Search),
@@ -124,11 +143,11 @@ pub const RULES: [(&str, Rule); 113] = [
     ("speed", Rule::Price),
     ("store", Rule::Account),
     ("success_callback", Rule::Steers),
-    ("tags", Rule::Steers),
+    ("tags", Rule::Hint),
     ("targets", Rule::Steers),
     ("tenant_id", Rule::Steers),
     ("tools", Rule::Search),
-    ("transforms", Rule::Steers),
+    ("transforms", Rule::Hint),
     ("turn_off_message_logging", Rule::Steers),
     ("user_config", Rule::Steers),
     ("virtual_key", Rule::Steers),

@@ -92,9 +92,9 @@ fn values_with_an_effect_are_guarded() {
         (r#""service_tier":"flex""#, "service_tier", Rule::Price),
         (r#""store":true"#, "store", Rule::Account),
         (r#""models":["x"]"#, "models", Rule::Fallback),
-        (r#""provider":{"order":["x"]}"#, "provider", Rule::Steers),
+        (r#""provider":{"order":["x"]}"#, "provider", Rule::Hint),
         (r#""extra_body":{"models":["x"]}"#, "extra_body", Rule::Steers),
-        (r#""metadata":{"a":"b","tags":["x"]}"#, "metadata.tags", Rule::Steers),
+        (r#""metadata":{"a":"b","tags":["x"]}"#, "metadata", Rule::Hint),
         (r#""tools":[{"type":"web_search_preview_2025_03_11"}]"#, "tools", Rule::Search),
         (r#""tools":[{"type":"code_interpreter","container":{"type":"auto"}}]"#, "tools", Rule::Search),
         (r#""web_search_options":{}"#, "web_search_options", Rule::Search),
@@ -109,7 +109,8 @@ fn values_with_an_effect_are_guarded() {
         (r#""extra_body":{"messages":[]}"#, "extra_body", Rule::Steers),
         (r#""extra_body":{"search_parameters":{}}"#, "extra_body", Rule::Steers),
         (r#""apiBase":"x""#, "api_base", Rule::Steers),
-        (r#""metadata":{"Tags":["x"]}"#, "metadata.tags", Rule::Steers),
+        (r#""metadata":{"Tags":["x"]}"#, "metadata", Rule::Hint),
+        (r#""metadata":{"model_info":{"x":1}}"#, "metadata.model_info", Rule::Steers),
         (
             r#""tools":[{"type":"function","function":{"name":"f"},"Type":"web_search"}]"#,
             "tools",
@@ -201,6 +202,6 @@ fn allowed_members_are_not_withheld() {
     let members = r#""apiBase":"x","metadata":{"tags":["x"]},"models":["y"]"#;
     let body = format!(r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
     let asked = parse_chat(body.into(), &RequestLimits::default()).unwrap().guarded;
-    assert_eq!(AllowedMembers::default().withheld(&asked), ["apiBase", "metadata.tags", "models"]);
+    assert_eq!(AllowedMembers::default().withheld(&asked), ["apiBase", "metadata", "models"]);
     assert_eq!(AllowedMembers::new(["api_base", "metadata"]).withheld(&asked), ["models"]);
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use gw_engine::catalog::prices::ToolPrices;
 use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, PricingSettings, TierSettings};
+use gw_wire::hosted_tools::HostedTool;
 use gw_wire::nearest::did_you_mean;
 
 use super::super::problems::ProblemReport;
@@ -74,7 +76,18 @@ fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
         cached_input_per_m: table.price("cached_input_per_m"),
         cache_write_per_m: table.price("cache_write_per_m"),
         currency: table.text("currency"),
+        tools: table.table("tools").map(tool_prices).unwrap_or_default(),
         tiers: table.has("tiers").then(|| tiers(table, report)),
+    }
+}
+
+fn tool_prices(table: &Table) -> ToolPrices {
+    let price = |tool: HostedTool| table.price(tool.price_name());
+    ToolPrices {
+        web_search: price(HostedTool::WebSearch),
+        web_fetch: price(HostedTool::WebFetch),
+        file_search: price(HostedTool::FileSearch),
+        code_interpreter: price(HostedTool::CodeInterpreter),
     }
 }
 

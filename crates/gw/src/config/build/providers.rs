@@ -9,6 +9,7 @@ use gw_wire::nearest::did_you_mean;
 use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{RULES, Rule, rule_of};
+use gw_wire::request::native_policy::{Place, Surface, Treatment, treatment};
 use secrecy::SecretString;
 
 use super::super::formats::base_url_host;
@@ -91,6 +92,7 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
         allow_plain_http: table.bool("allow_plain_http").unwrap_or(false),
         file_ids: table.bool("file_ids").unwrap_or(false),
         allow_members: allow_members(table, api, report),
+        deny_betas: table.texts("deny_betas").unwrap_or_default(),
         options: options.unwrap_or_default(),
     })
 }
@@ -190,14 +192,18 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
 /// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
 fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
-    if api.guarded_members() == Some(&[]) {
-        let message = "is an option of openai and azure, of mistral for 'guardrails' and of ollama for 'keep_alive', not \
-                       of this provider's api";
+    if api.guarded_members() == Some(&[]) && native_surface(api).is_none() {
+        let message = "is an option of openai, azure, anthropic, bedrock and vertex, of mistral for 'guardrails' and of \
+                       ollama for 'keep_alive', not of this provider's api";
         report.fault(table.position("allow_members"), &table.path("allow_members"), message);
     }
     let mut names = Vec::new();
     for node in nodes {
         let Some(name) = node.value.text() else { continue };
+        if native_surface(api).is_some_and(|surface| opens(surface, name)) {
+            names.push(name.to_owned());
+            continue;
+        }
         if name != "metadata" && rule_of(name).is_none() {
             let known = RULES.iter().map(|(known, _)| *known);
             let hint = did_you_mean(name, known).map(|hint| format!("; {hint}"));
@@ -217,6 +223,24 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
         names.push(name.to_owned());
     }
     names
+}
+
+/// The surface whose requests a provider of this API gets as the client wrote them.
+fn native_surface(api: Api) -> Option<Surface> {
+    match api {
+        Api::OpenAi => Some(Surface::Responses),
+        Api::Anthropic | Api::Bedrock | Api::Vertex => Some(Surface::Messages),
+        Api::Azure | Api::Gemini | Api::Cohere | Api::Mistral | Api::Ollama | Api::Demo => None,
+    }
+}
+
+/// Whether the name opens something that the surface's table holds back.
+fn opens(surface: Surface, name: &str) -> bool {
+    let is_held = |place| {
+        use Treatment::{Dropped, Priced, Refused};
+        matches!(treatment(surface, place, name), Some(Dropped | Priced(_) | Refused))
+    };
+    name == "tools" || [Place::Member, Place::Header, Place::Tool, Place::Part].into_iter().any(is_held)
 }
 
 /// Reads the headers. Names that differ only in case are the same header.

@@ -109,6 +109,33 @@ static PRICING: Section = Section {
             "",
             "Other prices for long prompts, rising by `above_input_tokens`.",
         ),
+        key(
+            "tools",
+            Kind::Table(&TOOLS),
+            "the provider's published prices; a tool without a price is refused",
+            "Prices of one call of the tools that the provider runs itself.",
+        ),
+    ],
+};
+
+static TOOLS: Section = Section {
+    doc: "Prices of tools that the provider runs itself, by the call. They are charged by the calls that the provider counts, \
+          times `price_multiplier`.",
+    keys: &[
+        key("web_search_per_call", Kind::Price, "", "The provider's price of one web search."),
+        key(
+            "web_fetch_per_call",
+            Kind::Price,
+            "",
+            "The provider's price of one web page that the model reads.",
+        ),
+        key("file_search_per_call", Kind::Price, "", "The provider's price of one search in stored files."),
+        key(
+            "code_interpreter_per_container",
+            Kind::Price,
+            "",
+            "The provider's price of one container of the code interpreter, with the usual memory.",
+        ),
     ],
 };
 

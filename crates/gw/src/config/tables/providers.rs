@@ -87,7 +87,15 @@ pub(super) static PROVIDER: Section = Section {
             MEMBERS,
             "",
             "`openai`, `azure`: request members that are forwarded although they choose a model, an upstream or a price, such as \
-             `[\"plugins\"]`. `docs/providers.md` lists them. `mistral` takes `guardrails` here, `ollama` takes `keep_alive`.",
+             `[\"plugins\"]`. `docs/what-clients-may-send.md` lists them. `mistral` takes `guardrails` here, `ollama` takes \
+             `keep_alive`. `openai` with `/responses`, `anthropic`, `bedrock` and `vertex`: also types of tools (`mcp`; \
+             `tools` stands for all) and of content, and headers, in requests that are forwarded as the client wrote them.",
+        ),
+        key(
+            "deny_betas",
+            MEMBERS,
+            "",
+            "`anthropic`, `bedrock`, `vertex`: beta features that are removed from the header `anthropic-beta` of clients.",
         ),
         key(
             "responses",

@@ -26,6 +26,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
         allow_plain_http: false,
         file_ids: false,
         allow_members: Vec::new(),
+        deny_betas: Vec::new(),
         options: options.collect(),
     }
 }

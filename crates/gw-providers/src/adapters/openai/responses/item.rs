@@ -1,16 +1,20 @@
 //! The output items of a response.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
-use gw_wire::json::write_str;
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
+use gw_wire::json::{View, write_str};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::adapters::openai::lenient::LenientText;
 
 /// The value of `format` in the entries of `reasoning_details` (OpenRouter's name for this API's reasoning).
 const FORMAT: &str = "openai-responses-v1";
 
-/// An output item. Members of hosted tools are not read, because the client gets the provider's own document.
+/// An output item. Of hosted tools only the members that their price depends on are read, because the client gets the
+/// provider's own document.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct OutputItem<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "text")]
@@ -33,6 +37,56 @@ pub(super) struct OutputItem<'a> {
     pub(super) summary: Option<Vec<ItemPart<'a>>>,
     #[serde(borrow, default, deserialize_with = "text")]
     pub(super) encrypted_content: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    status: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    container_id: Cow<'a, str>,
+    /// The kind of a web search call.
+    #[serde(borrow, default)]
+    action: Option<&'a RawValue>,
+}
+
+/// The calls of hosted tools in an answer, as the provider bills them: each search, and each container once.
+#[derive(Debug, Default)]
+pub(super) struct HostedTally {
+    calls: HostedCalls,
+    containers: HashSet<String>,
+}
+
+/// Containers of one answer whose ids are remembered.
+const MAX_CONTAINERS: usize = 64;
+
+impl HostedTally {
+    /// Counts the item. Returns whether it is a call of a hosted tool with a price.
+    pub(super) fn take(&mut self, item: &OutputItem<'_>) -> bool {
+        let tool = match &*item.kind {
+            // The pages that a model opens after a search cost nothing beside their tokens.
+            "web_search_call" if item.is_search() => HostedTool::WebSearch,
+            "file_search_call" => HostedTool::FileSearch,
+            "code_interpreter_call" => HostedTool::CodeInterpreter,
+            _ => return false,
+        };
+        if item.status == "failed" {
+            return false;
+        }
+        let is_known = tool == HostedTool::CodeInterpreter
+            && (self.containers.len() >= MAX_CONTAINERS
+                || !self.containers.insert(item.container_id.to_string()));
+        if !is_known {
+            self.calls.add(tool, 1);
+        }
+        true
+    }
+
+    /// The calls so far.
+    pub(super) fn calls(&self) -> HostedCalls {
+        self.calls
+    }
+
+    /// Bytes that the tally keeps.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.containers.iter().map(String::capacity).sum()
+    }
 }
 
 /// A part of an item.
@@ -58,6 +112,12 @@ impl<'a> ItemPart<'a> {
 }
 
 impl<'a> OutputItem<'a> {
+    fn is_search(&self) -> bool {
+        let action = self.action.map(|action| View::new(action.get()));
+        let [kind] = action.map_or([None], |action| action.pick(["type"]));
+        kind.and_then(View::string).is_none_or(|kind| kind == "search")
+    }
+
     /// Whether the client runs the tool that the item calls.
     pub(super) fn is_call(&self) -> bool {
         matches!(&*self.kind, "function_call" | "custom_tool_call")

@@ -11,8 +11,8 @@ use gw_wire::failure::{Failure, FailureKind};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::item::{OutputItem, text};
-use super::{CHOICE, ResponseObject, details_value, sealed_items};
+use super::item::{HostedTally, OutputItem, text};
+use super::{CHOICE, ResponseObject, details_value, sealed_items, with_hosted};
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::sse_adapter::{
@@ -34,6 +34,8 @@ pub(in crate::adapters::openai) struct ResponsesStreamState {
     calls: HashSet<u32>,
     /// The output indexes of calls whose arguments came in pieces.
     with_arguments: HashSet<u32>,
+    /// The calls of hosted tools so far.
+    hosted: HostedTally,
     /// Seals encrypted reasoning.
     replay: Option<Arc<ReplayTarget>>,
 }
@@ -97,6 +99,7 @@ impl StreamState for ResponsesStreamState {
 
     fn held_bytes(&self) -> usize {
         (self.calls.capacity() + self.with_arguments.capacity()) * 3 * size_of::<u32>()
+            + self.hosted.held_bytes()
     }
 }
 
@@ -159,6 +162,11 @@ impl ResponsesStreamState {
         {
             sink(Event::Extra { choice: CHOICE, name: DETAILS, value: &value });
         }
+        if self.hosted.take(&item) {
+            // If the stream breaks, these calls are charged all the same.
+            let used = with_hosted(None, self.hosted.calls());
+            used.into_iter().for_each(|used| sink(Event::Usage(used)));
+        }
         if !item.is_call() {
             return;
         }
@@ -171,7 +179,11 @@ impl ResponsesStreamState {
     }
 
     fn end(&mut self, response: &ResponseObject<'_>, kind: &str, sink: EventSink<'_>) {
-        if let Some(usage) = response.used() {
+        if self.hosted.calls().is_none() {
+            // Some servers send items only with the end.
+            response.output.iter().for_each(|item| _ = self.hosted.take(item));
+        }
+        if let Some(usage) = with_hosted(response.used(), self.hosted.calls()) {
             sink(Event::Usage(usage));
         }
         if kind == "response.failed" || response.status == "failed" {

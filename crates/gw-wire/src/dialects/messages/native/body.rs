@@ -10,7 +10,7 @@ use crate::conversation::word_id;
 use crate::json::{Kind, View, write_str};
 
 /// The members of the body that are the gateway's own.
-const OWN_MEMBERS: [&str; 2] = ["routing", "cache"];
+const OWN_MEMBERS: [&str; 5] = ["routing", "cache", "models", "fallbacks", "fallback_model"];
 
 /// The decision about a signature, or about the data of encrypted thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]

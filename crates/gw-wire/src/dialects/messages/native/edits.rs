@@ -6,13 +6,13 @@ use crate::json::View;
 
 /// Replacements of ranges of one text, in any order. Ranges do not overlap.
 #[derive(Debug)]
-pub(super) struct Edits<'t> {
+pub(in crate::dialects) struct Edits<'t> {
     text: &'t str,
     edits: Vec<(Range<usize>, Vec<u8>)>,
 }
 
 impl<'t> Edits<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(in crate::dialects) fn new(text: &'t str) -> Self {
         Self { text, edits: Vec::new() }
     }
 
@@ -23,12 +23,12 @@ impl<'t> Edits<'t> {
     }
 
     /// Replaces a value.
-    pub(super) fn replace(&mut self, value: View<'t>, json: Vec<u8>) {
+    pub(in crate::dialects) fn replace(&mut self, value: View<'t>, json: Vec<u8>) {
         self.edits.push((self.range(value), json));
     }
 
     /// Removes the members of an object that `is_removed` names. Returns the number of members that are left.
-    pub(super) fn remove_members(
+    pub(in crate::dialects) fn remove_members(
         &mut self,
         object: View<'t>,
         mut is_removed: impl FnMut(&str) -> bool,
@@ -42,7 +42,7 @@ impl<'t> Edits<'t> {
     }
 
     /// Removes the elements of an array at these positions, which are in order.
-    pub(super) fn remove_elements(&mut self, array: View<'t>, positions: &[usize]) {
+    pub(in crate::dialects) fn remove_elements(&mut self, array: View<'t>, positions: &[usize]) {
         let elements = array.elements().enumerate();
         let elements: Vec<_> = elements
             .map(|(at, element)| (self.range(element), positions.binary_search(&at).is_ok()))
@@ -71,7 +71,7 @@ impl<'t> Edits<'t> {
     }
 
     /// Appends members, written as `"a":1,"b":2`, to an object that has `kept` members left.
-    pub(super) fn append(&mut self, object: View<'t>, kept: usize, members: &[u8]) {
+    pub(in crate::dialects) fn append(&mut self, object: View<'t>, kept: usize, members: &[u8]) {
         if members.is_empty() {
             return;
         }
@@ -85,7 +85,7 @@ impl<'t> Edits<'t> {
     }
 
     /// The edited text.
-    pub(super) fn apply(mut self) -> Vec<u8> {
+    pub(in crate::dialects) fn apply(mut self) -> Vec<u8> {
         self.edits.sort_by_key(|(range, _)| (range.start, range.end));
         let added: usize = self.edits.iter().map(|(_, text)| text.len()).sum();
         let mut out = Vec::with_capacity(self.text.len() + added);

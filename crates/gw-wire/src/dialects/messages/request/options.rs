@@ -198,3 +198,35 @@ pub(super) fn metadata(
     context.user_id = Some(user.into_owned());
     Ok(())
 }
+
+/// Writes `fallbacks`, which has objects that name a model in this API, and names elsewhere; or `fallback_model`. A word
+/// such as `default` leaves the choice to the provider, so it names no model that the gateway could check.
+pub(super) fn fallbacks(
+    body: &Body,
+    chat: &mut ObjectWriter<'_>,
+    losses: &mut Losses,
+) -> Result<(), Invalid> {
+    let Some(value) = body.view("fallbacks") else {
+        if let Some(value) = body.get("fallback_model") {
+            chat.raw("fallback_model", value);
+        }
+        return Ok(());
+    };
+    if value.kind() == Kind::String {
+        losses.parameter("fallbacks", true);
+        return Ok(());
+    }
+    let path = MessagesPath::Top("fallbacks");
+    let mut models = Vec::new();
+    for (at, entry) in list(&path, value)?.enumerate() {
+        let path = path.item(at);
+        if entry.kind() == Kind::String {
+            models.push(string(&path, entry)?);
+            continue;
+        }
+        let [model] = object(&path, entry, ["model"])?;
+        models.push(required_string(&path.member("model"), model)?);
+    }
+    chat.strings("fallbacks", models.iter().map(|model| &**model));
+    Ok(())
+}

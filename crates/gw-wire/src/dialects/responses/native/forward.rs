@@ -6,8 +6,8 @@ use crate::dialects::responses::item_index::ItemIndex;
 use crate::json::{Kind, View, check, write_str};
 
 /// The gateway's own members, which no upstream may see.
-const OWN_MEMBERS: [&str; 6] =
-    ["routing", "cache", "models", "fallbacks", "background", "previous_response_id"];
+const OWN_MEMBERS: [&str; 7] =
+    ["routing", "cache", "models", "fallbacks", "fallback_model", "background", "previous_response_id"];
 
 /// The fate of an item's opaque string.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,10 +7,11 @@ use crate::request::fields::{Path, integer, missing, not_one_of, wrong_type};
 use crate::request::{Body, Invalid};
 
 /// Members that mean the same in a chat request. The chat's reader checks them.
-const COPIED: [&str; 16] = [
+const COPIED: [&str; 17] = [
     "model",
     "models",
     "fallbacks",
+    "fallback_model",
     "routing",
     "cache",
     "temperature",

@@ -129,13 +129,31 @@ fn unknown_members_of_routing_and_cache_name_the_nearest() {
         ),
         (r#""cache":{"enable":true}"#, "Unknown parameter: 'cache.enable'; did you mean 'enabled'?"),
         (
-            r#""cache":{"enabled":true,"no-cache":null}"#,
-            "Unknown parameter: 'cache.no-cache'; the members of 'cache' are 'enabled', 'ttl', 'mode'.",
+            r#""cache":{"enabled":true,"s-maxage":null}"#,
+            "Unknown parameter: 'cache.s-maxage'; the members of 'cache' are 'enabled', 'ttl', 'mode', 'no-cache', \
+             'no-store'.",
         ),
     ] {
         let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{members}}}"#);
         let fault = parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap_err();
         assert_eq!((fault.code, fault.message.as_str()), ("unknown_parameter", message));
+    }
+}
+
+#[test]
+fn litellms_cache_members_choose_the_mode() {
+    for (members, expected) in [
+        (r#"{"no-cache":true}"#, (false, "write")),
+        (r#"{"no-cache":false}"#, (false, "read_write")),
+        (r#"{"enabled":true,"no-cache":true}"#, (true, "write")),
+        (r#"{"enabled":true,"no-store":true}"#, (true, "read")),
+        (r#"{"enabled":true,"no-cache":true,"no-store":true}"#, (false, "read_write")),
+        (r#"{"enabled":true,"mode":"read","no-cache":true}"#, (false, "write")),
+    ] {
+        let body =
+            format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"cache":{members}}}"#);
+        let cache = parse_chat(Bytes::from(body), &RequestLimits::default()).unwrap().cache.unwrap();
+        assert_eq!((cache.enabled, cache.mode), expected, "{members}");
     }
 }
 

@@ -1,0 +1,65 @@
+//! The rows of chat completions, text completions and embeddings. They come from the rules that hold for every provider of
+//! OpenAI's dialect.
+
+use super::rows::{Place, Row, Surface, Treatment};
+use crate::hosted_tools::HostedTool;
+use crate::request::body::KNOWN;
+use crate::request::member_policy::{RULES, Rule, rule_of};
+
+/// Types of tools. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
+const TOOLS: [Row; 2] = [("custom", Treatment::Forwarded), ("function", Treatment::Forwarded)];
+
+/// Types of content parts. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
+const PARTS: [Row; 5] = [
+    ("file", Treatment::Forwarded),
+    ("image_url", Treatment::Forwarded),
+    ("input_audio", Treatment::Forwarded),
+    ("refusal", Treatment::Forwarded),
+    ("text", Treatment::Forwarded),
+];
+
+/// The decision about a name.
+pub(super) fn treatment(_: Surface, place: Place, name: &str) -> Option<Treatment> {
+    match place {
+        Place::Header => None,
+        Place::Tool => find(&TOOLS, name),
+        Place::Part => find(&PARTS, name),
+        Place::Member => member(name),
+    }
+}
+
+fn find(rows: &[Row], name: &str) -> Option<Treatment> {
+    rows.iter().find(|(known, _)| *known == name).map(|(_, decision)| *decision)
+}
+
+fn member(name: &str) -> Option<Treatment> {
+    match name {
+        "model" | "routing" | "cache" => return Some(Treatment::Own),
+        "tools" => return Some(Treatment::Forwarded),
+        "web_search_options" => return Some(Treatment::Priced(HostedTool::WebSearch)),
+        _ => {}
+    }
+    match rule_of(name) {
+        Some(Rule::Steers | Rule::Search | Rule::Context) => Some(Treatment::Refused),
+        Some(Rule::Price | Rule::Account | Rule::Hint | Rule::Unknown) => Some(Treatment::Dropped),
+        Some(Rule::Fallback) => Some(Treatment::Fallback),
+        None => KNOWN.binary_search(&name).is_ok().then_some(Treatment::Forwarded),
+    }
+}
+
+/// The rows of a place, sorted by name.
+pub(super) fn rows(surface: Surface, place: Place) -> Vec<Row> {
+    let mut rows: Vec<Row> = match place {
+        Place::Header => Vec::new(),
+        Place::Tool if surface == Surface::Chat => TOOLS.to_vec(),
+        Place::Part if surface == Surface::Chat => PARTS.to_vec(),
+        Place::Tool | Place::Part => Vec::new(),
+        Place::Member => {
+            let names = KNOWN.iter().copied().chain(RULES.iter().map(|(name, _)| *name));
+            names.filter_map(|name| Some((name, member(name)?))).collect()
+        }
+    };
+    rows.sort_unstable_by_key(|(name, _)| *name);
+    rows.dedup_by_key(|(name, _)| *name);
+    rows
+}

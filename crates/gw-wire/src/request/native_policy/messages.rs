@@ -1,0 +1,98 @@
+//! The survey of a Messages request.
+
+use super::rows::{Place, Surface, Treatment};
+use super::{MOST_HOSTED_CALLS, NativePolicy, Surveyor, is_id, word};
+use crate::json::{Kind, View};
+use crate::request::fields::Path;
+
+/// Surveys a Messages request, a JSON object. One pass over the text; no depth beyond that of the API's own blocks.
+#[must_use]
+pub fn survey_messages(text: &str) -> NativePolicy {
+    let body = View::new(text);
+    let mut survey = Surveyor::new(Surface::Messages);
+    survey.members(body);
+    let [tools, messages, system] = body.pick(["tools", "messages", "system"]);
+    let path = Path::Top("tools");
+    for (at, tool) in tools.into_iter().flat_map(View::elements).enumerate() {
+        survey.message_tool(&path.item(at), tool);
+    }
+    let path = Path::Top("system");
+    survey.blocks(&path, system, 0);
+    let path = Path::Top("messages");
+    for (at, message) in messages.into_iter().flat_map(View::elements).enumerate() {
+        let [content] = message.pick(["content"]);
+        let path = path.item(at);
+        survey.blocks(&path.member("content"), content, 0);
+    }
+    survey.found
+}
+
+/// The depth of blocks in blocks: a result's content, and the content of a document in it.
+const MAX_BLOCK_DEPTH: u32 = 3;
+
+impl Surveyor {
+    fn message_tool(&mut self, path: &Path<'_>, tool: View<'_>) {
+        let [kind, most] = tool.pick(["type", "max_uses"]);
+        // A tool without a type is the client's own.
+        let Some(kind) = word(kind) else { return };
+        match self.judge(Place::Tool, &kind) {
+            Some(Treatment::Priced(hosted)) => {
+                let most = most.and_then(|most| most.text().parse().ok()).unwrap_or(MOST_HOSTED_CALLS);
+                self.found.most_calls.add(hosted, most);
+            }
+            Some(Treatment::Forwarded) => {}
+            _ => self.references(path, tool),
+        }
+    }
+
+    fn blocks(&mut self, path: &Path<'_>, content: Option<View<'_>>, depth: u32) {
+        let Some(content) = content.filter(|content| content.kind() == Kind::Array) else { return };
+        if depth > MAX_BLOCK_DEPTH {
+            // No block of the API is as deep, so its type has no row.
+            self.judge(Place::Part, "nested");
+            return;
+        }
+        for (at, block) in content.elements().enumerate() {
+            self.block(&path.item(at), block, depth);
+        }
+    }
+
+    fn block(&mut self, path: &Path<'_>, block: View<'_>, depth: u32) {
+        let [kind, content, source, tool] = block.pick(["type", "content", "source", "tool"]);
+        let Some(kind) = word(kind) else { return };
+        if self.judge(Place::Part, &kind) == Some(Treatment::StoredId) {
+            self.stored(path);
+        }
+        match &*kind {
+            "image" | "document" => self.source(&path.member("source"), source, depth),
+            "tool_result" | "mid_conv_system" => self.blocks(&path.member("content"), content, depth + 1),
+            "tool_addition" | "tool_removal" => self.changed_tool(&path.member("tool"), tool),
+            // Only these results can name files that the provider keeps.
+            "code_execution_tool_result"
+            | "bash_code_execution_tool_result"
+            | "text_editor_code_execution_tool_result" => self.references(path, block),
+            _ => {}
+        }
+    }
+
+    fn source(&mut self, path: &Path<'_>, source: Option<View<'_>>, depth: u32) {
+        let Some(source) = source else { return };
+        let [kind, id, content] = source.pick(["type", "file_id", "content"]);
+        if word(kind).as_deref() == Some("file") || is_id(id) {
+            self.stored(&path.member("file_id"));
+        }
+        self.blocks(&path.member("content"), content, depth + 1);
+    }
+
+    /// A tool that joins or leaves in the middle of the conversation.
+    fn changed_tool(&mut self, path: &Path<'_>, tool: Option<View<'_>>) {
+        let Some(tool) = tool else { return };
+        let [kind, definition] = tool.pick(["type", "definition"]);
+        if let Some(kind) = word(kind) {
+            self.judge(Place::Part, &kind);
+        }
+        if let Some(definition) = definition {
+            self.message_tool(&path.member("definition"), definition);
+        }
+    }
+}
