@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_wire::dialects::messages::errors::thread_code;
 use gw_wire::failure::{Failure, FailureKind};
 
 use crate::error::{Error, Kind};
@@ -50,6 +51,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
+            Some(code) if thread_code(code).is_some() => Kind::Invalid,
             _ => Kind::UnsupportedValue,
         },
         FailureKind::ModelMissing if is_chat_only(failure) => Kind::UnsupportedModel,

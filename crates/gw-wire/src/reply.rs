@@ -1,6 +1,7 @@
 //! A complete upstream answer, as every adapter returns it and before it is written in the client's shape.
 
 mod members;
+pub mod order;
 
 use std::borrow::Cow;
 

@@ -419,7 +419,7 @@ impl Adapter for OpenAi {
         let stream = stream::OpenAiStream::default();
         match &reading.replay {
             Some(target) => {
-                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain);
+                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain, false);
                 Box::new(Bounded::new(sealing))
             }
             None => Box::new(Bounded::new(stream)),

@@ -9,6 +9,7 @@
 
 mod entry;
 pub(super) mod order;
+mod plain;
 mod request;
 mod sealing_stream;
 
@@ -16,8 +17,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
-use gw_wire::json::{Kind, ObjectWriter, View, write_str};
-use gw_wire::reply::{ChatChoice, ChatReply};
+use gw_wire::json::{Kind, View, write_str};
+use gw_wire::reply::ChatReply;
 use serde_json::value::RawValue;
 
 use self::entry::{Entry, signed_member};
@@ -38,22 +39,13 @@ pub(super) const DROPPED: &str = "reasoning_dropped";
 /// [`crate::adapter::Reading::seals_plain`].
 pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget, seals_plain: bool) {
     for choice in &mut reply.choices {
-        let plain = if seals_plain { sealed_plain(choice, target) } else { None };
         for (_, value) in choice.extras.iter_mut().filter(|(name, _)| name == DETAILS) {
             if let Some(sealed) = sealed_details(value, target) {
                 *value = Cow::Owned(sealed);
             }
         }
-        if let Some(plain) = plain {
-            let known = choice.extras.iter_mut().find(|(name, _)| name == DETAILS);
-            match known.map(|(_, value)| value) {
-                Some(value) => {
-                    if let Some(both) = order::joined(Some(plain), Some(value.clone().into_owned())) {
-                        *value = Cow::Owned(both);
-                    }
-                }
-                None => choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(plain))),
-            }
+        if seals_plain {
+            plain::add(choice, target);
         }
         for call in &mut choice.tool_calls {
             if let Some(id) = sealed_id(&call.id, target) {
@@ -61,33 +53,6 @@ pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget, seals
             }
         }
     }
-}
-
-/// An entry with the sealed reasoning of a choice; None if an entry signs it.
-fn sealed_plain(choice: &ChatChoice<'_>, target: &ReplayTarget) -> Option<Box<RawValue>> {
-    let text = choice.reasoning.as_deref().filter(|text| !text.is_empty())?;
-    let details = choice.extras.iter().filter(|(name, _)| name == DETAILS);
-    if details.flat_map(|(_, value)| View::new(value.get()).elements()).any(signs_reasoning) {
-        return None;
-    }
-    let mut out = Vec::new();
-    let entry = plain_entry(text, target)?;
-    push(&mut out, |out| out.extend_from_slice(&entry));
-    out.push(b']');
-    RawValue::from_string(String::from_utf8(out).ok()?).ok()
-}
-
-/// An entry of `reasoning_details` with sealed reasoning instead of a provider's signature. It has no text, because the
-/// text stands in the answer already.
-fn plain_entry(text: &str, target: &ReplayTarget) -> Option<Vec<u8>> {
-    let sealed = target.seal_plain(text)?;
-    let mut out = Vec::with_capacity(sealed.len() + 64);
-    let mut object = ObjectWriter::begin(&mut out);
-    object.string("type", "reasoning.text");
-    object.string("signature", &sealed);
-    object.string(ORIGIN, target.name());
-    object.finish();
-    Some(out)
 }
 
 /// Whether an entry signs a text of reasoning.

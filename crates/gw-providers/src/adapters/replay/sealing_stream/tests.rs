@@ -66,7 +66,7 @@ fn events(script: &[Value]) -> Vec<Value> {
 }
 
 fn events_of(script: &[Value], seals_plain: bool) -> Vec<Value> {
-    let mut stream = SealingStream::new(Script(script.to_vec()), Arc::new(target()), seals_plain);
+    let mut stream = SealingStream::new(Script(script.to_vec()), Arc::new(target()), seals_plain, false);
     let mut out = Vec::new();
     let mut sink = |event: Event<'_>| {
         out.push(match event {
@@ -169,7 +169,7 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
         (0..8).map(|_| json!([{"type": "reasoning.text", "text": long, "index": 0}])).collect();
     script.push(json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]));
     let count = script.len();
-    let mut stream = SealingStream::new(Script(script), Arc::new(target()), false);
+    let mut stream = SealingStream::new(Script(script), Arc::new(target()), false, false);
     for _ in 0..count {
         stream.feed(&[0], &mut |_| {});
         assert!(stream.held_bytes() < 5 << 20, "{}", stream.held_bytes());
