@@ -351,4 +351,31 @@ mod tests {
         assert_eq!(table.reports.load(Ordering::Relaxed), 3);
         assert!(StoredResponses::default().lease("key", "resp_1").is_none());
     }
+
+    fn response(status: &str) -> StoredResponse {
+        let document = format!("{{\"status\":\"{status}\",\"error\":null}}").into();
+        let expires_at = unix_seconds() + 60;
+        StoredResponse { document, input: Vec::new(), history: Vec::new(), expires_at, running_until: None }
+    }
+
+    #[tokio::test]
+    async fn a_response_in_memory_ends_once_and_never_comes_back() {
+        let stored = StoredResponses::default();
+        let status = async |id: &str| {
+            let found = stored.load("key", id).await.unwrap();
+            found.map(|found| states::status(std::str::from_utf8(&found.document).unwrap()))
+        };
+        stored.begin("key", "resp_1", response("in_progress")).await.unwrap();
+        assert!(stored.finish("key", "resp_1", response("cancelled")).await.unwrap());
+        assert!(!stored.finish("key", "resp_1", response("completed")).await.unwrap());
+        assert_eq!(status("resp_1").await.as_deref(), Some("cancelled"));
+        stored.begin("key", "resp_2", response("in_progress")).await.unwrap();
+        assert!(!stored.finish("other", "resp_2", response("completed")).await.unwrap());
+        assert!(stored.delete("key", "resp_2").await.unwrap());
+        assert!(!stored.finish("key", "resp_2", response("completed")).await.unwrap());
+        assert_eq!(status("resp_2").await, None);
+        stored.begin("key", "resp_3", response("in_progress")).await.unwrap();
+        stored.fail("key", "resp_3", "Gone.").await.unwrap();
+        assert_eq!(status("resp_3").await.as_deref(), Some("failed"));
+    }
 }

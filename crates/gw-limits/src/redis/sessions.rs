@@ -13,8 +13,8 @@ use super::answer::Answer;
 use super::replica::Replica;
 use super::script_call::ScriptCall;
 use crate::session::{
-    MAX_RECENT_CALLS, MAX_SESSIONS, MAX_SESSIONS_OF_KEY, SESSION_TTL, SessionId, SessionLimit, SessionRequest, SessionTable,
-    SessionUse,
+    MAX_RECENT_CALLS, MAX_SESSIONS, MAX_SESSIONS_OF_KEY, SESSION_TTL, SessionId, SessionLimit,
+    SessionRequest, SessionTable, SessionUse,
 };
 
 /// The longest wait for a cost to reach Redis, after which it counts in this process only.
