@@ -32,7 +32,7 @@ use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
 use crate::request::operation::PlainOperation;
-use crate::response::disconnect::DisconnectDrain;
+use crate::response::disconnect::DrainPlaces;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
@@ -137,7 +137,7 @@ impl Engine {
                 stored_responses: Arc::new(stored.responses),
                 sealer: stored.sealer,
                 cpu_pool: stored.cpu,
-                disconnect_drain: DisconnectDrain::default(),
+                drain_places: DrainPlaces::default(),
                 stream_cutoff: Arc::default(),
                 draining: AtomicBool::new(false),
             },

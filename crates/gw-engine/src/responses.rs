@@ -242,9 +242,9 @@ async fn background(
     let mut stream = execute_as_stream(services, call).await?;
     stream.record(keep);
     let (hand_over, record) = RecordHandOver::new();
-    let job = BackgroundJob { owner: Arc::clone(owner), id: id.clone(), pending, stream, record, place };
+    let task = BackgroundJob { owner: Arc::clone(owner), id: id.clone(), pending, stream, record, place };
     // A task that ends without a word was stopped: somebody guessed the id.
-    stored.background.start(&stored, job).await.unwrap_or_else(|_| Err(missing(&id)))?;
+    stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
     let events = if is_stream { stored.background.follow(owner, &id, None) } else { None };
     let body = match events {
         // It ends when the response does, which a shutdown ends itself.

@@ -27,9 +27,9 @@ struct HeldParts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolRefusal {
     /// The key holds its share.
-    Share,
+    OverShare,
     /// The pool is used up.
-    Pool,
+    UsedUp,
 }
 
 impl SharedPool {
@@ -66,11 +66,11 @@ impl SharedPool {
         let own = rest.saturating_add(after);
         if after > before {
             if others.saturating_add(own) > self.capacity {
-                return Err(if rest > 0 { PoolRefusal::Share } else { PoolRefusal::Pool });
+                return Err(if rest > 0 { PoolRefusal::OverShare } else { PoolRefusal::UsedUp });
             }
             // A single holding of a key may be larger than its share: one request fits if there is room.
             if rest > 0 && own > fair_share(self.capacity, others) {
-                return Err(PoolRefusal::Share);
+                return Err(PoolRefusal::OverShare);
             }
         }
         held.all = others.saturating_add(own);
@@ -131,12 +131,12 @@ mod tests {
     fn a_key_fills_its_share_and_others_find_room() {
         let pool = SharedPool::new(128);
         let mut first: Vec<_> = (0..64).map(|_| hold(&pool, "a", 1).unwrap()).collect();
-        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::Share);
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
         let second: Vec<_> = (0..32).map(|_| hold(&pool, "b", 1).unwrap()).collect();
-        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::Share);
+        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::OverShare);
         // The largest holder is refused until it holds its share of what is left.
         first.truncate(48);
-        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::Share);
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
         first.truncate(47);
         first.push(hold(&pool, "a", 1).unwrap());
         assert_eq!(pool.gauge().get(), 48 + 32);
@@ -148,13 +148,13 @@ mod tests {
     fn one_holding_may_be_the_whole_pool_and_a_refusal_changes_nothing() {
         let pool = SharedPool::new(100);
         let mut whole = hold(&pool, "a", 100).unwrap();
-        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::Pool);
-        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::Share);
-        assert_eq!(whole.set(101), Err(PoolRefusal::Pool));
+        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::UsedUp);
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
+        assert_eq!(whole.set(101), Err(PoolRefusal::UsedUp));
         assert_eq!((whole.amount(), pool.gauge().get()), (100, 100));
         whole.set(40).unwrap();
         assert!(pool.is_half_used_by("a") && !pool.is_half_used_by("b"));
         assert!(hold(&pool, "a", 10).is_ok());
-        assert_eq!(hold(&pool, "a", 11).unwrap_err(), PoolRefusal::Share);
+        assert_eq!(hold(&pool, "a", 11).unwrap_err(), PoolRefusal::OverShare);
     }
 }

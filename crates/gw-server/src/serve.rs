@@ -30,6 +30,7 @@ use crate::lingering::Lingering;
 use crate::listener::Listener;
 use crate::overload_filter::OverloadFilter;
 use crate::proxy_protocol;
+use crate::shutdown::Shutdown;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
 
@@ -69,47 +70,6 @@ pub struct Listeners {
 
 /// The time that kept connections have for one more request after a hand-over. Its answer tells the client to close.
 const KEPT_GRACE: Duration = Duration::from_secs(2);
-
-/// Starts a shutdown, and ends its grace early.
-#[derive(Clone, Debug, Default)]
-pub struct Shutdown {
-    drain: CancellationToken,
-    now: CancellationToken,
-    is_handed_over: Arc<AtomicBool>,
-}
-
-impl Shutdown {
-    /// No shutdown has begun.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Begins the shutdown: running requests are finished.
-    pub fn begin(&self) {
-        self.drain.cancel();
-    }
-
-    /// Begins a shutdown that refuses nothing, because another process has the same sockets: no new connection is accepted,
-    /// and the requests of the present connections are finished. Without effect after [`Shutdown::begin`].
-    pub fn hand_over(&self) {
-        if !self.drain.is_cancelled() {
-            self.is_handed_over.store(true, Ordering::Release);
-            self.drain.cancel();
-        }
-    }
-
-    /// Waits until a shutdown begins.
-    pub async fn begun(&self) {
-        self.drain.cancelled().await;
-    }
-
-    /// Ends the grace: running requests are cut off now.
-    pub fn now(&self) {
-        self.drain.cancel();
-        self.now.cancel();
-    }
-}
 
 /// Serves on `workers` threads until the shutdown is over.
 ///

@@ -63,8 +63,8 @@ impl BodyPermit {
         }
         self.0.set(bytes as u64).map_err(|refusal| {
             overloaded(match refusal {
-                PoolRefusal::Pool => "The gateway is holding as many large requests as it can.",
-                PoolRefusal::Share => {
+                PoolRefusal::UsedUp => "The gateway is holding as many large requests as it can.",
+                PoolRefusal::OverShare => {
                     "The gateway is holding as many large requests of this key as its share allows."
                 }
             })

@@ -81,11 +81,11 @@ impl BackgroundResponses {
         let mut place = self.places.holding(owner);
         let message = match place.set(1) {
             Ok(()) => return Ok(place),
-            Err(PoolRefusal::Share) => {
+            Err(PoolRefusal::OverShare) => {
                 "This key has as many responses in the background as its share allows. Wait until one of them has ended, or \
                  cancel one."
             }
-            Err(PoolRefusal::Pool) => "Too many responses are made in the background at the moment.",
+            Err(PoolRefusal::UsedUp) => "Too many responses are made in the background at the moment.",
         };
         Err(Error::new(Kind::RateLimitExceeded, message).retry_after(RETRY_AFTER))
     }

@@ -42,7 +42,7 @@ impl SessionTable {
     /// The first limit that it goes beyond.
     pub(crate) fn admit(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
         let mut sessions = self.0.lock();
-        let session = sessions.enter(request.id, now);
+        let session = sessions.session(request.id, now);
         if session.calls == 0 || is_expired(session, now) {
             *session = Session { first_seen: now, ..Session::default() };
         }
@@ -77,7 +77,7 @@ impl SessionTable {
 
 impl SessionsByKey {
     /// The session of this name. There is room for it, whatever other keys hold.
-    fn enter(&mut self, id: &SessionId, now: f64) -> &mut Session {
+    fn session(&mut self, id: &SessionId, now: f64) -> &mut Session {
         let own = self.keys.get(&id.key_id);
         let (held, is_known) = own.map_or((0, false), |own| (own.len(), own.contains_key(&id.name)));
         if !is_known {

@@ -71,18 +71,18 @@ async fn c36_redis_keeps_a_bounded_number_of_sessions_of_each_key() {
     let (clock, ledger) = (clock(), ledger());
     let (limiter, _) = replica_at(settings(&redis), &clock, &ledger).await;
     let stop = SessionLimits { max_calls: Some(1), ..SessionLimits::default() };
-    let enter = async |key: &str, name: usize| {
+    let call_in = async |key: &str, name: usize| {
         clock.advance(std::time::Duration::from_micros(1));
         let id = SessionId { key_id: key.into(), name: name.to_string().into() };
         let request = SessionRequest { id: &id, newest_calls: &[], equal_calls: 0, stop };
         limiter.enter_session(&request).await.map(|used| used.calls)
     };
-    assert_eq!(enter("victim", 0).await, Ok(1));
+    assert_eq!(call_in("victim", 0).await, Ok(1));
     let most = crate::session::MAX_SESSIONS_OF_KEY;
     for name in 0..=most {
-        assert_eq!(enter("greedy", name).await, Ok(1));
+        assert_eq!(call_in("greedy", name).await, Ok(1));
     }
-    assert_eq!(enter("greedy", 1).await, Err(SessionLimit::Calls), "the second is remembered");
-    assert_eq!(enter("greedy", 0).await, Ok(1), "the first is forgotten");
-    assert_eq!(enter("victim", 0).await, Err(SessionLimit::Calls));
+    assert_eq!(call_in("greedy", 1).await, Err(SessionLimit::Calls), "the second is remembered");
+    assert_eq!(call_in("greedy", 0).await, Ok(1), "the first is forgotten");
+    assert_eq!(call_in("victim", 0).await, Err(SessionLimit::Calls));
 }
