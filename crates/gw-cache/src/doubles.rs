@@ -28,6 +28,7 @@ pub(crate) fn key(name: &str) -> Key {
         candidates: &["p/m"],
         config: 1,
         body: &body,
+        native: None,
         input: None,
     };
     Key::of(&scope(), &question).expect("a key")

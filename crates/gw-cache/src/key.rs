@@ -9,6 +9,7 @@ use gw_wire::request::Body;
 use sha2::{Digest, Sha256};
 
 use crate::canonical;
+use crate::native_digests::NativeDigests;
 
 /// The group of callers that share answers. A caller outside a scope cannot find its answers, and cannot guess at them
 /// from response times.
@@ -73,6 +74,8 @@ pub struct Question<'a> {
     /// The body. Its members `stream`, `stream_options`, `user`, `metadata`, `cache` and `routing` are ignored. So is
     /// `model`, which is a component of its own, and `encoding_format` in a request for embeddings.
     pub body: &'a Body,
+    /// The client's own body and headers, if an upstream may get them.
+    pub native: Option<NativeDigests>,
     /// The JSON text of one input of a request for embeddings. It replaces the member `input`, so an input has one key
     /// in every batch. None: the body counts as it is.
     pub input: Option<&'a str>,
@@ -121,10 +124,11 @@ impl Key {
 
     /// The key of a [`crate::Context`]: the question without its messages, and `rest` in their place.
     pub(crate) fn of_context(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
-        let components = COMPONENTS.iter().filter(|(name, _)| *name != BODY);
+        let components = COMPONENTS.iter().filter(|(name, _)| ![BODY, NATIVE].contains(name));
         let around = Self::over(scope, question, components)?;
         let mut out = Sha256::new();
         feed_members(&members(question, Some("messages")), &mut out)?;
+        question.native.iter().for_each(|native| out.update(native.around));
         // The name "around" belongs to no component, so this key differs from that of every answer.
         let mut all = Sha256::new();
         canonical::feed_text("around", &mut all);
@@ -195,9 +199,12 @@ fn feed_component(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out:
 /// The name of the last component, the body.
 const BODY: &str = "body";
 
+/// The name of the component for the client's own body.
+const NATIVE: &str = "native";
+
 /// Everything that an answer depends on. A test leaves each component out in turn and finds two requests that would
 /// then share an answer.
-const COMPONENTS: [Component; 7] = [
+const COMPONENTS: [Component; 8] = [
     ("whose", |scope, _, out| feed_str(scope.kind(), out)),
     ("scope", |scope, _, out| feed_str(scope.id(), out)),
     ("route", |_, question, out| feed_str(question.route.name(), out)),
@@ -207,6 +214,10 @@ const COMPONENTS: [Component; 7] = [
     }),
     ("config", |_, question, out| {
         out.update(question.config.to_le_bytes());
+        Some(())
+    }),
+    (NATIVE, |_, question, out| {
+        question.native.iter().for_each(|native| out.update(native.all));
         Some(())
     }),
     (BODY, |_, question, out| {

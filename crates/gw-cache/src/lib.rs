@@ -41,6 +41,7 @@ mod figures;
 mod freshness;
 mod in_process;
 mod key;
+mod native_digests;
 mod purge_log;
 mod redis;
 mod similarity;
@@ -58,6 +59,7 @@ pub use entry::Stored;
 pub use figures::{Figures, Outcome};
 pub use freshness::{Freshness, Lifetime};
 pub use key::{Key, Question, Route, Scope};
+pub use native_digests::NativeDigests;
 pub use purge_log::{Purge, PurgeError};
 pub use similarity::vector::UnitVector;
 pub use similarity::{

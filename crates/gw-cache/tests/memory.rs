@@ -32,6 +32,7 @@ fn key(n: u64) -> Key {
         candidates: &["p/m"],
         config: 1,
         body: &body,
+        native: None,
         input: None,
     };
     Key::of(&scope, &question).expect("a key")

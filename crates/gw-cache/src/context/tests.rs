@@ -13,7 +13,15 @@ fn of(body: &str) -> Option<Context> {
 }
 
 fn question(body: &Body) -> Question<'_> {
-    Question { route: Route::Chat, model: "m", candidates: &["p/m"], config: 1, body, input: None }
+    Question {
+        route: Route::Chat,
+        model: "m",
+        candidates: &["p/m"],
+        config: 1,
+        body,
+        native: None,
+        input: None,
+    }
 }
 
 fn by(scope: &Scope, body: &str, embedder: &str) -> Option<Context> {
@@ -81,6 +89,7 @@ fn every_field_of_the_question_is_part_of_a_context() {
         candidates: &candidates,
         config: 1,
         body: &body,
+        native: None,
         input: None,
     };
     let key = |question: Question<'_>| Context::of(&scope, &question, "embedder").unwrap().key;

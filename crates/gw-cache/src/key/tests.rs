@@ -17,6 +17,7 @@ struct Asked {
     candidates: Vec<&'static str>,
     config: u64,
     body: String,
+    native: Option<NativeDigests>,
     input: Option<String>,
 }
 
@@ -29,6 +30,7 @@ impl Asked {
             candidates: vec!["p/m", "q/m"],
             config: 1,
             body: body.to_owned(),
+            native: None,
             input: None,
         }
     }
@@ -42,6 +44,7 @@ impl Asked {
             candidates: &self.candidates,
             config: self.config,
             body: &body,
+            native: self.native,
             input: self.input.as_deref(),
         };
         work(&self.scope, &question)
@@ -93,6 +96,12 @@ fn each_component_forgotten_would_share_an_answer_that_is_not_the_same() {
         ("model", other(&|asked| asked.model = "n".to_owned())),
         ("candidates", other(&|asked| asked.candidates = vec!["q/m", "p/m"])),
         ("config", other(&|asked| asked.config = 2)),
+        (
+            "native",
+            other(&|asked| {
+                asked.native = Some(NativeDigests::of(b"{\"top_k\":4}", std::iter::empty()));
+            }),
+        ),
         ("body", other(&|asked| asked.body = HELLO.replace("hi", "ho"))),
     ];
     for (name, other) in others {

@@ -15,7 +15,7 @@ const IGNORED_MEMBERS: [&str; 7] =
 const CHANGES: usize = 8;
 
 fn question<'a>(body: &'a Body, model: &'a str) -> Question<'a> {
-    Question { route: Route::Chat, model, candidates: &["p/m"], config: 1, body, input: None }
+    Question { route: Route::Chat, model, candidates: &["p/m"], config: 1, body, native: None, input: None }
 }
 
 fn scope(id: &str) -> Scope {

@@ -1,6 +1,6 @@
 //! The parts of a request that a cache key is made of.
 
-use gw_cache::{Question, Route};
+use gw_cache::{NativeDigests, Question, Route};
 
 use crate::call::Call;
 use crate::plan::candidate::Candidate;
@@ -37,5 +37,18 @@ pub(crate) fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Questio
         ValidatedRequest::Completion(request) => (Route::Completion, &request.body),
         ValidatedRequest::Embeddings(request) => (Route::Embedding, &request.body),
     };
-    Question { route, model: call.context.request.model(), candidates, config: 0, body, input: None }
+    let native = native(call);
+    Question { route, model: call.context.request.model(), candidates, config: 0, body, native, input: None }
+}
+
+/// The digests of the client's own body, if a candidate of the requested name gets that body.
+fn native(call: &Call) -> Option<NativeDigests> {
+    let client = call.context.request.client()?;
+    let asked = |candidate: &&Candidate| candidate.group == 0 && !candidate.is_upgrade;
+    let mut asked = call.plan.candidates.iter().filter(asked);
+    if !asked.any(|candidate| candidate.speaks(client.native.dialect)) {
+        return None;
+    }
+    let headers = client.headers.iter().map(|(name, value)| (&**name, &**value));
+    Some(NativeDigests::of(&client.native.bytes, headers))
 }

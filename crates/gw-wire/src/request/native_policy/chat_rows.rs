@@ -21,7 +21,7 @@ const PARTS: [Row; 5] = [
 /// The decision about a name.
 pub(super) fn treatment(_: Surface, place: Place, name: &str) -> Option<Treatment> {
     match place {
-        Place::Header => None,
+        Place::Header | Place::Nested => None,
         Place::Tool => find(&TOOLS, name),
         Place::Part => find(&PARTS, name),
         Place::Member => member(name),
@@ -50,7 +50,7 @@ fn member(name: &str) -> Option<Treatment> {
 /// The rows of a place, sorted by name.
 pub(super) fn rows(surface: Surface, place: Place) -> Vec<Row> {
     let mut rows: Vec<Row> = match place {
-        Place::Header => Vec::new(),
+        Place::Header | Place::Nested => Vec::new(),
         Place::Tool if surface == Surface::Chat => TOOLS.to_vec(),
         Place::Part if surface == Surface::Chat => PARTS.to_vec(),
         Place::Tool | Place::Part => Vec::new(),

@@ -46,12 +46,13 @@ pub(super) const MESSAGES_MEMBERS: [Row; 37] = [
 ];
 
 /// Headers. Every other `anthropic-*` header is dropped as these are; no other header is forwarded.
-pub(super) const MESSAGES_HEADERS: [Row; 6] = [
+pub(super) const MESSAGES_HEADERS: [Row; 7] = [
     ("anthropic-beta", Forwarded),
     ("anthropic-dangerous-direct-browser-access", Forwarded),
     ("anthropic-organization-id", Dropped),
     ("anthropic-user-profile-id", Dropped),
     ("anthropic-version", Forwarded),
+    ("anthropic-worker-id", Dropped),
     ("anthropic-workspace-id", Dropped),
 ];
 
@@ -121,4 +122,16 @@ pub(super) const MESSAGES_PARTS: [Row; 30] = [
     ("tool_use", Forwarded),
     ("web_fetch_tool_result", Forwarded),
     ("web_search_tool_result", Forwarded),
+];
+
+/// Members inside tools and blocks that hold ids and addresses. The survey finds them where they mean something.
+pub(super) const MESSAGES_NESTED: [Row; 8] = [
+    ("download_id", Forwarded),
+    ("file_id", StoredId),
+    ("id", Forwarded),
+    ("previous_message_id", Forwarded),
+    ("tab_id", Forwarded),
+    ("tool_id", Forwarded),
+    ("tool_use_id", Forwarded),
+    ("url", Forwarded),
 ];

@@ -143,3 +143,24 @@ pub(super) const RESPONSES_PARTS: [Row; 42] = [
     ("tool_search_output", Forwarded),
     ("web_search_call", Forwarded),
 ];
+
+/// Members inside tools and items that hold ids and addresses. The survey finds them where they mean something.
+pub(super) const RESPONSES_NESTED: [Row; 17] = [
+    ("approval_request_id", Refused),
+    ("call_id", Forwarded),
+    ("caller_id", Forwarded),
+    ("comparison_response_id", StoredId),
+    ("connector_id", Refused),
+    ("container", StoredId),
+    ("container_id", StoredId),
+    ("file_id", StoredId),
+    ("file_ids", StoredId),
+    ("file_url", Forwarded),
+    ("id", Forwarded),
+    ("image_url", Forwarded),
+    ("server_url", Refused),
+    ("skill_id", StoredId),
+    ("tunnel_id", Refused),
+    ("url", Forwarded),
+    ("vector_store_ids", StoredId),
+];

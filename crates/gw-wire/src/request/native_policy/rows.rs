@@ -1,8 +1,12 @@
 //! The table: surface, place, name, decision.
 
 use super::chat_rows;
-use super::messages_rows::{MESSAGES_HEADERS, MESSAGES_MEMBERS, MESSAGES_PARTS, MESSAGES_TOOLS};
-use super::responses_rows::{RESPONSES_HEADERS, RESPONSES_MEMBERS, RESPONSES_PARTS, RESPONSES_TOOLS};
+use super::messages_rows::{
+    MESSAGES_HEADERS, MESSAGES_MEMBERS, MESSAGES_NESTED, MESSAGES_PARTS, MESSAGES_TOOLS,
+};
+use super::responses_rows::{
+    RESPONSES_HEADERS, RESPONSES_MEMBERS, RESPONSES_NESTED, RESPONSES_PARTS, RESPONSES_TOOLS,
+};
 use crate::hosted_tools::HostedTool;
 
 /// The API that a request is written in.
@@ -31,6 +35,13 @@ pub enum Place {
     Tool,
     /// The type of an item, a content part or a content block.
     Part,
+    /// A member inside a tool, an item or a part whose name tells that it holds an id or an address.
+    Nested,
+}
+
+impl Place {
+    /// All places.
+    pub const ALL: [Self; 5] = [Self::Member, Self::Header, Self::Tool, Self::Part, Self::Nested];
 }
 
 /// The decision about a name.
@@ -76,10 +87,12 @@ impl Surface {
             (Self::Responses, Place::Header) => &RESPONSES_HEADERS,
             (Self::Responses, Place::Tool) => &RESPONSES_TOOLS,
             (Self::Responses, Place::Part) => &RESPONSES_PARTS,
+            (Self::Responses, Place::Nested) => &RESPONSES_NESTED,
             (Self::Messages, Place::Member) => &MESSAGES_MEMBERS,
             (Self::Messages, Place::Header) => &MESSAGES_HEADERS,
             (Self::Messages, Place::Tool) => &MESSAGES_TOOLS,
             (Self::Messages, Place::Part) => &MESSAGES_PARTS,
+            (Self::Messages, Place::Nested) => &MESSAGES_NESTED,
             (Self::Chat | Self::Completions | Self::Embeddings, _) => return None,
         })
     }

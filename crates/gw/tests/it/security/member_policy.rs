@@ -12,11 +12,7 @@ const CHAT: &str = "/v1/chat/completions";
 /// Members that choose a model, an upstream or credentials; the model that each names is `acme/dear`.
 fn overriding_members() -> Vec<Value> {
     vec![
-        json!({ "provider": { "order": ["dear"], "allow_fallbacks": true } }),
-        json!({ "route": "fallback" }),
-        json!({ "plugins": [{ "id": "web", "model": "dear" }] }),
         json!({ "preset": "dear" }),
-        json!({ "transforms": ["middle-out"] }),
         json!({ "api_base": "https://dear.example" }),
         json!({ "apiBase": "https://dear.example" }),
         json!({ "API_BASE": "https://dear.example" }),
@@ -31,10 +27,7 @@ fn overriding_members() -> Vec<Value> {
         json!({ "model_list": ["dear"] }),
         json!({ "litellm_params": { "model": "dear" } }),
         json!({ "litellm_metadata": { "tags": ["dear"] } }),
-        json!({ "metadata": { "tags": ["dear"] } }),
-        json!({ "tags": ["dear"] }),
         json!({ "mock_response": "dear" }),
-        json!({ "num_retries": 9 }),
         json!({ "context_window_fallback_dict": { "plain": "dear" } }),
         json!({ "context_window_fallbacks": [{ "plain": ["dear"] }] }),
         json!({ "content_policy_fallbacks": [{ "plain": ["dear"] }] }),
@@ -64,6 +57,49 @@ fn overriding_members() -> Vec<Value> {
         json!({ "extra_body": { "maxTokens": 9, "x": "dear" } }),
         json!({ "data_sources": [{ "type": "azure_search", "parameters": { "index_name": "dear" } }] }),
     ]
+}
+
+/// Members that tell other gateways how to route, tag or retry a request.
+fn hints() -> Vec<(&'static str, Value)> {
+    vec![
+        ("provider", json!({ "order": ["dear"], "allow_fallbacks": true })),
+        ("route", json!("fallback")),
+        ("plugins", json!([{ "id": "web", "model": "dear" }])),
+        ("transforms", json!(["dear"])),
+        ("tags", json!(["dear"])),
+        ("num_retries", json!(9)),
+        ("max_retries", json!(9)),
+        ("metadata", json!({ "tags": ["dear"] })),
+    ]
+}
+
+#[tokio::test]
+async fn c28_hints_to_other_gateways_are_left_out_with_a_warning_by_every_provider() {
+    let (gateway, upstreams) = all_with("").await;
+    let client = gateway.client().with_key(KEY);
+    let mut more = json!({ "cache": { "no-cache": true } });
+    for (name, value) in hints() {
+        more[name] = value;
+    }
+    let mut expected: Vec<String> =
+        hints().iter().map(|(name, _)| format!("parameter_dropped:{name}")).collect();
+    expected.sort_unstable();
+    for ((api, model), upstream) in targets().zip(&upstreams) {
+        let answer = client.post_json(CHAT, &chat_with(&model, more.clone())).await.ok().json();
+        let mut warnings: Vec<String> =
+            serde_json::from_value(answer["gateway"]["warnings"].clone()).expect("texts");
+        warnings.retain(|warning| !warning.starts_with("model_rules_assumed"));
+        warnings.sort_unstable();
+        assert_eq!(warnings, expected, "{api}");
+        let sent = upstream.last().json();
+        assert!(hints().iter().all(|(name, _)| sent.get(*name).is_none()), "{api}: {sent}");
+    }
+    let world = world().await;
+    for (path, body) in bodies("acme/fast", "acme/embed", &more) {
+        world.client.post_json(path, &body).await.ok();
+        let sent = world.upstream.last().json();
+        assert!(hints().iter().all(|(name, _)| sent.get(*name).is_none()), "{path}: {sent}");
+    }
 }
 
 fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 3] {
@@ -222,7 +258,7 @@ async fn c28_other_dialects_forward_none_of_them() {
             assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}: {more}");
         }
         assert_eq!(upstream.hits(), 0, "{api}");
-        let more = json!({ "search_parameters": { "mode": "dear" }, "provider": { "order": ["dear"] } });
+        let more = json!({ "search_parameters": { "mode": "dear" }, "preset": "dear" });
         let answer = client.post_json(CHAT, &chat_with(&model, more)).await;
         if is_openai {
             assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}");
@@ -328,10 +364,11 @@ async fn c28_an_operator_opens_members_one_by_one() {
         }
         // The other provider does not allow the member.
         let elsewhere = world.chat(&chat_with("beta/fast", more.clone())).await;
-        let is_dropped = more.get("service_tier").is_some() || more.get("store").is_some();
+        let is_dropped =
+            ["service_tier", "store", "provider", "metadata"].iter().any(|name| more.get(*name).is_some());
         assert_eq!(elsewhere.status, if is_dropped { 200 } else { 400 }, "{more}: {}", elsewhere.text());
     }
-    let still = world.chat(&chat_with("acme/fast", json!({ "route": "fallback" }))).await;
+    let still = world.chat(&chat_with("acme/fast", json!({ "preset": "x" }))).await;
     assert_invalid("one that was not opened", &still, "unsupported_value");
 }
 
@@ -362,9 +399,12 @@ fn c28_unknown_members_to_allow_are_told() {
     let (code, text) = check(&format!("{provider}api = \"openai\"\nallow_members = [\"plugns\"]"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("did you mean 'plugins'?"), "{text}");
-    let (code, text) = check(&format!("{provider}api = \"anthropic\"\nallow_members = [\"plugins\"]"));
+    let (code, text) = check(&format!("{provider}api = \"gemini\"\nallow_members = [\"plugins\"]"));
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("is an option of openai and azure"), "{text}");
+    assert!(text.contains("is an option of openai, azure"), "{text}");
+    let (code, text) =
+        check(&format!("{provider}api = \"anthropic\"\nallow_members = [\"mcp_toolset\", \"speed\"]"));
+    assert_eq!(code, Some(0), "{text}");
     let (code, text) = check(&format!("{provider}api = \"openai\"\nallow_members = [\"models\"]"));
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("means routing.fallback and is never sent to a provider"), "{text}");

@@ -34,7 +34,7 @@ async fn a_messages_request_reaches_anthropic_byte_for_byte() {
         .with_header("anthropic-version", "2023-06-01")
         .with_header("anthropic-beta", "context-1m-2025-08-07,made-up-2026-01-01");
     let body = r#"{ "model" : "claude/claude-opus-5-5", "max_tokens":64,"metadata":{"user_id":"u"}, "system":[{"type":"text","text":"x-anthropic-billing-header: cc_version=1;"}],
-        "messages":[{"role":"user","content":[{"type":"text","text":"H\u00e9","cache_control":{"type":"ephemeral"}}]}],"future":{"b":[ 1 ]} , "routing":{"strategy":"default"}}"#;
+        "messages":[{"role":"user","content":[{"type":"text","text":"H\u00e9","cache_control":{"type":"ephemeral"}}]}],"context_management":{"edits":[ ]} , "routing":{"strategy":"default"}}"#;
     let answer = client.post_bytes("/v1/messages", body.as_bytes()).await.ok();
     let sent = upstream.last();
     assert_eq!(sent.path, "/v1/messages");
@@ -104,14 +104,14 @@ fn response_object(status: &str) -> Value {
 async fn a_responses_request_reaches_a_provider_with_that_api() {
     let world = responses_world().await;
     world.upstream.enqueue(Answer::json(200, &response_object("completed")));
-    let body = json!({"model": "acme/fast", "input": "Hello", "tools": [{"type": "web_search"}], "future": {"a": 1}});
+    let body = json!({"model": "acme/fast", "input": "Hello", "tools": [{"type": "apply_patch"}], "truncation": "auto"});
     let answer = ask_responses(&world.client, &body).await.ok().json();
     let sent = world.upstream.last();
     assert_eq!(sent.path, "/v1/responses");
     let sent = sent.json();
     assert_eq!(sent["model"], "fast-2026-01");
     assert_eq!(sent["store"], false, "the gateway stores the response itself");
-    assert_eq!((&sent["tools"], &sent["future"]), (&body["tools"], &body["future"]));
+    assert_eq!((&sent["tools"], &sent["truncation"]), (&body["tools"], &body["truncation"]));
     let id = answer["id"].as_str().expect("an id").to_owned();
     assert_ne!(id, "resp_up", "the upstream's ids may repeat");
     assert_eq!(answer["future_member"], 5);

@@ -25,7 +25,7 @@ async fn mixed() -> Mixed {
         "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
          [[models]]\nid = \"{CLAUDE}\"\n\
          [[providers]]\nname = \"native\"\napi = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\n\
-         responses = \"auto\"\n[[models]]\nid = \"{NATIVE}\"\n",
+         responses = \"auto\"\nfile_ids = true\n[[models]]\nid = \"{NATIVE}\"\n",
         claude.addr,
         native.base_url()
     );
