@@ -156,14 +156,14 @@ async fn the_audit_log_has_an_entry_before_and_after_each_change_without_its_sec
     let gateway = place.start().await;
     let boss = admin(&gateway);
     let provider = json!({ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": CANARY });
-    put(&boss, "providers/gamma", provider).await.ok();
+    assert_eq!(put(&boss, "providers/gamma", provider).await.status, 201);
     ask(&boss, "PATCH", &format!("{CONFIG}/providers/gamma"), &json!({ "price_multiplier": 2 })).await.ok();
     ask(&boss, "DELETE", &format!("{CONFIG}/providers/gamma"), &json!({})).await.ok();
     ask(&boss, "POST", &format!("{CONFIG}/undo"), &json!({})).await.ok();
     ask(&boss, "PUT", &format!("{CONFIG}/routing?dry_run=true"), &json!({ "strategy": "cheapest" }))
         .await
         .ok();
-    put(&boss, "routing", json!({ "strategy": "cheapest" })).await.ok();
+    assert_eq!(put(&boss, "routing", json!({ "strategy": "cheapest" })).await.status, 201);
     let page = boss.get("/admin/v1/audit?action=config.change&order=asc").await.ok().json();
     let first = json!({ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": "***" });
     let mut second = first.clone();
@@ -381,7 +381,8 @@ async fn k03_swapped_ciphertexts_are_an_error() {
     let gateway = place.start().await;
     let boss = admin(&gateway);
     for name in ["gamma", "delta"] {
-        let body = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": format!("{CANARY}-{name}") });
+        let body = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": format!("{CANARY}-{name}"),
+            "allow_private_network": true });
         assert_eq!(put(&boss, &format!("providers/{name}"), body).await.status, 201);
     }
     let mut database = place.database().await;

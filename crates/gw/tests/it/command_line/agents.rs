@@ -124,12 +124,12 @@ fn another_program_gets_the_variables_of_the_sdks() {
 async fn the_gateway_behind_url_tells_the_limits_of_the_model() {
     let gateway = serve(&format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\n[[models]]\nid = \"demo/chat\"\n\
-         context_length = 65536\nmax_output_tokens = 4096\n[aliases]\n\"small one\" = \"demo/chat\"\n\
+         context_length = 65536\nmax_output_tokens = 4096\n[aliases]\n\"small-one\" = \"demo/chat\"\n\
          [[keys]]\nname = \"user\"\nkey = \"{KEY}\"\n"
     ))
     .await;
     let url = format!("http://{}/v1", gateway.addr);
-    for name in ["demo/chat", "small one"] {
+    for name in ["demo/chat", "small-one"] {
         let args = ["run", "--url", &url, "--key", KEY, "--model", name, "--", "./claude"];
         let (_, variables) = started(&with_args(with_script("claude", PRINTER), &args).run());
         assert_eq!(variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"], "65536", "{name}");
