@@ -31,11 +31,12 @@ pub enum Event<'a> {
         /// The `logprobs` member as the upstream sent it (OpenAI dialects only).
         logprobs: Option<&'a RawValue>,
     },
-    /// A piece of the model's reasoning.
+    /// A piece of the model's reasoning. An empty piece says that the model works out of sight: its reasoning is not
+    /// shown, or the provider runs a tool.
     Reasoning {
         /// Choice index.
         choice: u32,
-        /// Decoded text.
+        /// Decoded text, may be empty.
         text: Cow<'a, str>,
     },
     /// A piece of a refusal.

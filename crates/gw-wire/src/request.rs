@@ -27,7 +27,7 @@ pub use completion::{CompletionRequest, Prompt, parse_completion};
 pub use embeddings::{EmbeddingsRequest, EncodingFormat, Inputs, parse_embeddings};
 pub use invalid::Invalid;
 pub use limits::RequestLimits;
-pub use measure::{Detail, Medium, PromptExtras, image_size};
+pub use measure::{Detail, ForwardedPrompt, Medium, PromptExtras, image_size};
 pub use member_policy::{AllowedMembers, GuardedMember, Rule};
 pub use needs::Needs;
 pub use options::{CACHE_MODES, CacheOptions, Fallback, Routing};
