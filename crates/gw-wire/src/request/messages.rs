@@ -10,8 +10,8 @@ use super::needs::Needs;
 use super::references::{References, is_stored};
 use crate::json::{Kind, View};
 
-/// The longest id of a tool call that a provider makes.
-const USUAL_ID_BYTES: u64 = 64;
+/// The length of a usual id of a tool call, or of a usual file name.
+const USUAL_NAME_BYTES: u64 = 64;
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
@@ -90,10 +90,11 @@ impl<'l> Survey<'l> {
         self.count(value);
     }
 
-    /// Counts an id as far as it is longer than usual. The tokens of the message's frame cover a usual id.
-    fn count_id(&mut self, id: Option<View<'_>>) {
-        let len = id.map_or(0, value_bytes);
-        self.extras.bytes += len.saturating_sub(USUAL_ID_BYTES);
+    /// Counts an id or a file's name as far as it is longer than usual. The tokens of the message's frame or of the file
+    /// cover a usual one.
+    fn count_long(&mut self, name: Option<View<'_>>) {
+        let len = name.map_or(0, value_bytes);
+        self.extras.bytes += len.saturating_sub(USUAL_NAME_BYTES);
     }
 
     fn optional_text(&mut self, path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
@@ -172,7 +173,7 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
     if role_name == "tool" {
         required_string(&path.member("tool_call_id"), tool_call_id)?;
     }
-    survey.count_id(tool_call_id);
+    survey.count_long(tool_call_id);
     if let Some(images) = images {
         survey.references.member(&path.member("images"), "images", images);
         returned_images(&path.member("images"), images, survey)?;
@@ -278,7 +279,7 @@ fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -
     if let Some(data) = &data {
         survey.references.address(&path.member("file_data"), data);
     }
-    survey.extras.bytes += name.map_or(0, value_bytes);
+    survey.count_long(name);
     let name = name.and_then(View::string);
     let measured = measure::file(data.as_deref(), name.as_deref(), &mut survey.unpacker);
     survey.extras.add(measured);
@@ -346,7 +347,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
     let names = ["id", "type", "function", "custom"];
     let [id, kind, function, custom] = object_and(path, value, names, |_, value| survey.count(value))?;
     required_string(&path.member("id"), id)?;
-    survey.count_id(id);
+    survey.count_long(id);
     let kind_path = path.member("type");
     match &*required_string(&kind_path, kind)? {
         "function" => {
@@ -357,8 +358,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
             survey.needs.custom_tools = true;
             let path = path.member("custom");
             let custom = custom.ok_or_else(|| missing(&path))?;
-            let [name, input] =
-                object_and(&path, custom, ["name", "input"], |_, value| survey.count(value))?;
+            let [name, input] = object_and(&path, custom, ["name", "input"], |_, value| survey.count(value))?;
             survey.text(&path.member("name"), name)?;
             survey.text(&path.member("input"), input)
         }
@@ -368,8 +368,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
 
 /// Checks a function's name and arguments. The arguments are the model's text and may be anything.
 fn called(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
-    let [name, arguments] =
-        object_and(path, value, ["name", "arguments"], |_, value| survey.count(value))?;
+    let [name, arguments] = object_and(path, value, ["name", "arguments"], |_, value| survey.count(value))?;
     survey.text(&path.member("name"), name)?;
     survey.text(&path.member("arguments"), arguments)
 }

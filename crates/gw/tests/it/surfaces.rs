@@ -3,6 +3,7 @@
 mod accounting;
 mod background;
 mod background_death;
+mod chat_upstreams;
 mod errors;
 mod every_dialect;
 mod fold;

@@ -128,7 +128,8 @@ fn is_hosted(tool: View<'_>) -> bool {
 /// Whether a `thinking` or a `reasoning` asks for reasoning.
 fn is_reasoning(value: View<'_>) -> bool {
     let [kind, effort] = value.pick(["type", "effort"]);
-    let says = |word: Option<View<'_>>, off: &str| word.and_then(View::string).is_some_and(|word| word == off);
+    let says =
+        |word: Option<View<'_>>, off: &str| word.and_then(View::string).is_some_and(|word| word == off);
     value.kind() == Kind::Object && !says(kind, "disabled") && !says(effort, "none")
 }
 
@@ -140,7 +141,8 @@ fn medium_class(name: &str, literal: &str) -> Option<FileClass> {
     }
     let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
     let MediaSource::Inline { media_type, data } = MediaSource::of(inner) else { return None };
-    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\');
+    let is_base64 =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\');
     if !data.bytes().all(is_base64) {
         return None;
     }
@@ -163,7 +165,8 @@ mod tests {
         let text = "\"a\"\n\u{e9}".repeat(1000);
         let plain = measured(&json!({"messages": ""}));
         assert_eq!(plain.bytes, 2);
-        let settings = json!({"messages": "", "metadata": {"a": text}, "model": text, "max_tokens": 5, "stream": true});
+        let settings =
+            json!({"messages": "", "metadata": {"a": text}, "model": text, "max_tokens": 5, "stream": true});
         assert_eq!(measured(&settings), plain);
         assert_eq!(measured(&json!({"messages": text})).bytes, 2 + text.len() as u64);
         let nested = json!({"x": [{"y": {"z": text}}]});
