@@ -17,6 +17,7 @@ pub mod member_policy;
 mod messages;
 mod needs;
 mod options;
+mod other_members;
 pub mod references;
 mod schemas;
 mod tools;

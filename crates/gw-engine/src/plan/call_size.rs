@@ -211,6 +211,7 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
     } else {
         range.map(|place| request.input_bytes(place)).fold(0, u64::saturating_add)
     };
+    let bytes = bytes.saturating_add(request.other_bytes);
     let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
     CallSize { prompt_tokens, prompts: count, answers: 0, has_inner_calls: false }
 }

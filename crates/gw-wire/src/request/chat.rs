@@ -5,11 +5,12 @@ use bytes::Bytes;
 use super::body::{Body, ParsedBody};
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
-use super::measure::{ForwardedPrompt, PromptExtras, value_bytes};
+use super::measure::{ForwardedPrompt, PromptExtras};
 use super::member_policy::{self, Endpoint, GuardedMember};
 use super::messages::messages;
 use super::needs::Needs;
 use super::options::{CacheOptions, Fields, Routing};
+use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
 use crate::dialects::{ClientDialect, ClientRequest};
@@ -99,7 +100,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     survey.extras.bytes += predicted_bytes(&fields);
     let messages = fields.get("messages").map_or(0, |messages| messages.text().len());
     let counted = usize::try_from(tool_bytes).unwrap_or(usize::MAX).saturating_add(messages);
-    survey.extras.bytes += other_bytes(&members, counted);
+    survey.extras.bytes += other_bytes(&members, &["messages", "prediction"], counted);
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
@@ -157,54 +158,6 @@ impl ChatRequest {
 
 /// Members that let a provider search before it answers.
 const SEARCH_MEMBERS: [&str; 4] = ["enable_search", "plugins", "search_parameters", "web_search_options"];
-
-/// Members that are no part of the prompt, or that are counted elsewhere. Sorted.
-const NOT_PROMPT: [&str; 30] = [
-    "audio",
-    "cache",
-    "fallbacks",
-    "function_call",
-    "functions",
-    "logit_bias",
-    "messages",
-    "metadata",
-    "modalities",
-    "model",
-    "models",
-    "moderation",
-    "prediction",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "provider",
-    "reasoning",
-    "reasoning_effort",
-    "response_format",
-    "routing",
-    "safety_identifier",
-    "service_tier",
-    "stop",
-    "stream_options",
-    "tool_choice",
-    "tools",
-    "user",
-    "verbosity",
-    "web_search_options",
-];
-
-/// The bytes beside the messages and the tools that a usual request has: its name of a model and its settings.
-const USUAL_SETTINGS_BYTES: usize = 256;
-
-/// Bytes of the members that this endpoint does not know: `documents`, templates, grammars. `counted` is the size of the
-/// members that are counted elsewhere.
-fn other_bytes(members: &ParsedBody<'_>, counted: usize) -> u64 {
-    // Most requests have no other members, so they are looked for only if something is left.
-    if members.text.len() <= counted.saturating_add(USUAL_SETTINGS_BYTES) {
-        return 0;
-    }
-    let others = members.members.iter().filter(|(name, _)| NOT_PROMPT.binary_search(&&**name).is_err());
-    others.filter_map(|(name, _)| members.get(name)).map(value_bytes).sum()
-}
 
 /// Bytes of the answer that the client predicts: the provider reads it with the prompt.
 fn predicted_bytes(fields: &Fields<'_, '_>) -> u64 {

@@ -309,6 +309,32 @@ async fn s17_every_text_of_a_chat_counts() {
     found.finish();
 }
 
+#[tokio::test]
+async fn s17_unknown_members_of_completions_and_embeddings_count() {
+    let world = Setup::default().start().await;
+    let choice = json!({"index": 0, "text": "Hi", "finish_reason": "stop"});
+    let completed =
+        json!({"id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": [choice]});
+    let vector = json!({"object": "embedding", "index": 0, "embedding": [0.5, 0.5]});
+    let embedded = json!({"object": "list", "model": "m", "data": [vector]});
+    let cases = [
+        (
+            "/v1/completions",
+            completed,
+            json!({"model": "acme/fast", "prompt": "Hello", "documents": [text()]}),
+        ),
+        ("/v1/embeddings", embedded, json!({"model": "acme/embed", "input": "Hello", "instruction": text()})),
+    ];
+    let mut found = Differences::default();
+    for (count, (path, answer, body)) in cases.into_iter().enumerate() {
+        world.upstream.enqueue(Answer::json(200, &answer));
+        let answer = world.client.post_json(path, &body).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        check(&mut found, path, &world.upstream.last().body, counted(&world, count + 1).await);
+    }
+    found.finish();
+}
+
 /// A chat whose earlier answer has this many bytes of thought.
 fn thoughtful(bytes: usize) -> Value {
     let thought = "thought ".repeat(bytes / 8);
