@@ -29,6 +29,8 @@ pub struct Quirks {
     pub replayed_thoughts: bool,
     /// Parts and tools may have Anthropic's `cache_control`. Other providers refuse it.
     pub cache_control: bool,
+    /// A message may be a list of texts. For others the texts of a translated message are joined into one string.
+    pub text_parts: bool,
     /// Members of a request that the provider refuses or ignores. They are left out with a warning.
     pub unsupported: &'static [&'static str],
     /// Members with a [`gw_wire::request::Rule`] that clients may send to this provider, because here they change
@@ -80,6 +82,7 @@ const PLAIN: Quirks = Quirks {
     developer: false,
     replayed_thoughts: true,
     cache_control: false,
+    text_parts: false,
     unsupported: &[],
     takes: &[],
     max_tools: None,
@@ -88,8 +91,14 @@ const PLAIN: Quirks = Quirks {
 };
 
 /// The dialect of OpenAI itself. 128 tools: "Create chat completion", `tools` ("A max of 128 functions are supported").
-const OPENAI: Quirks =
-    Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, max_tools: Some(128), ..PLAIN };
+const OPENAI: Quirks = Quirks {
+    openai_tokens: true,
+    developer: true,
+    replayed_thoughts: false,
+    text_parts: true,
+    max_tools: Some(128),
+    ..PLAIN
+};
 
 /// The most inputs of an embeddings call to an unknown provider: the limit of the strictest known servers.
 const DEFAULT_BATCH: usize = 32;

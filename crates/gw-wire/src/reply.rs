@@ -8,6 +8,10 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 pub(crate) use self::members::is_passed_on;
+
+/// The member of an answer that holds the stop sequence which ended it, a string. Chats do not have it, and the Messages
+/// API does.
+pub const STOP_SEQUENCE: &str = "stop_sequence";
 pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
 use crate::usage::Usage;

@@ -70,11 +70,13 @@ struct RefusedSend {
 }
 
 impl AttemptContext {
-    /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request.
+    /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request. A model
+    /// that reasons, or whose provider runs tools, may be silent for all of that time.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
         let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
-        clocks.first_token = clocks.first_token.min(left);
+        let first_token = if self.request.may_be_silent() { left } else { clocks.first_token };
+        clocks.first_token = first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks
     }

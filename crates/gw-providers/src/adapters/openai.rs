@@ -3,6 +3,7 @@
 
 mod calls;
 mod embeddings;
+mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
 mod native_responses;
@@ -166,6 +167,10 @@ impl OpenAi {
         if !rules.stop {
             unsupported.push("stop");
         }
+        // A client of the Messages API means Anthropic's parameter. OpenAI and others refuse it.
+        if request.client.as_ref().is_some_and(|client| client.form.dialect() == ClientDialect::Messages) {
+            unsupported.push("top_k");
+        }
         let effort = wanted.sent.filter(|_| wanted.is_changed);
         let is_cleaned = request.client.is_some() && !self.quirks.cache_control;
         let cleaned = |name| {
@@ -173,6 +178,10 @@ impl OpenAi {
             text.and_then(rewrite::without_cache_control)
         };
         let (clean_messages, clean_tools) = (cleaned("messages"), cleaned("tools"));
+        let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
+        let has_parts = request.client.is_some() && !self.quirks.text_parts;
+        let joined = if has_parts { joined_texts::joined(text) } else { None };
+        let clean_messages = joined.or(clean_messages);
         let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
         let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
         let withheld = self.allowed.withheld(&request.guarded);

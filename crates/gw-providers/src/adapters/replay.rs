@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use self::entry::{Entry, signed_member};
 pub(super) use self::request::{keep_own, opened_entries, own_entries, own_id};
 pub(super) use self::sealing_stream::SealingStream;
-use crate::seal::ReplayTarget;
+use crate::seal::{ReplayTarget, SEAL_PREFIX};
 
 /// The member of a message that holds the entries.
 pub(super) const DETAILS: &str = "reasoning_details";
@@ -140,13 +140,32 @@ fn stamp_one(entry: View<'_>, origin: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// The beginning of a sealed string inside the id of a call. Anthropic's ids have no dot.
+const ID_SEAL_PREFIX: &str = "gw1-";
+
+/// A sealed string as a part of an id.
+fn id_form(sealed: &str) -> String {
+    match sealed.strip_prefix(SEAL_PREFIX) {
+        Some(rest) => format!("{ID_SEAL_PREFIX}{rest}"),
+        None => sealed.to_owned(),
+    }
+}
+
+/// The sealed string in a part of an id. Ids of former versions have the string itself.
+fn of_id_form(part: &str) -> Cow<'_, str> {
+    match part.strip_prefix(ID_SEAL_PREFIX) {
+        Some(rest) => Cow::Owned(format!("{SEAL_PREFIX}{rest}")),
+        None => Cow::Borrowed(part),
+    }
+}
+
 /// The id of a call whose signature is sealed; None when the id has no signature or the target does not seal. A signature
 /// that is too large to be sealed is left out.
 fn sealed_id(id: &str, target: &ReplayTarget) -> Option<String> {
     let (id, signature) = split_thought(id);
     let signature = signature.filter(|_| target.seals())?;
     Some(match target.seal_signature(signature) {
-        Some(sealed) => format!("{id}{THOUGHT_MARK}{sealed}"),
+        Some(sealed) => format!("{id}{THOUGHT_MARK}{}", id_form(&sealed)),
         None => id.to_owned(),
     })
 }

@@ -172,7 +172,7 @@ fn has_format(entry: View<'_>, format: &str) -> bool {
 /// The id of a call as this target gave it, if its signature is this target's; None for every other id.
 pub(in crate::adapters) fn own_id(id: &str, target: &ReplayTarget) -> Option<String> {
     let (proper, signature) = split_thought(id);
-    let signature = target.open_signature(signature?)?;
+    let signature = target.open_signature(&super::of_id_form(signature?))?;
     Some(format!("{proper}{THOUGHT_MARK}{signature}"))
 }
 

@@ -190,7 +190,7 @@ impl StreamSeals {
                 sink(event);
             }
             Event::Reasoning { choice, ref text } => {
-                if let Some(plain) = &mut self.plain {
+                if let Some(plain) = self.plain.as_mut().filter(|_| !text.is_empty()) {
                     plain.add(choice, text);
                 }
                 sink(event);

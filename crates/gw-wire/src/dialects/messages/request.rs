@@ -121,7 +121,7 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
         object.raw("stream", "true");
         object.raw("stream_options", r#"{"include_usage":true}"#);
     }
-    options::sampling(&body, &mut object, &mut losses)?;
+    options::sampling(&body, &mut object)?;
     options::stops(&body, &mut object, &mut context, &mut losses)?;
     tools::write(&body, limits, &mut object, &mut losses)?;
     options::thinking(&body, &mut object, &mut context, &mut losses)?;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{SealingStream, StreamSeals};
 use crate::adapter::StreamDecoder;
-use crate::adapters::replay::{DETAILS, own_entries, seal_reply, sealed_details};
+use crate::adapters::replay::{DETAILS, own_entries, own_id, seal_reply, sealed_details};
 use crate::seal::{EncryptionKey, Issuer, OpenedSeal, ReplayTarget, Sealer};
 
 fn target() -> ReplayTarget {
@@ -134,7 +134,12 @@ fn an_entry_is_complete_when_another_entry_a_call_or_the_end_follows() {
     let out = events(&[json!([{"type": "reasoning.encrypted", "data": "QUJD"}, 5, {"text": "x"}])]);
     assert_eq!(out[0].as_array().unwrap().len(), 3, "entries without an index are complete");
     let id = events(&[json!("call")])[0].as_str().unwrap().to_owned();
-    assert_eq!(target().open_signature(id.strip_prefix("c__thought__").unwrap()).as_deref(), Some("c2ln"));
+    assert!(id.starts_with("c__thought__gw1-"), "{id}");
+    // Anthropic's pattern of ids.
+    assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')), "{id}");
+    assert_eq!(own_id(&id, &target()).as_deref(), Some("c__thought__c2ln"));
+    // Ids that former versions made have a dot.
+    assert_eq!(own_id(&id.replace("gw1-", "gw1."), &target()).as_deref(), Some("c__thought__c2ln"));
 }
 
 #[test]

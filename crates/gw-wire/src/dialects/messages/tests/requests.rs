@@ -25,7 +25,7 @@ fn parameters_have_their_chat_names() {
     });
     let got = translated(&request);
     insta::assert_json_snapshot!("parameters", chat(&request));
-    assert_eq!(got.warnings, ["parameter_dropped:top_k", "parameter_dropped:container"]);
+    assert_eq!(got.warnings, ["parameter_dropped:container"]);
     assert!(got.native.only_native);
     assert_eq!(got.context.thinking, ThinkingDisplay::Omitted);
     assert_eq!(got.native.bytes, request.to_string());
