@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 
-use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_providers::adapter::Encoded;
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::Money;
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
@@ -240,7 +240,6 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
     let bytes = bytes.saturating_add(request.other_bytes);
     let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
     CallSize { prompt_tokens, prompts: count, ..CallSize::default() }
-    CallSize { prompt_tokens, prompts: count, answers: 0, has_inner_calls: false }
 }
 
 /// Divides the inputs of an embeddings request into batches that the candidate accepts.
