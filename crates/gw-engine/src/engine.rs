@@ -114,6 +114,11 @@ impl Engine {
             "Bytes of stream events over 64 KiB that wait for their clients",
             snapshot.state.event_memory.gauge(),
         );
+        registry.register(
+            "gateway_stored_response_read_bytes",
+            "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue",
+            stored.responses.reading.gauge(),
+        );
         stored.cpu.register(registry);
         Ok(Arc::new(Self {
             keys: KeyRing::new(

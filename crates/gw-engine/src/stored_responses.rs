@@ -1,7 +1,10 @@
 //! Responses that clients of the Responses API can retrieve, continue and delete. Each belongs to the key that made it.
 
 mod background;
+pub(crate) mod conversation;
+mod keeping;
 mod memory;
+mod opened;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,9 +16,13 @@ use gw_wire::dialects::responses::states;
 
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
+use crate::read_memory::ReadMemory;
+use crate::stored_responses::keeping::{KeyBytes, Write, no_room};
 use crate::stored_responses::memory::MemoryResponses;
+use crate::stored_responses::opened::{OpenedHold, OpenedResponses};
 
 pub(crate) use background::BackgroundResponses;
+pub(crate) use conversation::{Conversation, ConversationBounds};
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +31,10 @@ pub struct StoredResponseSettings {
     pub place: ResponsePlace,
     /// How long a response is kept.
     pub ttl: Duration,
+    /// The most bytes that one key may store.
+    pub max_bytes_per_key: u64,
+    /// The most bytes of a request together with the conversation that it continues.
+    pub max_conversation_bytes: u64,
 }
 
 /// The place of stored responses.
@@ -42,24 +53,97 @@ pub enum ResponsePlace {
 
 impl Default for StoredResponseSettings {
     fn default() -> Self {
-        Self { place: ResponsePlace::Memory { max_bytes: 64 << 20 }, ttl: Duration::from_secs(3600) }
+        Self {
+            place: ResponsePlace::Memory { max_bytes: 64 << 20 },
+            ttl: Duration::from_secs(3600),
+            max_bytes_per_key: 1 << 30,
+            max_conversation_bytes: 32 << 20,
+        }
     }
 }
 
 /// A stored response. Debug output omits the texts, which must not reach a log.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct StoredResponse {
     /// The response object, as the client got it.
     pub document: Bytes,
-    /// The items of the request's `input`, each with an id.
-    pub input: Vec<String>,
-    /// The items of the conversation before the request.
-    pub history: Vec<Bytes>,
+    /// The items of the request's `input`, each with an id, as one JSON list.
+    pub input: Bytes,
+    /// The items of the conversation before the request, as one JSON list. It is empty where `turn.parent` leads to them.
+    pub history: Bytes,
+    /// The place of the response in its conversation.
+    pub turn: TurnFacts,
     /// Unix seconds.
     pub expires_at: u64,
     /// The response is made in the background, as its process reported until this moment (unix seconds). None = it has
     /// ended.
     pub running_until: Option<u64>,
+    pub(crate) held: Option<Arc<OpenedHold>>,
+}
+
+/// The place of a response in its conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnFacts {
+    /// The response that it continues.
+    pub parent: Option<String>,
+    /// Its events were sent with numbers that its document does not tell.
+    pub is_streamed: bool,
+    /// The size of the conversation up to its end.
+    pub size: ConversationSize,
+    /// Whether the response has not ended.
+    pub is_running: bool,
+}
+
+/// The size of a conversation, as it counts towards the limits of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConversationSize {
+    /// The bytes of all items.
+    pub bytes: u64,
+    /// The number of items.
+    pub items: u64,
+    /// The JSON values in all items.
+    pub values: u64,
+    /// The number of responses.
+    pub turns: u64,
+}
+
+impl ConversationSize {
+    /// Both sizes together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            items: self.items.saturating_add(other.items),
+            values: self.values.saturating_add(other.values),
+            turns: self.turns.saturating_add(other.turns),
+        }
+    }
+}
+
+/// The facts about a stored response that are known before it is opened.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseFacts {
+    /// `resp_…`.
+    pub id: String,
+    /// Another number for each content.
+    pub version: i64,
+    /// The bytes of its own turn.
+    pub bytes: u64,
+    /// The size of the conversation up to its end.
+    pub size: ConversationSize,
+    /// Unix seconds.
+    pub expires_at: u64,
+    /// As in [`StoredResponse`].
+    pub running_until: Option<u64>,
+    /// Whether the response has not ended.
+    pub is_running: bool,
+}
+
+impl ResponseFacts {
+    /// The size of its own turn, whose number of items is not known.
+    fn own_size(&self) -> ConversationSize {
+        ConversationSize { bytes: self.bytes, items: 0, values: 0, turns: 1 }
+    }
 }
 
 impl std::fmt::Debug for StoredResponse {
@@ -69,29 +153,68 @@ impl std::fmt::Debug for StoredResponse {
 }
 
 impl StoredResponse {
-    /// The bytes of all texts. Texts that several responses of a conversation share count for each of them.
-    fn bytes(&self) -> usize {
-        let input: usize = self.input.iter().map(|item| item.len() + size_of::<String>()).sum();
-        let history: usize = self.history.iter().map(|item| item.len() + size_of::<Bytes>()).sum();
-        self.document.len() + input + history
+    /// A response with its document, its input and its history.
+    #[must_use]
+    pub fn new([document, input, history]: [Bytes; 3], turn: TurnFacts, expires_at: u64) -> Self {
+        Self { document, input, history, turn, expires_at, ..Self::default() }
     }
+
+    /// The bytes of all texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.document.len() + self.input.len() + self.history.len()
+    }
+
+    /// The response object as text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.document).unwrap_or("null")
+    }
+}
+
+/// The end of an attempt to store a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The response is stored.
+    Stored,
+    /// The response that it continues is gone, so nothing is stored.
+    ParentGone,
+    /// The response does not run any more, so nothing is stored.
+    Ended,
+    /// There is no room for it, so nothing is stored.
+    TooLarge,
 }
 
 /// A store of responses outside this process.
 pub trait ResponseTable: Send + Sync + std::fmt::Debug {
-    /// The response of this id that this key made, unless it is expired.
-    fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
-    /// Inserts or replaces a response.
-    fn save<'a>(&'a self, owner: &'a str, id: &'a str, response: &'a StoredResponse) -> TableFuture<'a, ()>;
+    /// The facts about the response of this id that this key made, unless it is expired.
+    fn find<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<ResponseFacts>>;
+    /// The facts about a response and the ones that it continues, the newest first. Those may be expired.
+    fn chain<'a>(&'a self, owner: &'a str, id: &'a str, most: u32) -> TableFuture<'a, Vec<ResponseFacts>>;
+    /// Opens a response, also one that is expired.
+    fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
+    /// The ids of the responses that hold these items.
+    fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>>;
+    /// The bytes that a key stores.
+    fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64>;
+    /// Inserts or replaces a response. `items` are the ids by which it is found beside its own.
+    fn save<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+        response: &'a StoredResponse,
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept>;
     /// Notes that a response runs until this moment (unix seconds); gives false if it does not run any more.
     fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool>;
-    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
+    /// Replaces a response that runs by its end, or changes nothing if it does not run any more.
     fn finish<'a>(
         &'a self,
         owner: &'a str,
         id: &'a str,
         response: &'a StoredResponse,
-    ) -> TableFuture<'a, bool>;
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept>;
     /// Deletes a response; gives whether it existed.
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool>;
 }
@@ -107,7 +230,11 @@ pub struct TableError(pub String);
 #[derive(Debug)]
 pub struct StoredResponses {
     place: Backend,
-    ttl: Duration,
+    settings: StoredResponseSettings,
+    opened: OpenedResponses,
+    key_bytes: KeyBytes,
+    /// The memory in which responses are read.
+    pub(crate) reading: ReadMemory,
     pub(crate) background: BackgroundResponses,
 }
 
@@ -129,11 +256,20 @@ impl StoredResponses {
     #[must_use]
     pub fn new(settings: StoredResponseSettings, table: Option<Arc<dyn ResponseTable>>) -> Self {
         let place = match (settings.place, table) {
-            (ResponsePlace::Memory { max_bytes }, _) => Backend::Memory(MemoryResponses::new(max_bytes)),
+            (ResponsePlace::Memory { max_bytes }, _) => {
+                Backend::Memory(MemoryResponses::new(max_bytes, settings.max_bytes_per_key))
+            }
             (ResponsePlace::Database, Some(table)) => Backend::Database(table),
             (ResponsePlace::Database | ResponsePlace::Off, _) => Backend::Off,
         };
-        Self { place, ttl: settings.ttl, background: BackgroundResponses::default() }
+        Self {
+            place,
+            settings,
+            opened: OpenedResponses::default(),
+            key_bytes: KeyBytes::default(),
+            reading: ReadMemory::default(),
+            background: BackgroundResponses::default(),
+        }
     }
 
     /// Whether responses are stored at all.
@@ -143,62 +279,85 @@ impl StoredResponses {
 
     /// The moment at which a response that is stored now expires, in unix seconds.
     pub(crate) fn expiry(&self) -> u64 {
-        unix_seconds().saturating_add(self.ttl.as_secs())
+        unix_seconds().saturating_add(self.settings.ttl.as_secs())
     }
 
     /// The response of this id that this key made.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`, or the memory for reading is full.
     pub(crate) async fn load(&self, owner: &str, id: &str) -> Result<Option<Arc<StoredResponse>>> {
         match &self.place {
-            Backend::Off => Ok(None),
-            Backend::Memory(memory) => Ok(memory.get(owner, id)),
-            Backend::Database(table) => {
-                let load = || async { table.load(owner, id).await.map_err(|error| unavailable(&error)) };
-                let Some(found) = load().await? else { return Ok(None) };
-                if found.running_until.is_none_or(|until| until > unix_seconds()) {
-                    return Ok(Some(Arc::new(found)));
-                }
-                let failed = Self::abandoned(found);
-                let is_first = table.finish(owner, id, &failed).await.map_err(|error| unavailable(&error))?;
-                if is_first { Ok(Some(Arc::new(failed))) } else { Ok(load().await?.map(Arc::new)) }
-            }
+            Backend::Off => return Ok(None),
+            Backend::Memory(memory) => return Ok(memory.get(owner, id)),
+            Backend::Database(_) => {}
+        }
+        let Some(found) = self.find(owner, id).await? else { return Ok(None) };
+        let Some(response) = self.open(owner, &found).await? else { return Ok(None) };
+        if found.facts.running_until.is_none_or(|until| until > unix_seconds()) {
+            return Ok(Some(response));
+        }
+        let failed = Self::abandoned(StoredResponse::clone(&response));
+        if self.rewrite(owner, id, failed.clone()).await? == Kept::Stored {
+            return Ok(Some(Arc::new(failed)));
+        }
+        match self.find(owner, id).await? {
+            Some(found) => self.open(owner, &found).await,
+            None => Ok(None),
         }
     }
 
     /// A response whose process reports nothing any more.
     fn abandoned(response: StoredResponse) -> StoredResponse {
-        let text = std::str::from_utf8(&response.document).unwrap_or("null");
-        let document = states::failed(text, "server_error", ABANDONED).into();
+        let document = states::failed(response.text(), "server_error", ABANDONED).into();
         StoredResponse { document, running_until: None, ..response }
     }
 
     /// Stores a response that begins to run in the background.
     ///
     /// # Errors
-    /// `store_unavailable`.
-    pub(crate) async fn begin(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
+    /// `store_unavailable`, or there is no room for it.
+    pub(crate) async fn begin(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
             Backend::Memory(_) | Backend::Off => None,
         };
         let expires_at = response.expires_at.max(running_until.unwrap_or_default());
-        self.save(owner, id, StoredResponse { running_until, expires_at, ..response }).await
+        let response = StoredResponse { running_until, expires_at, ..response };
+        match self.put(owner, id, response, before, Write::Begin).await? {
+            Kept::Stored => Ok(()),
+            Kept::Ended | Kept::ParentGone | Kept::TooLarge => Err(no_room()),
+        }
     }
 
-    /// Stores the end of a response that runs in the background; gives false if it has ended already.
+    /// Stores the end of a response that runs in the background.
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub(crate) async fn finish(&self, owner: &str, id: &str, response: StoredResponse) -> Result<bool> {
-        match &self.place {
-            Backend::Database(table) => {
-                let response = StoredResponse { running_until: None, ..response };
-                table.finish(owner, id, &response).await.map_err(|error| unavailable(&error))
-            }
-            Backend::Memory(_) | Backend::Off => self.save(owner, id, response).await.map(|()| true),
-        }
+    pub(crate) async fn finish(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<Kept> {
+        let response = StoredResponse { running_until: None, ..response };
+        self.put(owner, id, response, before, Write::Finish).await
+    }
+
+    /// Stores the end of a response that was cancelled; gives false if it had ended already.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) async fn cancel(&self, owner: &str, id: &str, cancelled: StoredResponse) -> Result<bool> {
+        let cancelled = StoredResponse { running_until: None, ..cancelled };
+        Ok(self.rewrite(owner, id, cancelled).await? == Kept::Stored)
     }
 
     /// The lease of a response that runs in this process; None = no other process sees the response.
@@ -215,17 +374,14 @@ impl StoredResponses {
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub(crate) async fn save(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
-        match &self.place {
-            Backend::Off => Ok(()),
-            Backend::Memory(memory) => {
-                memory.put(owner, id, Arc::new(response));
-                Ok(())
-            }
-            Backend::Database(table) => {
-                table.save(owner, id, &response).await.map_err(|error| unavailable(&error))
-            }
-        }
+    pub(crate) async fn save(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<Kept> {
+        self.put(owner, id, response, before, Write::Save).await
     }
 
     /// Deletes a response; gives whether it existed.
@@ -233,6 +389,7 @@ impl StoredResponses {
     /// # Errors
     /// `store_unavailable`.
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
+        self.key_bytes.forget(owner);
         match &self.place {
             Backend::Off => Ok(false),
             Backend::Memory(memory) => Ok(memory.remove(owner, id)),
@@ -298,12 +455,34 @@ mod tests {
     }
 
     impl ResponseTable for EndedTable {
-        fn load<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+        fn find<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
             Box::pin(async { Ok(None) })
         }
 
-        fn save<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, ()> {
-            Box::pin(async { Ok(()) })
+        fn chain<'a>(&'a self, _: &'a str, _: &'a str, _: u32) -> TableFuture<'a, Vec<ResponseFacts>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn open<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+            Box::pin(async { Ok(None) })
+        }
+
+        fn responses_of_items<'a>(&'a self, _: &'a str, _: &'a [String]) -> TableFuture<'a, Vec<String>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn stored_bytes<'a>(&'a self, _: &'a str) -> TableFuture<'a, u64> {
+            Box::pin(async { Ok(0) })
+        }
+
+        fn save<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a str,
+            _: &'a StoredResponse,
+            _: &'a [String],
+        ) -> TableFuture<'a, Kept> {
+            Box::pin(async { Ok(Kept::Stored) })
         }
 
         fn renew<'a>(&'a self, _: &'a str, _: &'a str, until: u64) -> TableFuture<'a, bool> {
@@ -318,8 +497,14 @@ mod tests {
             })
         }
 
-        fn finish<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, bool> {
-            Box::pin(async { Ok(false) })
+        fn finish<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a str,
+            _: &'a StoredResponse,
+            _: &'a [String],
+        ) -> TableFuture<'a, Kept> {
+            Box::pin(async { Ok(Kept::Ended) })
         }
 
         fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
-use gw_engine::error::Result;
+use gw_engine::error::{Error, Result};
 use gw_engine::payloads::ContentCapture;
 use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
@@ -58,17 +58,8 @@ where
         Operation::CountTokens => None,
         _ => Some(state.engine.admit(&caller, &record.request_id).await),
     };
-    match admitted.unwrap_or_else(|| Ok(AdmissionPermit::default())) {
-        Ok(permit) => {
-            add_limit_headers(&permit.limits, extra);
-            record.admission_permit = Some(permit);
-        }
-        Err(refused) => {
-            let (limits, error) = *refused;
-            add_limit_headers(&limits, extra);
-            return Err(error);
-        }
-    }
+    let permit = admitted.unwrap_or_else(|| Ok(AdmissionPermit::default()));
+    record.admission_permit = Some(self::admitted(permit, extra)?);
     let encoding = upload::check_media(&parts.headers)?;
     let cpu = state.engine.cpu_of(&caller);
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
@@ -132,6 +123,19 @@ where
         ReplyBody::Full(body) => HttpReply::json(body),
         ReplyBody::Stream(stream) => HttpReply::events(stream),
     })
+}
+
+/// The permit of a request that its key's limits admit. The answer gets the headers of the limits either way.
+pub(crate) fn admitted(
+    permit: std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>>,
+    extra: &mut ExtraHeaders,
+) -> Result<AdmissionPermit> {
+    let (limits, permit) = match permit {
+        Ok(permit) => (permit.limits, Ok(permit)),
+        Err(refused) => (refused.0, Err(refused.1)),
+    };
+    add_limit_headers(&limits, extra);
+    permit
 }
 
 /// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.

@@ -199,7 +199,8 @@ impl Store {
 
     /// The bytes of all responses that this key stores.
     pub async fn response_bytes(&self, owner: &str) -> Result<i64> {
-        let select = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM responses WHERE owner = $1";
+        let select =
+            "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM responses WHERE owner = $1";
         self.only(Sql::new(select).name(owner), |row| row.get("bytes")).await
     }
 

@@ -80,7 +80,9 @@ async fn a_turn_is_kept_for_those_that_continue_it_and_no_longer() {
     on_both(async |place| {
         let store = place.open().await;
         store.keep_response(&response("key_a", "resp_1", 100, "one")).await.unwrap();
-        for (parent, id, end) in [("resp_1", "resp_2", 200), ("resp_2", "resp_3", 300), ("resp_1", "resp_4", 150)] {
+        for (parent, id, end) in
+            [("resp_1", "resp_2", 200), ("resp_2", "resp_3", 300), ("resp_1", "resp_4", 150)]
+        {
             let turn = continuing(parent, response("key_a", id, end, id));
             assert_eq!(store.keep_response(&turn).await.unwrap(), KeptResponse::Stored);
         }

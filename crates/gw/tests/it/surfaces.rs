@@ -12,6 +12,9 @@ mod native_hosts;
 mod native_needs;
 mod responses;
 mod stored;
+mod stored_items;
+mod stored_load;
+mod stored_numbers;
 mod stream_failures;
 mod token_counts;
 

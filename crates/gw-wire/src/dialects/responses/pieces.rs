@@ -39,7 +39,9 @@ impl Pieces {
     /// Appends text of the gateway's own.
     pub(super) fn put(&mut self, text: &str) {
         match self.segments.back_mut() {
-            Some(Segment::Own(last)) if last.len() < MAX_PIECE_BYTES => last.extend_from_slice(text.as_bytes()),
+            Some(Segment::Own(last)) if last.len() < MAX_PIECE_BYTES => {
+                last.extend_from_slice(text.as_bytes())
+            }
             _ => self.segments.push_back(Segment::Own(text.as_bytes().to_vec())),
         }
     }
@@ -141,8 +143,7 @@ impl ArrayCursor {
 
     /// The range of the next element.
     pub(super) fn next(&mut self, document: &[u8]) -> Option<Range<usize>> {
-        while self.at < self.end
-            && matches!(document.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t' | b','))
+        while self.at < self.end && matches!(document.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t' | b','))
         {
             self.at += 1;
         }

@@ -279,15 +279,12 @@ impl Replay {
             words: words.map(at),
             logprobs: logprobs.map(at),
             is_refusal,
-            annotations: annotations
-                .map(|value| ArrayCursor::new(document, &at(value)))
-                .unwrap_or_default(),
+            annotations: annotations.map(|value| ArrayCursor::new(document, &at(value))).unwrap_or_default(),
             annotation: 0,
             range,
         };
         if has_words {
-            let kind =
-                if is_refusal { "response.refusal.delta" } else { "response.output_text.delta" };
+            let kind = if is_refusal { "response.refusal.delta" } else { "response.output_text.delta" };
             let delta = self.words(kind, "delta", item, &open);
             self.events.push_back(delta);
         }

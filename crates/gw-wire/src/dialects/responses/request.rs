@@ -101,6 +101,10 @@ pub struct WantedItems {
     pub previous_response_id: Option<String>,
     /// The ids of all `item_reference` items.
     pub items: Vec<String>,
+    /// `store`; true by default.
+    pub store: bool,
+    /// The JSON values of the request that continues a response.
+    pub values: u64,
 }
 
 /// Finds the ids that a request refers to; none in a body that is no JSON object. The translation reports its faults.
@@ -115,6 +119,11 @@ pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
     WantedItems {
         previous_response_id: text_of(&body, "previous_response_id").map(Cow::into_owned),
         items: references.collect(),
+        store: body.get("store") != Some("false"),
+        values: match (body.get("previous_response_id"), body.view("input")) {
+            (Some(_), Some(input)) => input.extent().values as u64,
+            _ => 0,
+        },
     }
 }
 

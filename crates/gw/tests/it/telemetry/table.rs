@@ -107,6 +107,7 @@ pub(super) const METRICS: [Metric; 71] = [
     metric(Load, "gateway_panics", Counter, "", &[], "Panics while a request was answered; each is a bug"),
     metric(Load, "gateway_refused_connections", Counter, "", &[], "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol"),
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
+    metric(Load, "gateway_stored_response_read_bytes", Gauge, "", &[], "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue"),
     metric(Load, "gateway_stream_event_bytes", Gauge, "", &[], "Bytes of stream events over 64 KiB that wait for their clients"),
     metric(Ledger, "gateway_clock_held", Gauge, "", &[], "1 while the clock is doubted and nothing is purged"),
     metric(Ledger, "gateway_journal_set_aside", Gauge, "", &[], "Damaged journals that are kept for inspection"),

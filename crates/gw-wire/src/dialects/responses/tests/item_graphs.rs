@@ -91,7 +91,8 @@ fn a_large_replay_shares_the_stored_text() {
 #[test]
 fn metadata_have_the_bounds_of_the_api() {
     let with = |metadata: Value| json!({"model": "m", "input": "hi", "metadata": metadata});
-    let pairs = |count: usize| (0..count).map(|at| (format!("k{at}"), json!("v"))).collect::<serde_json::Map<_, _>>();
+    let pairs =
+        |count: usize| (0..count).map(|at| (format!("k{at}"), json!("v"))).collect::<serde_json::Map<_, _>>();
     translated(&with(Value::Object(pairs(16))));
     translated(&with(json!({"k".repeat(64): "é".repeat(512), "tags": ["a"]})));
     for (metadata, code) in [
