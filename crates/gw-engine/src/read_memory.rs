@@ -50,7 +50,8 @@ impl ReadMemory {
     pub(crate) fn hold(&self, key: &str, bytes: u64) -> Result<ReadPermit> {
         let mut by_key = self.0.by_key.lock();
         let own = by_key.get(key).copied().unwrap_or_default();
-        let all: u64 = by_key.values().sum();
+        // The gauge changes under the same lock.
+        let all = u64::try_from(self.0.used.get()).unwrap_or_default();
         if own > 0 && own.saturating_add(bytes) > KEY_LIMIT_BYTES {
             let message =
                 "This key is reading or continuing as many stored responses as one key may at the same time.";

@@ -139,7 +139,7 @@ impl Engine {
             return Ok(found.document.clone());
         }
         let document = Bytes::from(states::cancelled(text_of(&found.document)));
-        let cancelled = StoredResponse { document: document.clone(), ..StoredResponse::clone(&found) };
+        let cancelled = found.with_document(document.clone());
         match stored.cancel(caller.key_id(), id, cancelled).await? {
             true => Ok(document),
             // It runs in another process, where it ended a moment ago.

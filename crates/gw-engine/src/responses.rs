@@ -162,11 +162,8 @@ impl Keeper {
                     return saved.is_ok_and(|kept| kept == Kept::Stored);
                 }
                 let whole = response(document);
-                let failed = StoredResponse {
-                    document: states::failed_without_output(whole.text(), "server_error", LARGER_THAN_STORE)
-                        .into(),
-                    ..whole.clone()
-                };
+                let document = states::failed_without_output(whole.text(), "server_error", LARGER_THAN_STORE);
+                let failed = whole.with_document(document.into());
                 if let Ok(Kept::TooLarge) = stored.finish(&owner, &id, whole, &before).await {
                     let _ = stored.finish(&owner, &id, failed, &before).await;
                 }

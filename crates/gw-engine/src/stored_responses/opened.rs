@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::StoredResponse;
+use super::stored_response::StoredResponse;
 use crate::error::Result;
 use crate::read_memory::ReadPermit;
 
@@ -28,7 +28,7 @@ type Slot = tokio::sync::Mutex<Weak<StoredResponse>>;
 
 /// Whatever a copy holds as long as it lives.
 #[derive(Debug)]
-pub(crate) struct OpenedHold {
+struct OpenedHold {
     _slot: Arc<Slot>,
     _permit: ReadPermit,
 }

@@ -1,7 +1,7 @@
 //! The shares of keys, and turns that others continue.
 
 use super::*;
-use crate::stored_responses::TurnFacts;
+use crate::stored_responses::stored_response::TurnFacts;
 
 fn response(bytes: usize, parent: Option<&str>) -> Arc<StoredResponse> {
     let turn = TurnFacts { parent: parent.map(str::to_owned), ..TurnFacts::default() };

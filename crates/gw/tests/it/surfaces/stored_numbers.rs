@@ -28,16 +28,11 @@ async fn in_database() -> World {
 
 /// A second process on the database of the first one.
 async fn replica(world: &World) -> Gateway {
-    let store = format!("[store]\nurl = \"sqlite://{}\"\n", world.gateway.dir().join("gateway.db").display());
-    let extra = format!("{store}[responses]\nstore = \"database\"\n");
+    let file = world.gateway.dir().join("data/gateway.db");
+    let extra = format!("[store]\nurl = \"sqlite://{}\"\n[responses]\nstore = \"database\"\n", file.display());
     let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
     let config = setup.config(&world.upstream.base_url(), &world.second.base_url());
-    let key = std::fs::read(world.gateway.dir().join("encryption.key"));
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
-    match key {
-        Ok(key) => launch.file("encryption.key", key).start().await,
-        Err(_) => launch.start().await,
-    }
+    Launch::new(BINARY).file("gateway.toml", config).start().await
 }
 
 #[tokio::test]
