@@ -21,8 +21,8 @@ use crate::pipeline;
 use crate::request::context::RequestContext;
 use crate::request::operation::Operation;
 use crate::response::reply::Reply;
-use crate::responses::earlier_items;
 use crate::services::Services;
+use crate::stored_responses::{Conversation, ConversationBounds};
 
 /// Seals summaries for one team, or for one key without a team. Every model reads them.
 #[derive(Clone, Debug)]
@@ -60,12 +60,21 @@ impl SummarySealer {
 pub(crate) async fn compact(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
     let limits = services.snapshot().request_limits;
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
-    let earlier = earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await;
+    let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
+    let earlier = services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await;
+    let is_heavy = is_heavy(&body) || earlier.as_ref().is_ok_and(Conversation::is_heavy);
+    let (earlier, memory) = match earlier {
+        Ok(mut earlier) => {
+            let memory = earlier.take_permit();
+            (Ok(earlier), memory)
+        }
+        Err(refusal) => (Err(refusal), None),
+    };
     let surface = client.surface.clone();
     let sealer = SummarySealer::new(&services.sealer, &client.caller);
     let parse = |body: Bytes, limits: &RequestLimits| {
         let earlier = earlier?;
-        let texts: Vec<&str> = earlier.iter().filter_map(|item| std::str::from_utf8(item).ok()).collect();
+        let texts = earlier.texts();
         let opener = |sealed: &str| sealer.open(sealed);
         let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
         let request = translate_compaction(body, limits, &known)?;
@@ -80,7 +89,9 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
         client.need = NativeNeed::None;
         validated(request.chat, client, &surface, limits)
     };
-    let call = pipeline::begin(services, Operation::Responses, client, body, parse).await?;
+    let mut call =
+        pipeline::begin_sized(services, Operation::Responses, client, body, is_heavy, parse).await?;
+    call.context.conversation_memory = memory;
     pipeline::answer(services, call).await
 }
 

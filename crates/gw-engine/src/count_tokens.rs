@@ -16,8 +16,9 @@ use crate::plan::{self, PlanRequest};
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::response::reply::{Reply, ReplyBody};
-use crate::responses::{earlier_items, parse_count};
+use crate::responses::parse_count;
 use crate::services::Services;
+use crate::stored_responses::{Conversation, ConversationBounds};
 
 /// The header that tells how the tokens were counted.
 const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-gateway-token-count");
@@ -39,9 +40,10 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
         ClientDialect::Responses => {
             let limits = &snapshot.request_limits;
             let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, limits)).await;
-            earlier_items(&services.stored_responses, client.caller.key_id(), &wanted).await?
+            let bounds = ConversationBounds { body_bytes: body.len(), limits };
+            services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await?
         }
-        ClientDialect::Messages | ClientDialect::OpenAi => Vec::new(),
+        ClientDialect::Messages | ClientDialect::OpenAi => Conversation::default(),
     };
     let prepare = || {
         let limits = &snapshot.request_limits;
@@ -55,7 +57,7 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
         let plan = plan::plan(PlanRequest { snapshot: &snapshot, metrics, caller, request: &request }, None)?;
         Ok::<_, Error>((plan.candidates.into_iter().next(), request))
     };
-    let (first, request) = offload_if(is_heavy(&body), prepare).await?;
+    let (first, request) = offload_if(is_heavy(&body) || earlier.is_heavy(), prepare).await?;
     let counted = match &first {
         Some(first) => tokio::time::timeout(COUNTER_TIME, ask_provider(first, &request)).await.ok().flatten(),
         None => None,

@@ -119,6 +119,11 @@ impl Engine {
             "Responses that are made in the background",
             stored.responses.background.gauge(),
         );
+        registry.register(
+            "gateway_stored_response_read_bytes",
+            "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue",
+            stored.responses.reading.gauge(),
+        );
         stored.cpu.register(registry);
         Ok(Arc::new(Self {
             keys: KeyRing::new(

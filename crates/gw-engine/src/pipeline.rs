@@ -62,13 +62,25 @@ pub(crate) async fn begin(
     body: Bytes,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
 ) -> Result<Box<Call>> {
+    let is_heavy = is_heavy(&body);
+    begin_sized(services, operation, client, body, is_heavy, parse).await
+}
+
+/// As [`begin`], for a request whose body does not tell how long it takes to read.
+pub(crate) async fn begin_sized(
+    services: &Services,
+    operation: Operation,
+    client: RequestContext,
+    body: Bytes,
+    is_heavy: bool,
+    parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
+) -> Result<Box<Call>> {
     let mut settlement = Settlement::open(
         &client,
         Arc::clone(&services.metrics),
         services.journal.as_ref(),
         operation.as_str(),
     );
-    let is_heavy = is_heavy(&body);
     let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, &mut settlement)).await;
     let Prepared { request, snapshot, plan, guarded } = match prepared {
         Ok(prepared) => prepared,
@@ -97,6 +109,7 @@ pub(crate) async fn begin(
         is_shortened: false.into(),
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         is_shared: false,
+        conversation_memory: None,
         continuation: None,
     };
     let mut call = Box::new(Call::new(context, plan, settlement));

@@ -1,21 +1,31 @@
 //! Responses that clients of the Responses API can retrieve, continue and delete. Each belongs to the key that made it.
 
 mod background;
+pub(crate) mod conversation;
+mod keeping;
 mod memory;
+mod opened;
+mod stored_response;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gw_wire::dialects::responses::states;
 
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
+use crate::read_memory::ReadMemory;
+use crate::stored_responses::keeping::{KeyBytes, Write, no_room};
 use crate::stored_responses::memory::MemoryResponses;
+use crate::stored_responses::opened::OpenedResponses;
+
+pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::{BackgroundJob, BackgroundResponses};
+pub(crate) use conversation::{Conversation, ConversationBounds};
+pub(crate) use stored_response::entry_name;
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +34,10 @@ pub struct StoredResponseSettings {
     pub place: ResponsePlace,
     /// How long a response is kept.
     pub ttl: Duration,
+    /// The most bytes that one key may store.
+    pub max_bytes_per_key: u64,
+    /// The most bytes of a request together with the conversation that it continues.
+    pub max_conversation_bytes: u64,
 }
 
 /// The place of stored responses.
@@ -42,56 +56,45 @@ pub enum ResponsePlace {
 
 impl Default for StoredResponseSettings {
     fn default() -> Self {
-        Self { place: ResponsePlace::Memory { max_bytes: 64 << 20 }, ttl: Duration::from_secs(3600) }
-    }
-}
-
-/// A stored response. Debug output omits the texts, which must not reach a log.
-#[derive(Clone)]
-pub struct StoredResponse {
-    /// The response object, as the client got it.
-    pub document: Bytes,
-    /// The items of the request's `input`, each with an id.
-    pub input: Vec<String>,
-    /// The items of the conversation before the request.
-    pub history: Vec<Bytes>,
-    /// Unix seconds.
-    pub expires_at: u64,
-    /// The response is made in the background, as its process reported until this moment (unix seconds). None = it has
-    /// ended.
-    pub running_until: Option<u64>,
-}
-
-impl std::fmt::Debug for StoredResponse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StoredResponse").field("bytes", &self.bytes()).finish_non_exhaustive()
-    }
-}
-
-impl StoredResponse {
-    /// The bytes of all texts. Texts that several responses of a conversation share count for each of them.
-    fn bytes(&self) -> usize {
-        let input: usize = self.input.iter().map(|item| item.len() + size_of::<String>()).sum();
-        let history: usize = self.history.iter().map(|item| item.len() + size_of::<Bytes>()).sum();
-        self.document.len() + input + history
+        Self {
+            place: ResponsePlace::Memory { max_bytes: 64 << 20 },
+            ttl: Duration::from_secs(3600),
+            max_bytes_per_key: 1 << 30,
+            max_conversation_bytes: 32 << 20,
+        }
     }
 }
 
 /// A store of responses outside this process.
 pub trait ResponseTable: Send + Sync + std::fmt::Debug {
-    /// The response of this id that this key made, unless it is expired.
-    fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
-    /// Inserts or replaces a response.
-    fn save<'a>(&'a self, owner: &'a str, id: &'a str, response: &'a StoredResponse) -> TableFuture<'a, ()>;
+    /// The facts about the response of this id that this key made, unless it is expired.
+    fn find<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<ResponseFacts>>;
+    /// The facts about a response and the ones that it continues, the newest first. Those may be expired.
+    fn chain<'a>(&'a self, owner: &'a str, id: &'a str, most: u32) -> TableFuture<'a, Vec<ResponseFacts>>;
+    /// Opens a response, also one that is expired.
+    fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
+    /// The ids of the responses that hold these items.
+    fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>>;
+    /// The bytes that a key stores.
+    fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64>;
+    /// Inserts or replaces a response. `items` are the ids by which it is found beside its own.
+    fn save<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+        response: &'a StoredResponse,
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept>;
     /// Notes that a response runs until this moment (unix seconds); gives false if it does not run any more.
     fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool>;
-    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
+    /// Replaces a response that runs by its end, or changes nothing if it does not run any more.
     fn finish<'a>(
         &'a self,
         owner: &'a str,
         id: &'a str,
         response: &'a StoredResponse,
-    ) -> TableFuture<'a, bool>;
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept>;
     /// Deletes a response; gives whether it existed.
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool>;
 }
@@ -107,7 +110,11 @@ pub struct TableError(pub String);
 #[derive(Debug)]
 pub struct StoredResponses {
     place: Backend,
-    ttl: Duration,
+    settings: StoredResponseSettings,
+    opened: OpenedResponses,
+    key_bytes: KeyBytes,
+    /// The memory in which responses are read.
+    pub(crate) reading: ReadMemory,
     pub(crate) background: BackgroundResponses,
 }
 
@@ -129,11 +136,20 @@ impl StoredResponses {
     #[must_use]
     pub fn new(settings: StoredResponseSettings, table: Option<Arc<dyn ResponseTable>>) -> Self {
         let place = match (settings.place, table) {
-            (ResponsePlace::Memory { max_bytes }, _) => Backend::Memory(MemoryResponses::new(max_bytes)),
+            (ResponsePlace::Memory { max_bytes }, _) => {
+                Backend::Memory(MemoryResponses::new(max_bytes, settings.max_bytes_per_key))
+            }
             (ResponsePlace::Database, Some(table)) => Backend::Database(table),
             (ResponsePlace::Database | ResponsePlace::Off, _) => Backend::Off,
         };
-        Self { place, ttl: settings.ttl, background: BackgroundResponses::default() }
+        Self {
+            place,
+            settings,
+            opened: OpenedResponses::default(),
+            key_bytes: KeyBytes::default(),
+            reading: ReadMemory::default(),
+            background: BackgroundResponses::default(),
+        }
     }
 
     /// Whether responses are stored at all.
@@ -143,42 +159,51 @@ impl StoredResponses {
 
     /// The moment at which a response that is stored now expires, in unix seconds.
     pub(crate) fn expiry(&self) -> u64 {
-        unix_seconds().saturating_add(self.ttl.as_secs())
+        unix_seconds().saturating_add(self.settings.ttl.as_secs())
     }
 
     /// The response of this id that this key made.
     ///
     /// # Errors
-    /// `store_unavailable`.
+    /// `store_unavailable`, or the memory for reading is full.
     pub(crate) async fn load(&self, owner: &str, id: &str) -> Result<Option<Arc<StoredResponse>>> {
         match &self.place {
-            Backend::Off => Ok(None),
-            Backend::Memory(memory) => Ok(memory.get(owner, id)),
-            Backend::Database(table) => {
-                let load = || async { table.load(owner, id).await.map_err(|error| unavailable(&error)) };
-                let Some(found) = load().await? else { return Ok(None) };
-                if found.running_until.is_none_or(|until| until > unix_seconds()) {
-                    return Ok(Some(Arc::new(found)));
-                }
-                let failed = Self::abandoned(found);
-                let is_first = table.finish(owner, id, &failed).await.map_err(|error| unavailable(&error))?;
-                if is_first { Ok(Some(Arc::new(failed))) } else { Ok(load().await?.map(Arc::new)) }
-            }
+            Backend::Off => return Ok(None),
+            Backend::Memory(memory) => return Ok(memory.get(owner, id)),
+            Backend::Database(_) => {}
+        }
+        let Some(found) = self.find(owner, id).await? else { return Ok(None) };
+        let Some(response) = self.open(owner, &found).await? else { return Ok(None) };
+        if found.facts.running_until.is_none_or(|until| until > unix_seconds()) {
+            return Ok(Some(response));
+        }
+        let failed = Self::abandoned(StoredResponse::clone(&response));
+        if self.rewrite(owner, id, failed.clone()).await? == Kept::Stored {
+            return Ok(Some(Arc::new(failed)));
+        }
+        match self.find(owner, id).await? {
+            Some(found) => self.open(owner, &found).await,
+            None => Ok(None),
         }
     }
 
     /// A response whose process reports nothing any more.
     fn abandoned(response: StoredResponse) -> StoredResponse {
-        let text = std::str::from_utf8(&response.document).unwrap_or("null");
-        let document = states::failed(text, "server_error", ABANDONED).into();
-        StoredResponse { document, running_until: None, ..response }
+        let document = states::failed(response.text(), "server_error", ABANDONED).into();
+        response.with_document(document)
     }
 
     /// Stores a response that begins to run in the background.
     ///
     /// # Errors
-    /// `store_unavailable`.
-    pub(crate) async fn begin(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
+    /// `store_unavailable`, or there is no room for it.
+    pub(crate) async fn begin(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
             // It is kept until its end, and only its end may take its place.
@@ -186,24 +211,36 @@ impl StoredResponses {
             Backend::Off => None,
         };
         let expires_at = response.expires_at.max(running_until.unwrap_or_default());
-        self.save(owner, id, StoredResponse { running_until, expires_at, ..response }).await
+        let response = StoredResponse { running_until, expires_at, ..response };
+        match self.put(owner, id, response, before, Write::Begin).await? {
+            Kept::Stored => Ok(()),
+            Kept::Ended | Kept::ParentGone | Kept::TooLarge => Err(no_room()),
+        }
     }
 
-    /// Stores the end of a response that runs in the background; gives false if it has ended already.
+    /// Stores the end of a response that runs in the background.
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub(crate) async fn finish(&self, owner: &str, id: &str, response: StoredResponse) -> Result<bool> {
+    pub(crate) async fn finish(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<Kept> {
         // While it ran, it was kept for longer.
         let expires_at = response.expires_at.min(self.expiry());
         let response = StoredResponse { running_until: None, expires_at, ..response };
-        match &self.place {
-            Backend::Database(table) => {
-                table.finish(owner, id, &response).await.map_err(|error| unavailable(&error))
-            }
-            Backend::Memory(memory) => Ok(memory.finish(owner, id, Arc::new(response))),
-            Backend::Off => Ok(false),
-        }
+        self.put(owner, id, response, before, Write::Finish).await
+    }
+
+    /// Stores the end of a response that was cancelled; gives false if it had ended already.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) async fn cancel(&self, owner: &str, id: &str, cancelled: StoredResponse) -> Result<bool> {
+        Ok(self.rewrite(owner, id, cancelled).await? == Kept::Stored)
     }
 
     /// Ends a response that runs in the background with an error. A response that has ended stays as it is.
@@ -212,9 +249,8 @@ impl StoredResponses {
     /// `store_unavailable`.
     async fn fail(&self, owner: &str, id: &str, message: &str) -> Result<()> {
         let Some(found) = self.load(owner, id).await? else { return Ok(()) };
-        let text = std::str::from_utf8(&found.document).unwrap_or("null");
-        let document = states::failed(text, "server_error", message).into();
-        self.finish(owner, id, StoredResponse { document, ..StoredResponse::clone(&found) }).await.map(drop)
+        let document = states::failed(found.text(), "server_error", message).into();
+        self.rewrite(owner, id, found.with_document(document)).await.map(drop)
     }
 
     /// The lease of a response that runs in this process; None = no other process sees the response.
@@ -231,17 +267,14 @@ impl StoredResponses {
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub(crate) async fn save(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
-        match &self.place {
-            Backend::Off => Ok(()),
-            Backend::Memory(memory) => {
-                memory.put(owner, id, Arc::new(response));
-                Ok(())
-            }
-            Backend::Database(table) => {
-                table.save(owner, id, &response).await.map_err(|error| unavailable(&error))
-            }
-        }
+    pub(crate) async fn save(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+    ) -> Result<Kept> {
+        self.put(owner, id, response, before, Write::Save).await
     }
 
     /// Deletes a response; gives whether it existed.
@@ -249,6 +282,7 @@ impl StoredResponses {
     /// # Errors
     /// `store_unavailable`.
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
+        self.key_bytes.forget(owner);
         match &self.place {
             Backend::Off => Ok(false),
             Backend::Memory(memory) => Ok(memory.remove(owner, id)),
@@ -289,12 +323,6 @@ impl Lease {
     }
 }
 
-/// The name of a key's response in the tables of this process. A key's id has no line break, so no other key reaches the
-/// entry, whatever id it asks for.
-fn entry_name(owner: &str, id: &str) -> String {
-    format!("{owner}\n{id}")
-}
-
 fn unavailable(error: &TableError) -> Error {
     tracing::warn!(error = %error.0, "the store of responses cannot be used");
     let message = "The store of responses is unavailable. Try again, or send store: false.";
@@ -305,6 +333,8 @@ fn unavailable(error: &TableError) -> Error {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use bytes::Bytes;
+
     use super::*;
 
     /// A table that counts reports and lets the third one find that the response has ended.
@@ -314,12 +344,34 @@ mod tests {
     }
 
     impl ResponseTable for EndedTable {
-        fn load<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+        fn find<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
             Box::pin(async { Ok(None) })
         }
 
-        fn save<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, ()> {
-            Box::pin(async { Ok(()) })
+        fn chain<'a>(&'a self, _: &'a str, _: &'a str, _: u32) -> TableFuture<'a, Vec<ResponseFacts>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn open<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+            Box::pin(async { Ok(None) })
+        }
+
+        fn responses_of_items<'a>(&'a self, _: &'a str, _: &'a [String]) -> TableFuture<'a, Vec<String>> {
+            Box::pin(async { Ok(Vec::new()) })
+        }
+
+        fn stored_bytes<'a>(&'a self, _: &'a str) -> TableFuture<'a, u64> {
+            Box::pin(async { Ok(0) })
+        }
+
+        fn save<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a str,
+            _: &'a StoredResponse,
+            _: &'a [String],
+        ) -> TableFuture<'a, Kept> {
+            Box::pin(async { Ok(Kept::Stored) })
         }
 
         fn renew<'a>(&'a self, _: &'a str, _: &'a str, until: u64) -> TableFuture<'a, bool> {
@@ -334,8 +386,14 @@ mod tests {
             })
         }
 
-        fn finish<'a>(&'a self, _: &'a str, _: &'a str, _: &'a StoredResponse) -> TableFuture<'a, bool> {
-            Box::pin(async { Ok(false) })
+        fn finish<'a>(
+            &'a self,
+            _: &'a str,
+            _: &'a str,
+            _: &'a StoredResponse,
+            _: &'a [String],
+        ) -> TableFuture<'a, Kept> {
+            Box::pin(async { Ok(Kept::Ended) })
         }
 
         fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {
@@ -353,31 +411,35 @@ mod tests {
         assert!(StoredResponses::default().lease("key", "resp_1").is_none());
     }
 
-    fn response(status: &str) -> StoredResponse {
+    fn response(status: &str, expires_at: u64) -> StoredResponse {
         let document = format!("{{\"status\":\"{status}\",\"error\":null}}").into();
-        let expires_at = unix_seconds() + 60;
-        StoredResponse { document, input: Vec::new(), history: Vec::new(), expires_at, running_until: None }
+        StoredResponse::new([document, "[]".into(), Bytes::new()], TurnFacts::default(), expires_at)
     }
 
     #[tokio::test]
     async fn a_response_in_memory_ends_once_and_never_comes_back() {
         let stored = StoredResponses::default();
+        let (before, soon) = (Conversation::default(), unix_seconds() + 60);
         let status = async |id: &str| {
             let found = stored.load("key", id).await.unwrap();
-            found.map(|found| states::status(std::str::from_utf8(&found.document).unwrap()))
+            found.map(|found| states::status(found.text()))
         };
-        stored.begin("key", "resp_1", response("in_progress")).await.unwrap();
-        assert!(stored.finish("key", "resp_1", response("cancelled")).await.unwrap());
-        assert!(!stored.finish("key", "resp_1", response("completed")).await.unwrap());
+        let begin =
+            async |id, at| stored.begin("key", id, response("in_progress", at), &before).await.unwrap();
+        let finish = async |owner, id, status| {
+            stored.finish(owner, id, response(status, soon), &before).await.unwrap()
+        };
+        begin("resp_1", soon).await;
+        assert_eq!(finish("key", "resp_1", "cancelled").await, Kept::Stored);
+        assert_eq!(finish("key", "resp_1", "completed").await, Kept::Ended);
         assert_eq!(status("resp_1").await.as_deref(), Some("cancelled"));
-        stored.begin("key", "resp_2", response("in_progress")).await.unwrap();
-        assert!(!stored.finish("other", "resp_2", response("completed")).await.unwrap());
+        begin("resp_2", soon).await;
+        assert_eq!(finish("other", "resp_2", "completed").await, Kept::Ended);
         assert!(stored.delete("key", "resp_2").await.unwrap());
-        assert!(!stored.finish("key", "resp_2", response("completed")).await.unwrap());
+        assert_eq!(finish("key", "resp_2", "completed").await, Kept::Ended);
         assert_eq!(status("resp_2").await, None);
         // It outlives its time while it runs, and not afterwards.
-        let long_ago = StoredResponse { expires_at: 1, ..response("in_progress") };
-        stored.begin("key", "resp_3", long_ago).await.unwrap();
+        begin("resp_3", 1).await;
         stored.fail("key", "resp_3", "Gone.").await.unwrap();
         assert_eq!(status("resp_3").await.as_deref(), Some("failed"));
         let ended = stored.load("key", "resp_3").await.unwrap().unwrap();

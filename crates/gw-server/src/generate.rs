@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
-use gw_engine::error::Result;
+use gw_engine::error::{Error, Result};
 use gw_engine::payloads::ContentCapture;
-use gw_engine::{CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
+use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -53,17 +53,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    match state.engine.admit(&caller, &record.request_id).await {
-        Ok(permit) => {
-            add_limit_headers(&permit.limits, extra);
-            record.admission_permit = Some(permit);
-        }
-        Err(refused) => {
-            let (limits, error) = *refused;
-            add_limit_headers(&limits, extra);
-            return Err(error);
-        }
-    }
+    record.admission_permit = Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
     let encoding = upload::check_media(&parts.headers)?;
     let (cpu, key_id) = (state.engine.cpu_of(&caller), Arc::clone(caller.key_id()));
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
@@ -142,6 +132,19 @@ fn answered(body: ReplyBody, record: &mut RequestRecord) -> GatewayReply {
             }
         }
     }
+}
+
+/// The permit of a request that its key's limits admit. The answer gets the headers of the limits either way.
+pub(crate) fn admitted(
+    permit: std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>>,
+    extra: &mut ExtraHeaders,
+) -> Result<AdmissionPermit> {
+    let (limits, permit) = match permit {
+        Ok(permit) => (permit.limits, Ok(permit)),
+        Err(refused) => (refused.0, Err(refused.1)),
+    };
+    add_limit_headers(&limits, extra);
+    permit
 }
 
 /// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.

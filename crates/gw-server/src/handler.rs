@@ -241,7 +241,7 @@ where
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let id = found.id.as_deref().unwrap_or_default();
-            stored_responses::answer(&state, parts, &caller, action, id).await
+            Box::pin(stored_responses::answer(parts, record, caller, action, id, extra)).await
         }
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);

@@ -74,6 +74,13 @@ impl<S> HttpReply<S> {
         Self::full(StatusCode::OK, JSON, body)
     }
 
+    /// A 200 with JSON that is made as the client reads it.
+    pub(crate) fn json_pieces(stream: S) -> Self {
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(CONTENT_TYPE, JSON);
+        Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
+    }
+
     /// A 200 with server-sent events. Its headers keep proxies from caching, buffering or guessing the character set.
     pub(crate) fn events(stream: S) -> Self {
         let mut headers = HeaderMap::with_capacity(12);

@@ -1,15 +1,18 @@
 //! `/v1/responses/{id}`: stored responses.
 
-use gw_engine::Caller;
+use std::sync::Arc;
+
 use gw_engine::catalog::query::{Query, invalid};
 use gw_engine::error::Result;
+use gw_engine::{Caller, Engine, StoredObject};
 use gw_wire::dialects::responses::documents::deleted;
-use gw_wire::dialects::responses::input_items::{ItemPage, write_page};
+use gw_wire::dialects::responses::item_page::ItemPage;
 use http::Method;
 use http::request::Parts;
 
-use crate::response::{GatewayReply, HttpReply};
-use crate::state::ServerState;
+use crate::generate::admitted;
+use crate::request_record::RequestRecord;
+use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
 
 /// The URLs below a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,23 +29,39 @@ pub(crate) enum StoredResponseAction {
 const DEFAULT_PAGE: usize = 20;
 const MAX_PAGE: usize = 100;
 
-/// Answers a question about a stored response of the caller.
+/// Answers a question about a stored response of the caller. The request counts in the limits of its key until its answer
+/// has been taken.
 pub(crate) async fn answer(
-    state: &ServerState,
     parts: &Parts,
+    record: &mut RequestRecord,
+    caller: Caller,
+    action: StoredResponseAction,
+    id: &str,
+    extra: &mut ExtraHeaders,
+) -> Result<GatewayReply> {
+    let engine = Arc::clone(&record.state.engine);
+    record.admission_permit = Some(admitted(engine.admit_reading(&caller, &record.request_id).await, extra)?);
+    let cpu = engine.cpu_of(&caller);
+    let (id, query) = (id.to_owned(), parts.uri.query().unwrap_or_default().to_owned());
+    let is_delete = parts.method == Method::DELETE;
+    cpu.host(async move { read(&engine, &caller, action, &id, &query, is_delete).await }).await
+}
+
+async fn read(
+    engine: &Engine,
     caller: &Caller,
     action: StoredResponseAction,
     id: &str,
+    query: &str,
+    is_delete: bool,
 ) -> Result<GatewayReply> {
-    let engine = &state.engine;
-    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let query = Query::parse(query);
     match action {
         StoredResponseAction::Cancel => engine.cancel_response(caller, id).await.map(HttpReply::json),
         StoredResponseAction::InputItems => {
-            let found = engine.stored_response(caller, id).await?;
-            Ok(HttpReply::json(write_page(&found.input, &page(&query)?)))
+            engine.input_items(caller, id, page(&query)?).await.map(HttpReply::json_pieces)
         }
-        StoredResponseAction::Object if parts.method == Method::DELETE => {
+        StoredResponseAction::Object if is_delete => {
             engine.delete_response(caller, id).await?;
             Ok(HttpReply::json(deleted(id)))
         }
@@ -50,10 +69,10 @@ pub(crate) async fn answer(
             let after = query.whole("starting_after", 0)?.map(|after| after as u64);
             engine.follow_response(caller, id, after).await.map(HttpReply::events)
         }
-        StoredResponseAction::Object => {
-            let found = engine.stored_response(caller, id).await?;
-            Ok(HttpReply::json(found.document.clone()))
-        }
+        StoredResponseAction::Object => Ok(match engine.response_object(caller, id).await? {
+            StoredObject::Whole(object) => HttpReply::json(object),
+            StoredObject::Pieces(pieces) => HttpReply::json_pieces(pieces),
+        }),
     }
 }
 

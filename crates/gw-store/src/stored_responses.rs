@@ -1,55 +1,164 @@
-//! Stored responses of the Responses API. They arrive here encrypted; the store knows only their key, their id and their end.
+//! Stored responses of the Responses API. They arrive here encrypted; the store knows only their key, their ids, their sizes
+//! and their end.
 
-use crate::db::{BYTES_PER_ROW, Result, Store};
+use crate::db::{BYTES_PER_ROW, Result, Store, WriteTransaction};
 use crate::sql::{Row, Sql};
 
-/// A stored response.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SealedResponse {
+/// The facts about a stored response that need no key to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponseRow {
     /// The id of the key that made it.
     pub owner: String,
     /// `resp_…`.
     pub id: String,
+    /// The response that it continues.
+    pub parent: Option<String>,
     /// Unix seconds.
     pub expires_at: i64,
     /// The response runs, as its process reported, for so many more seconds. None = it has ended. The store's own clock
     /// measures it: those of the replicas may differ.
     pub runs_for: Option<i64>,
+    /// Another number for each content that the row has had.
+    pub version: i64,
+    /// Its events had numbers that the content does not tell.
+    pub is_streamed: bool,
+    /// The bytes of its own turn.
+    pub bytes: i64,
+    /// The conversation up to its end: bytes, items, JSON values and turns.
+    pub conversation: [i64; 4],
+}
+
+/// A stored response.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedResponse {
+    /// The facts about it.
+    pub row: ResponseRow,
     /// The encrypted response.
     pub sealed: String,
+    /// The ids of its items that do not hold its own id.
+    pub items: Vec<String>,
 }
 
 impl std::fmt::Debug for SealedResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SealedResponse").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("SealedResponse").field("id", &self.row.id).finish_non_exhaustive()
     }
 }
 
+/// The end of an attempt to keep a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeptResponse {
+    /// The response is stored.
+    Stored,
+    /// The response that it continues is gone, so nothing is stored.
+    ParentGone,
+    /// The response does not run any more, so nothing is stored.
+    Ended,
+}
+
+/// The columns of a [`ResponseRow`] in the table `r`. Rows from before have no sizes of their own.
+const COLUMNS: &str = "r.owner AS owner, r.id AS id, r.parent AS parent, r.expires_at AS expires_at, \
+    r.version AS version, r.is_streamed AS is_streamed, \
+    COALESCE(r.bytes, length(r.sealed)) AS bytes, \
+    COALESCE(r.conversation_bytes, length(r.sealed)) AS conversation_bytes, \
+    r.conversation_items AS conversation_items, r.conversation_values AS conversation_values, \
+    r.conversation_turns AS conversation_turns, r.running_until - ";
+
 impl Store {
     /// Inserts or replaces a response.
-    pub async fn keep_response(&self, response: &SealedResponse) -> Result<()> {
+    pub async fn keep_response(&self, response: &SealedResponse) -> Result<KeptResponse> {
+        let row = &response.row;
+        let [bytes, items, values, turns] = row.conversation;
         let mut sql = Sql::new(
-            "INSERT INTO responses (owner, id, expires_at, sealed, running_until) VALUES ($1, $2, $3, $4, $5 + ",
+            "INSERT INTO responses (owner, id, expires_at, sealed, parent, version, is_streamed, bytes, \
+             conversation_bytes, conversation_items, conversation_values, conversation_turns, running_until) \
+             VALUES ($1, $2, $3, '', $4, $5, $6, $7, $8, $9, $10, $11, $12 + ",
         )
-        .name(&response.owner)
-        .name(&response.id)
-        .int(response.expires_at)
-        .text(&*response.sealed)
-        .int(response.runs_for);
+        .name(&row.owner)
+        .name(&row.id)
+        .int(row.expires_at)
+        .text(row.parent.as_deref())
+        .int(row.version)
+        .int(i64::from(row.is_streamed))
+        .int(row.bytes)
+        .int(bytes)
+        .int(items)
+        .int(values)
+        .int(turns)
+        .int(row.runs_for);
         sql.push(self.unix_now());
         sql.push(
             ") ON CONFLICT (owner, id) DO UPDATE SET expires_at = excluded.expires_at, \
-            running_until = excluded.running_until, sealed = excluded.sealed",
+             running_until = excluded.running_until, sealed = '', parent = excluded.parent, version = excluded.version, \
+             is_streamed = excluded.is_streamed, bytes = excluded.bytes, \
+             conversation_bytes = excluded.conversation_bytes, conversation_items = excluded.conversation_items, \
+             conversation_values = excluded.conversation_values, conversation_turns = excluded.conversation_turns",
         );
-        self.run(sql).await?;
-        self.wrote(BYTES_PER_ROW + response.sealed.len()).await;
-        Ok(())
+        self.write_response(response, sql, KeptResponse::ParentGone).await
+    }
+
+    /// Replaces a response that runs by its end; changes nothing if it does not run any more.
+    pub async fn finish_response(&self, response: &SealedResponse) -> Result<KeptResponse> {
+        let row = &response.row;
+        let update = "UPDATE responses SET expires_at = $1, running_until = NULL, sealed = '', version = $2, \
+            is_streamed = $3, bytes = $4, conversation_bytes = $5, conversation_items = $6, conversation_values = $7, \
+            conversation_turns = $8, parent = $9 WHERE owner = $10 AND id = $11 AND running_until IS NOT NULL";
+        let [bytes, items, values, turns] = row.conversation;
+        let sql = Sql::new(update).int(row.expires_at).int(row.version).int(i64::from(row.is_streamed));
+        let sql = sql.int(row.bytes).int(bytes).int(items).int(values).int(turns).text(row.parent.as_deref());
+        self.write_response(response, sql.name(&row.owner).name(&row.id), KeptResponse::Ended).await
+    }
+
+    /// Runs the statement of a row with its content. `absent` is the outcome if it writes no row.
+    async fn write_response(
+        &self,
+        response: &SealedResponse,
+        sql: Sql<'_>,
+        absent: KeptResponse,
+    ) -> Result<KeptResponse> {
+        let SealedResponse { row, sealed, items } = response;
+        let mut change = self.begin().await?;
+        let written = async {
+            if let Some(parent) = &row.parent {
+                let find = "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2";
+                if change.all(Sql::new(find).name(&row.owner).name(parent)).await?.is_empty() {
+                    return Ok(KeptResponse::ParentGone);
+                }
+            }
+            if change.run(sql).await? == 0 {
+                return Ok(absent);
+            }
+            let content = "INSERT INTO response_contents (owner, id, sealed) VALUES ($1, $2, $3) \
+                ON CONFLICT (owner, id) DO UPDATE SET sealed = excluded.sealed";
+            change.run(Sql::new(content).name(&row.owner).name(&row.id).text(&**sealed)).await?;
+            let former = "DELETE FROM response_items WHERE owner = $1 AND response = $2";
+            change.run(Sql::new(former).name(&row.owner).name(&row.id)).await?;
+            for item in items {
+                let insert = "INSERT INTO response_items (owner, item, response) VALUES ($1, $2, $3) \
+                    ON CONFLICT (owner, item, response) DO NOTHING";
+                change.run(Sql::new(insert).name(&row.owner).name(item).name(&row.id)).await?;
+            }
+            Ok(KeptResponse::Stored)
+        };
+        let outcome = written.await;
+        let outcome = match outcome {
+            Ok(KeptResponse::Stored) => change.commit().await.map(|()| KeptResponse::Stored),
+            Ok(nothing) => change.rollback().await.map(|()| nothing),
+            Err(error) => Err(error),
+        };
+        self.wrote(BYTES_PER_ROW + sealed.len()).await;
+        outcome.map_err(|error: sqlx::Error| self.error(&error))
     }
 
     /// The unix seconds of the clock that the leases of all replicas are compared with: PostgreSQL's own. The processes on one
     /// SQLite file have one machine.
     fn unix_now(&self) -> &'static str {
         if self.is_server() { "CAST(EXTRACT(EPOCH FROM now()) AS BIGINT)" } else { "unixepoch()" }
+    }
+
+    /// Adds the columns of a [`ResponseRow`] to a statement that reads the table `r`.
+    fn push_columns(&self, select: &mut Sql<'_>) {
+        select.push(COLUMNS).push(self.unix_now()).push(" AS runs_for ");
     }
 
     /// Notes that a response runs for so many more seconds, and is kept until `expires_at` (unix seconds) at least; gives false
@@ -74,46 +183,127 @@ impl Store {
         Ok(self.run(sql).await? > 0)
     }
 
-    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
-    pub async fn finish_response(&self, response: &SealedResponse) -> Result<bool> {
-        let update = "UPDATE responses SET expires_at = $1, running_until = NULL, sealed = $2 \
-            WHERE owner = $3 AND id = $4 AND running_until IS NOT NULL";
-        let sql = Sql::new(update).int(response.expires_at).text(&*response.sealed);
-        let written = self.run(sql.name(&response.owner).name(&response.id)).await?;
-        self.wrote(BYTES_PER_ROW + response.sealed.len()).await;
-        Ok(written > 0)
-    }
-
     /// The response of this id that this key made, unless it ended before `now` (unix seconds).
-    pub async fn response(&self, owner: &str, id: &str, now: i64) -> Result<Option<SealedResponse>> {
-        let mut sql = Sql::new("SELECT owner, id, expires_at, sealed, running_until - ");
-        sql.push(self.unix_now());
-        sql.push(" AS runs_for FROM responses WHERE owner = $1 AND id = $2 AND expires_at > $3");
-        self.first(sql.name(owner).name(id).int(now), read).await
+    pub async fn response(&self, owner: &str, id: &str, now: i64) -> Result<Option<ResponseRow>> {
+        let mut select = Sql::new("SELECT ");
+        self.push_columns(&mut select);
+        select.push("FROM responses r WHERE r.owner = $1 AND r.id = $2 AND r.expires_at > $3");
+        self.first(select.name(owner).name(id).int(now), read).await
     }
 
-    /// Deletes a response; gives whether it existed.
+    /// The response of this id and the ones that it continues, at most `at_most`, the newest first. The ones that it
+    /// continues may have ended.
+    pub async fn response_chain(&self, owner: &str, id: &str, at_most: u32) -> Result<Vec<ResponseRow>> {
+        let mut select = Sql::new(
+            "WITH RECURSIVE chain (id, parent, place) AS (\
+             SELECT id, parent, CAST(1 AS BIGINT) FROM responses WHERE owner = $1 AND id = $2 \
+             UNION ALL SELECT older.id, older.parent, chain.place + 1 FROM responses older \
+             JOIN chain ON older.id = chain.parent WHERE older.owner = $1 AND chain.place < $3) SELECT ",
+        );
+        self.push_columns(&mut select);
+        select.push("FROM chain JOIN responses r ON r.id = chain.id WHERE r.owner = $1 ORDER BY chain.place");
+        self.list(select.name(owner).name(id).int(i64::from(at_most)), read).await
+    }
+
+    /// The encrypted content of a response, also of one that is kept only for those that continue it.
+    pub async fn response_content(&self, owner: &str, id: &str) -> Result<Option<String>> {
+        let select = "SELECT COALESCE(c.sealed, r.sealed) AS sealed FROM responses r \
+            LEFT JOIN response_contents c ON c.owner = r.owner AND c.id = r.id WHERE r.owner = $1 AND r.id = $2";
+        self.first(Sql::new(select).name(owner).name(id), |row| row.get("sealed")).await
+    }
+
+    /// The items among these that responses of this key hold, each with the id of its response.
+    pub async fn responses_of_items(
+        &self,
+        owner: &str,
+        items: &[String],
+        now: i64,
+    ) -> Result<Vec<(String, String)>> {
+        let mut all = Vec::new();
+        for some in items.chunks(ITEMS_PER_SEARCH) {
+            let mut select = Sql::new(
+                "SELECT i.item AS item, i.response AS response FROM response_items i \
+                 JOIN responses r ON r.owner = i.owner AND r.id = i.response \
+                 WHERE i.owner = $1 AND r.expires_at > $2 AND i.item IN (",
+            )
+            .name(owner)
+            .int(now);
+            for (at, item) in some.iter().enumerate() {
+                select.push(if at == 0 { "" } else { ", " }).push_name(item);
+            }
+            select.push(") ORDER BY r.expires_at");
+            all.extend(self.list(select, |row| Ok((row.get("item")?, row.get("response")?))).await?);
+        }
+        Ok(all)
+    }
+
+    /// The bytes of all responses that this key stores.
+    pub async fn response_bytes(&self, owner: &str) -> Result<i64> {
+        let select =
+            "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM responses WHERE owner = $1";
+        self.only(Sql::new(select).name(owner), |row| row.get("bytes")).await
+    }
+
+    /// Deletes a response; gives whether it existed. A response that others continue stays for them alone.
     pub async fn delete_response(&self, owner: &str, id: &str, now: i64) -> Result<bool> {
-        let existed = self.response(owner, id, now).await?.is_some();
-        let delete = "DELETE FROM responses WHERE owner = $1 AND id = $2";
-        Ok(self.run(Sql::new(delete).name(owner).name(id)).await? > 0 && existed)
+        let mut change = self.begin().await?;
+        let deleted = delete(&mut change, owner, id, now).await;
+        let deleted = match deleted {
+            Ok(existed) => change.commit().await.map(|()| existed),
+            Err(error) => Err(error),
+        };
+        deleted.map_err(|error| self.error(&error))
     }
 
-    /// Deletes the responses that ended before `now` (unix seconds), at most `at_most`; gives how many.
+    /// Deletes the responses that ended before `now` (unix seconds) and that none continues, at most `at_most`; gives how
+    /// many.
     pub async fn purge_responses(&self, now: i64, at_most: u32) -> Result<u64> {
-        let delete =
-            "DELETE FROM responses WHERE id IN (SELECT id FROM responses WHERE expires_at <= $1 LIMIT $2)";
+        let delete = "DELETE FROM responses WHERE (owner, id) IN (SELECT r.owner, r.id FROM responses r \
+            WHERE r.expires_at <= $1 AND NOT EXISTS \
+            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id) LIMIT $2)";
         self.run(Sql::new(delete).int(now).int(i64::from(at_most))).await
     }
 }
 
-fn read(row: &Row) -> sqlx::Result<SealedResponse> {
-    Ok(SealedResponse {
+/// The items that one statement looks up.
+const ITEMS_PER_SEARCH: usize = 100;
+
+/// Deletes a response, and then the ones before it that were kept only for it.
+async fn delete(change: &mut WriteTransaction<'_>, owner: &str, id: &str, now: i64) -> sqlx::Result<bool> {
+    let end = "UPDATE responses SET expires_at = 0, running_until = NULL \
+        WHERE owner = $1 AND id = $2 AND expires_at > $3";
+    let existed = change.run(Sql::new(end).name(owner).name(id).int(now)).await? > 0;
+    let mut next = Some(id.to_owned());
+    while let Some(id) = next.take() {
+        let select = "SELECT r.parent AS parent FROM responses r \
+            WHERE r.owner = $1 AND r.id = $2 AND r.expires_at <= $3 AND NOT EXISTS \
+            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id)";
+        let rows = change.all(Sql::new(select).name(owner).name(&id).int(now)).await?;
+        let Some(row) = rows.first() else { break };
+        let parent: Option<String> = row.get("parent")?;
+        let delete = "DELETE FROM responses WHERE owner = $1 AND id = $2";
+        change.run(Sql::new(delete).name(owner).name(&id)).await?;
+        next = parent;
+    }
+    Ok(existed)
+}
+
+fn read(row: &Row) -> sqlx::Result<ResponseRow> {
+    Ok(ResponseRow {
         owner: row.get("owner")?,
         id: row.get("id")?,
+        parent: row.get("parent")?,
         expires_at: row.get("expires_at")?,
         runs_for: row.get("runs_for")?,
-        sealed: row.get("sealed")?,
+        version: row.get("version")?,
+        is_streamed: row.get::<i64>("is_streamed")? != 0,
+        bytes: row.get("bytes")?,
+        conversation: [
+            row.get("conversation_bytes")?,
+            row.get("conversation_items")?,
+            row.get("conversation_values")?,
+            row.get("conversation_turns")?,
+        ],
     })
 }
 

@@ -12,8 +12,8 @@ pub use object_writer::{ObjectWriter, write_array, write_object};
 pub use reader::Reader;
 pub use scan::{Bounds, Checked, Extent, MAX_DEPTH, RawMember, ScanError, check, check_members, number_end};
 pub use tree::{Node, Tree};
-pub(crate) use view::string_end;
 pub use view::{Elements, Kind, View, ViewMembers};
+pub(crate) use view::{string_end, value_end};
 
 /// Writes a JSON string literal. U+0085, U+2028 and U+2029 are escaped too, because some readers of event streams split
 /// lines at them.

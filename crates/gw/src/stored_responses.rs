@@ -1,13 +1,17 @@
 //! The store of responses in the database: rows are sealed with the gateway's encryption key.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_engine::stored_responses::{ResponseTable, StoredResponse, TableError, TableFuture};
+use gw_engine::cpu_pool::offload_if;
+use gw_engine::stored_responses::{
+    ConversationSize, Kept, ResponseFacts, ResponseTable, StoredResponse, TableError, TableFuture, TurnFacts,
+};
 use gw_providers::seal::{SealOrigin, Sealer};
 use gw_store::Store;
-use gw_store::stored_responses::SealedResponse;
-use serde::{Deserialize, Serialize};
+use gw_store::stored_responses::{KeptResponse, ResponseRow, SealedResponse};
+use serde::Deserialize;
 
 use crate::clock::TrustedClock;
 use crate::first_start;
@@ -22,9 +26,9 @@ pub struct DatabaseResponses {
     sealer: Sealer,
 }
 
-/// The content of a row. Each text is a JSON document.
-#[derive(Serialize, Deserialize)]
-struct RowContent {
+/// The content of a row from before the conversations were chains. Each text is a JSON document.
+#[derive(Deserialize)]
+struct FormerContent {
     document: String,
     input: Vec<String>,
     history: Vec<String>,
@@ -44,53 +48,147 @@ impl DatabaseResponses {
     }
 
     /// The row of a response.
-    fn row(&self, owner: &str, id: &str, response: &StoredResponse) -> Result<SealedResponse, TableError> {
+    async fn row(
+        &self,
+        owner: &str,
+        id: &str,
+        response: &StoredResponse,
+        items: &[String],
+    ) -> Result<SealedResponse, TableError> {
         let too_large = || TableError("the response cannot be sealed".to_owned());
-        let seconds = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
-        Ok(SealedResponse {
+        let ConversationSize { bytes, items: count, values, turns } = response.turn.size;
+        let row = ResponseRow {
             owner: owner.to_owned(),
             id: id.to_owned(),
-            expires_at: seconds(response.expires_at),
-            runs_for: response.running_until.map(|until| seconds(until).saturating_sub(first_start::now())),
-            sealed: self.seal(owner, id, response).ok_or_else(too_large)?,
-        })
-    }
-
-    fn seal(&self, owner: &str, id: &str, response: &StoredResponse) -> Option<String> {
-        let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).ok();
-        let content = RowContent {
-            document: text(&response.document)?,
-            input: response.input.clone(),
-            history: response.history.iter().filter_map(text).collect(),
+            parent: response.turn.parent.clone(),
+            expires_at: signed(response.expires_at),
+            runs_for: response.running_until.map(|until| signed(until).saturating_sub(first_start::now())),
+            version: moment(),
+            is_streamed: response.turn.is_streamed,
+            bytes: signed(response.bytes() as u64),
+            conversation: [bytes, count, values, turns].map(signed),
         };
-        let json = serde_json::to_vec(&content).ok()?;
-        let pieces: Vec<String> = (0_u32..)
-            .zip(json.chunks(PIECE_BYTES))
-            .map(|(number, piece)| self.sealer.seal(&origin(owner, id, number), piece))
-            .collect::<Option<_>>()?;
-        Some(pieces.join(" "))
+        let sealed = self.seal(owner, id, response).await.ok_or_else(too_large)?;
+        Ok(SealedResponse { row, sealed, items: items.to_vec() })
     }
 
-    fn open(&self, row: &SealedResponse) -> Option<StoredResponse> {
-        let mut json = Vec::new();
-        for (number, piece) in (0_u32..).zip(row.sealed.split(' ')) {
-            let (found, content) = self.sealer.open(piece)?;
+    /// Seals the texts of a response: their lengths, and then the texts. Each piece is one step of the CPU pool.
+    async fn seal(&self, owner: &str, id: &str, response: &StoredResponse) -> Option<String> {
+        let StoredResponse { document, input, history, .. } = response;
+        let lengths = [document, input, history].map(|text| (text.len() as u64).to_be_bytes());
+        let joined = || [MARK, lengths.as_flattened(), &document[..], &input[..], &history[..]].concat();
+        let content = offload_if(response.bytes() >= HEAVY_BYTES, joined).await;
+        let mut sealed = String::new();
+        for (number, piece) in (0_u32..).zip(content.chunks(PIECE_BYTES)) {
+            let is_heavy = content.len() >= HEAVY_BYTES;
+            let piece = offload_if(is_heavy, || self.sealer.seal(&origin(owner, id, number), piece)).await?;
+            if number > 0 {
+                sealed.push(' ');
+            }
+            sealed.push_str(&piece);
+        }
+        Some(sealed)
+    }
+
+    async fn open_content(&self, row: &ResponseRow, sealed: &str) -> Option<StoredResponse> {
+        let is_heavy = sealed.len() >= HEAVY_BYTES;
+        let mut content = Vec::with_capacity(sealed.len() / 4 * 3);
+        for (number, piece) in (0_u32..).zip(sealed.split(' ')) {
+            let (found, piece) = offload_if(is_heavy, || self.sealer.open(piece)).await?;
             if found != origin(&row.owner, &row.id, number) {
                 return None;
             }
-            json.extend(content);
+            content.extend(piece);
         }
-        let content: RowContent = serde_json::from_slice(&json).ok()?;
-        Some(StoredResponse {
-            document: content.document.into(),
-            input: content.input,
-            history: content.history.into_iter().map(Bytes::from).collect(),
-            expires_at: u64::try_from(row.expires_at).ok()?,
-            // The database has measured the rest of the time. Here it counts from now on.
-            running_until: row
-                .runs_for
-                .map(|left| u64::try_from(first_start::now().saturating_add(left)).unwrap_or_default()),
-        })
+        let texts = match content.starts_with(MARK) {
+            true => offload_if(is_heavy, || texts_of(content.into())).await?,
+            false => offload_if(is_heavy, || former_texts(&content)).await?,
+        };
+        let expires_at = u64::try_from(row.expires_at).ok()?;
+        let turn = TurnFacts {
+            parent: row.parent.clone(),
+            is_streamed: row.is_streamed,
+            size: size_of(row),
+            is_running: row.runs_for.is_some(),
+        };
+        let mut response = StoredResponse::new(texts, turn, expires_at);
+        response.running_until = running_until(row);
+        Some(response)
+    }
+}
+
+/// The beginning of a content that is no JSON.
+const MARK: &[u8] = b"\0gw2";
+/// Contents from this size on are sealed and opened by the CPU pool.
+const HEAVY_BYTES: usize = 64 << 10;
+
+/// The texts of a content: slices of it. They are checked, because everything that reads them expects UTF-8.
+fn texts_of(content: Bytes) -> Option<[Bytes; 3]> {
+    let mut rest = content.slice(MARK.len()..);
+    let mut lengths = [0_usize; 3];
+    for length in &mut lengths {
+        let (bytes, _) = rest.split_first_chunk::<8>()?;
+        *length = usize::try_from(u64::from_be_bytes(*bytes)).ok()?;
+        rest = rest.slice(8..);
+    }
+    let mut texts = [Bytes::new(), Bytes::new(), Bytes::new()];
+    for (text, length) in texts.iter_mut().zip(lengths) {
+        if length > rest.len() {
+            return None;
+        }
+        *text = rest.split_to(length);
+        std::str::from_utf8(text).ok()?;
+    }
+    rest.is_empty().then_some(texts)
+}
+
+fn former_texts(content: &[u8]) -> Option<[Bytes; 3]> {
+    let FormerContent { document, input, history } = serde_json::from_slice(content).ok()?;
+    let list = |items: Vec<String>| Bytes::from(format!("[{}]", items.join(",")));
+    Some([document.into(), list(input), list(history)])
+}
+
+/// A number that no two writes of a row share: nanoseconds of this process' clock.
+fn moment() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn size_of(row: &ResponseRow) -> ConversationSize {
+    let [bytes, items, values, turns] = row.conversation.map(unsigned);
+    ConversationSize { bytes, items, values, turns }
+}
+
+/// The database has measured the rest of the time. Here it counts from now on.
+fn running_until(row: &ResponseRow) -> Option<u64> {
+    row.runs_for.map(|left| unsigned(first_start::now().saturating_add(left)))
+}
+
+fn facts_of(row: ResponseRow) -> ResponseFacts {
+    ResponseFacts {
+        version: row.version,
+        bytes: unsigned(row.bytes),
+        size: size_of(&row),
+        expires_at: unsigned(row.expires_at),
+        running_until: running_until(&row),
+        is_running: row.runs_for.is_some(),
+        id: row.id,
+    }
+}
+
+fn kept(outcome: KeptResponse) -> Kept {
+    match outcome {
+        KeptResponse::Stored => Kept::Stored,
+        KeptResponse::ParentGone => Kept::ParentGone,
+        KeptResponse::Ended => Kept::Ended,
     }
 }
 
@@ -106,12 +204,13 @@ fn origin(owner: &str, id: &str, number: u32) -> SealOrigin {
     }
 }
 
+/// Deletes the ended rows from the end of their conversations, so a conversation takes as many rounds as it has turns.
 async fn purge(store: &Store, now: i64) -> gw_store::Result<u64> {
     let mut purged = 0;
     loop {
         let count = store.purge_responses(now, PURGE_BATCH).await?;
         purged += count;
-        if count < u64::from(PURGE_BATCH) {
+        if count == 0 {
             return Ok(purged);
         }
     }
@@ -122,18 +221,53 @@ fn failed(error: &gw_store::Error) -> TableError {
 }
 
 impl ResponseTable for DatabaseResponses {
-    fn load<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+    fn find<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
         Box::pin(async move {
-            let row =
-                self.store.response(owner, id, first_start::now()).await.map_err(|error| failed(&error))?;
-            Ok(row.and_then(|row| self.open(&row)))
+            let row = self.store.response(owner, id, first_start::now()).await;
+            Ok(row.map_err(|error| failed(&error))?.map(facts_of))
         })
     }
 
-    fn save<'a>(&'a self, owner: &'a str, id: &'a str, response: &'a StoredResponse) -> TableFuture<'a, ()> {
+    fn chain<'a>(&'a self, owner: &'a str, id: &'a str, most: u32) -> TableFuture<'a, Vec<ResponseFacts>> {
         Box::pin(async move {
-            let row = self.row(owner, id, response)?;
-            self.store.keep_response(&row).await.map_err(|error| failed(&error))
+            let rows = self.store.response_chain(owner, id, most).await.map_err(|error| failed(&error))?;
+            Ok(rows.into_iter().map(facts_of).collect())
+        })
+    }
+
+    fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+        Box::pin(async move {
+            let rows = self.store.response_chain(owner, id, 1).await.map_err(|error| failed(&error))?;
+            let sealed = self.store.response_content(owner, id).await.map_err(|error| failed(&error))?;
+            let Some((row, sealed)) = rows.first().zip(sealed) else { return Ok(None) };
+            Ok(self.open_content(row, &sealed).await)
+        })
+    }
+
+    fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>> {
+        Box::pin(async move {
+            let found = self.store.responses_of_items(owner, items, first_start::now()).await;
+            let found: HashMap<_, _> = found.map_err(|error| failed(&error))?.into_iter().collect();
+            Ok(found.into_values().collect())
+        })
+    }
+
+    fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64> {
+        Box::pin(async move {
+            self.store.response_bytes(owner).await.map(unsigned).map_err(|error| failed(&error))
+        })
+    }
+
+    fn save<'a>(
+        &'a self,
+        owner: &'a str,
+        id: &'a str,
+        response: &'a StoredResponse,
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept> {
+        Box::pin(async move {
+            let row = self.row(owner, id, response, items).await?;
+            self.store.keep_response(&row).await.map(kept).map_err(|error| failed(&error))
         })
     }
 
@@ -150,10 +284,11 @@ impl ResponseTable for DatabaseResponses {
         owner: &'a str,
         id: &'a str,
         response: &'a StoredResponse,
-    ) -> TableFuture<'a, bool> {
+        items: &'a [String],
+    ) -> TableFuture<'a, Kept> {
         Box::pin(async move {
-            let row = self.row(owner, id, response)?;
-            self.store.finish_response(&row).await.map_err(|error| failed(&error))
+            let row = self.row(owner, id, response, items).await?;
+            self.store.finish_response(&row).await.map(kept).map_err(|error| failed(&error))
         })
     }
 

@@ -22,6 +22,7 @@ use crate::cpu_pool::{CpuPool, offload};
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
 use crate::plan::snapshot::Snapshot;
+use crate::read_memory::ReadPermit;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out::SubRequest;
@@ -58,6 +59,8 @@ pub(crate) struct AttemptContext {
     pub(crate) upstream_calls: Arc<UpstreamCalls>,
     /// Other requests may get its answer, too. A stream writes a log of its events for them.
     pub(crate) is_shared: bool,
+    /// The memory of the stored conversation that the request continues.
+    pub(crate) conversation_memory: Option<ReadPermit>,
     /// Set while another upstream continues a stream that broke off.
     pub(crate) continuation: Option<Continuation>,
 }

@@ -139,6 +139,11 @@ impl EventStream {
         Self::new(StreamState::Ready(bytes.into()), None, CutoffWatch::default(), None).due_by(due)
     }
 
+    /// A stream of bytes that are made as the client reads them, with the deadline for reading them.
+    pub(crate) fn pieces(pieces: BackgroundEvents, due: Instant) -> Self {
+        Self::new(StreamState::Background(pieces), None, CutoffWatch::default(), None).due_by(due)
+    }
+
     /// A stream of the events of a response that is made in the background.
     pub(crate) fn background(
         events: BackgroundEvents,

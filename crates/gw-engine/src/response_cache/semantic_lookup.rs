@@ -248,6 +248,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         is_shortened: false.into(),
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         is_shared: false,
+        conversation_memory: None,
         continuation: None,
     };
     Some(Box::new(Call::new(context, plan, settlement)))

@@ -1,11 +1,17 @@
 //! Stored responses on both databases.
 
-use super::SealedResponse;
+use super::{KeptResponse, ResponseRow, SealedResponse};
+use crate::sql::Sql;
 use crate::testing::on_both;
 
 fn response(owner: &str, id: &str, expires_at: i64, sealed: &str) -> SealedResponse {
-    let (owner, id) = (owner.into(), id.into());
-    SealedResponse { owner, id, expires_at, runs_for: None, sealed: sealed.into() }
+    let row = ResponseRow { owner: owner.into(), id: id.into(), expires_at, ..ResponseRow::default() };
+    SealedResponse { row, sealed: sealed.into(), items: Vec::new() }
+}
+
+fn continuing(parent: &str, response: SealedResponse) -> SealedResponse {
+    let row = ResponseRow { parent: Some(parent.into()), ..response.row };
+    SealedResponse { row, ..response }
 }
 
 #[tokio::test]
@@ -14,12 +20,14 @@ async fn a_response_belongs_to_its_key_and_ends_in_time() {
         let store = place.open().await;
         let first = response("key_a", "resp_1", 100, "sealed 1");
         store.keep_response(&first).await.unwrap();
-        assert_eq!(store.response("key_a", "resp_1", 99).await.unwrap(), Some(first));
+        assert_eq!(store.response("key_a", "resp_1", 99).await.unwrap(), Some(first.row));
         assert_eq!(store.response("key_a", "resp_1", 100).await.unwrap(), None);
         assert_eq!(store.response("key_b", "resp_1", 0).await.unwrap(), None);
+        assert_eq!(store.response_content("key_b", "resp_1").await.unwrap(), None);
         let second = response("key_a", "resp_1", 200, "sealed 2");
         store.keep_response(&second).await.unwrap();
-        assert_eq!(store.response("key_a", "resp_1", 150).await.unwrap(), Some(second.clone()));
+        assert_eq!(store.response("key_a", "resp_1", 150).await.unwrap(), Some(second.row.clone()));
+        assert_eq!(store.response_content("key_a", "resp_1").await.unwrap().unwrap(), "sealed 2");
         assert!(!format!("{second:?}").contains("sealed 2"));
     })
     .await;
@@ -37,6 +45,7 @@ async fn a_deleted_or_purged_response_is_gone() {
         assert!(!store.delete_response("key_b", "resp_2", 0).await.unwrap());
         assert_eq!(store.purge_responses(100, 10).await.unwrap(), 1);
         assert!(store.response("key_a", "resp_2", 0).await.unwrap().is_none());
+        assert!(store.response_content("key_a", "resp_2").await.unwrap().is_none());
         assert!(store.response("key_a", "resp_3", 100).await.unwrap().is_some());
     })
     .await;
@@ -46,23 +55,107 @@ async fn a_deleted_or_purged_response_is_gone() {
 async fn a_response_that_runs_ends_once() {
     on_both(async |place| {
         let store = place.open().await;
-        let running = SealedResponse { runs_for: Some(50), ..response("key_a", "resp_1", 100, "running") };
+        let mut running = response("key_a", "resp_1", 100, "running");
+        running.row.runs_for = Some(50);
         store.keep_response(&running).await.unwrap();
         assert!(store.renew_response("key_a", "resp_1", 600, 150).await.unwrap());
         assert!(!store.renew_response("key_b", "resp_1", 600, 150).await.unwrap());
         let found = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
         assert!(found.runs_for.is_some_and(|left| (590..=600).contains(&left)), "{:?}", found.runs_for);
-        assert_eq!((found.expires_at, &*found.sealed), (150, "running"));
+        assert_eq!(found.expires_at, 150);
+        assert_eq!(store.response_content("key_a", "resp_1").await.unwrap().unwrap(), "running");
         assert!(store.renew_response("key_a", "resp_1", -5, 120).await.unwrap());
         let late = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
         assert!(late.runs_for.is_some_and(|left| left <= -5), "{:?}", late.runs_for);
         assert_eq!(late.expires_at, 150);
         let ended = response("key_a", "resp_1", 200, "ended");
-        assert!(store.finish_response(&ended).await.unwrap());
-        assert!(!store.finish_response(&response("key_a", "resp_1", 300, "again")).await.unwrap());
+        assert_eq!(store.finish_response(&ended).await.unwrap(), KeptResponse::Stored);
+        let again = response("key_a", "resp_1", 300, "again");
+        assert_eq!(store.finish_response(&again).await.unwrap(), KeptResponse::Ended);
         assert!(!store.renew_response("key_a", "resp_1", 70, 70).await.unwrap());
-        assert_eq!(store.response("key_a", "resp_1", 0).await.unwrap(), Some(ended));
-        assert!(!store.finish_response(&response("key_a", "resp_2", 300, "deleted")).await.unwrap());
+        assert_eq!(store.response("key_a", "resp_1", 0).await.unwrap(), Some(ended.row));
+        assert_eq!(store.response_content("key_a", "resp_1").await.unwrap().unwrap(), "ended");
+        let deleted = response("key_a", "resp_2", 300, "deleted");
+        assert_eq!(store.finish_response(&deleted).await.unwrap(), KeptResponse::Ended);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_is_kept_for_those_that_continue_it_and_no_longer() {
+    on_both(async |place| {
+        let store = place.open().await;
+        store.keep_response(&response("key_a", "resp_1", 100, "one")).await.unwrap();
+        for (parent, id, end) in
+            [("resp_1", "resp_2", 200), ("resp_2", "resp_3", 300), ("resp_1", "resp_4", 150)]
+        {
+            let turn = continuing(parent, response("key_a", id, end, id));
+            assert_eq!(store.keep_response(&turn).await.unwrap(), KeptResponse::Stored);
+        }
+        let ids = async |id: &str| -> Vec<String> {
+            let chain = store.response_chain("key_a", id, 10).await.unwrap();
+            chain.into_iter().map(|row| row.id).collect()
+        };
+        assert_eq!(ids("resp_3").await, ["resp_3", "resp_2", "resp_1"]);
+        assert_eq!(store.response_chain("key_a", "resp_3", 2).await.unwrap().len(), 2);
+        assert!(store.response_chain("key_b", "resp_3", 10).await.unwrap().is_empty());
+        // A deleted turn and one that has expired are not retrieved, and are read by those that continue them.
+        assert!(store.delete_response("key_a", "resp_2", 0).await.unwrap());
+        assert!(store.response("key_a", "resp_2", 0).await.unwrap().is_none());
+        assert_eq!(store.purge_responses(120, 10).await.unwrap(), 0);
+        assert_eq!(ids("resp_3").await, ["resp_3", "resp_2", "resp_1"]);
+        // The last one of them takes the others along.
+        assert!(store.delete_response("key_a", "resp_3", 120).await.unwrap());
+        assert_eq!(ids("resp_2").await, Vec::<String>::new());
+        assert_eq!(ids("resp_1").await, ["resp_1"], "resp_4 continues it");
+        assert_eq!(store.purge_responses(150, 10).await.unwrap(), 1);
+        assert_eq!(store.purge_responses(150, 10).await.unwrap(), 1);
+        assert_eq!(ids("resp_1").await, Vec::<String>::new());
+        let orphan = continuing("resp_1", response("key_a", "resp_5", 300, "x"));
+        assert_eq!(store.keep_response(&orphan).await.unwrap(), KeptResponse::ParentGone);
+        assert!(store.response("key_a", "resp_5", 0).await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_are_found_by_their_ids_and_bytes_are_summed_by_key() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let many: Vec<String> = (0..150).map(|at| format!("msg_{at}")).collect();
+        for (owner, id, bytes) in [("key_a", "resp_1", 7), ("key_a", "resp_2", 5), ("key_b", "resp_3", 3)] {
+            let mut turn = response(owner, id, 100, "x");
+            turn.row.bytes = bytes;
+            turn.items = if id == "resp_1" { many.clone() } else { vec![format!("fc_{id}")] };
+            store.keep_response(&turn).await.unwrap();
+        }
+        let found = store.responses_of_items("key_a", &many, 0).await.unwrap();
+        assert_eq!((found.len(), &*found[149].1), (150, "resp_1"));
+        let asked = ["fc_resp_2".to_owned(), "fc_resp_3".to_owned()];
+        let found = store.responses_of_items("key_a", &asked, 0).await.unwrap();
+        assert_eq!(found, [("fc_resp_2".to_owned(), "resp_2".to_owned())]);
+        assert!(store.responses_of_items("key_a", &asked, 100).await.unwrap().is_empty());
+        assert_eq!(store.response_bytes("key_a").await.unwrap(), 12);
+        assert_eq!(store.response_bytes("key_c").await.unwrap(), 0);
+        store.delete_response("key_a", "resp_1", 0).await.unwrap();
+        assert!(store.responses_of_items("key_a", &many, 0).await.unwrap().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_row_from_before_the_chains_is_read() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let insert = "INSERT INTO responses (owner, id, expires_at, sealed) VALUES ('key_a', 'resp_1', 100, 'old one')";
+        store.run(Sql::new(insert)).await.unwrap();
+        let row = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
+        assert_eq!((row.parent, row.bytes, row.conversation), (None, 7, [7, 0, 0, 1]));
+        assert!(row.is_streamed, "its numbers are not known");
+        assert_eq!(store.response_content("key_a", "resp_1").await.unwrap().unwrap(), "old one");
+        let next = continuing("resp_1", response("key_a", "resp_2", 100, "new"));
+        assert_eq!(store.keep_response(&next).await.unwrap(), KeptResponse::Stored);
+        assert_eq!(store.response_chain("key_a", "resp_2", 9).await.unwrap().len(), 2);
     })
     .await;
 }

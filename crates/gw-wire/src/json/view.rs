@@ -202,7 +202,7 @@ impl<'a> Walk<'a> {
 }
 
 /// The end of the value at `at`; `at` itself if no value begins there.
-fn value_end(bytes: &[u8], at: usize) -> usize {
+pub(crate) fn value_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at) {
         Some(b'"') => string_end(bytes, at),
         Some(b'{' | b'[') => container_end(bytes, at),

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use gw_wire::dialects::responses::states;
 use gw_wire::json::View;
+use http_body::Frame;
 use memchr::memmem;
 
 use crate::response::event_stream::state::Polled;
@@ -14,8 +16,8 @@ use crate::response::event_stream::state::Polled;
 /// Stores a final object.
 pub(crate) type Keep = Box<dyn FnOnce(Bytes) -> Keeping + Send>;
 
-/// The work of storing it.
-pub(crate) type Keeping = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The work of storing it; gives whether it is stored.
+pub(crate) type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Watches the frames of a stream for the final object.
 pub(crate) struct Recording {
@@ -44,7 +46,8 @@ impl Recording {
         let (keeping, _) = self.held.as_mut()?;
         match keeping.as_mut().poll(cx) {
             Poll::Pending => Some(Poll::Pending),
-            Poll::Ready(()) => self.held.take().map(|(_, frame)| frame),
+            Poll::Ready(true) => self.held.take().map(|(_, frame)| frame),
+            Poll::Ready(false) => self.held.take().map(|(_, frame)| not_stored(frame)),
         }
     }
 
@@ -66,6 +69,19 @@ impl Recording {
     }
 }
 
+/// The last frame of an answer that could not be stored: its object says so.
+fn not_stored(frame: Polled) -> Polled {
+    let Poll::Ready(Some(Ok(frame))) = frame else { return frame };
+    let Ok(bytes) = frame.into_data() else { return Poll::Ready(None) };
+    let changed = final_object(&bytes).and_then(|object| {
+        let at = (object.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+        let object = states::not_stored(std::str::from_utf8(object).ok()?);
+        let rest = bytes.get(at + final_object(&bytes)?.len()..)?;
+        Some(Bytes::from([bytes.get(..at)?, &object, rest].concat()))
+    });
+    Poll::Ready(Some(Ok(Frame::data(changed.unwrap_or(bytes)))))
+}
+
 /// The final response object in the last frame of a stream. None = it is not the last frame.
 fn final_object(frame: &[u8]) -> Option<&[u8]> {
     const DATA: &[u8] = b"\ndata: ";
@@ -78,7 +94,15 @@ fn final_object(frame: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::final_object;
+    use super::*;
+
+    #[test]
+    fn an_answer_that_was_not_stored_says_so() {
+        let last = "event: response.completed\ndata: {\"response\":{\"id\":\"r\",\"store\":true},\"sequence_number\":9}\n\ndata: [DONE]\n\n";
+        let frame = Poll::Ready(Some(Ok(Frame::data(Bytes::from(last)))));
+        let Poll::Ready(Some(Ok(frame))) = not_stored(frame) else { panic!("a frame") };
+        assert_eq!(frame.into_data().unwrap(), last.replace("true", "false"));
+    }
 
     #[test]
     fn the_last_frame_has_the_final_object() {

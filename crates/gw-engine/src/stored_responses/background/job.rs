@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::hand_over::{AnswerRecord, ComingRecord};
 use crate::shared_pool::PoolHolding;
-use crate::stored_responses::{StoredResponse, StoredResponses};
+use crate::stored_responses::{Conversation, StoredResponse, StoredResponses};
 
 /// The error of a response whose stream ended without a final object.
 const BROKEN_OFF: &str = "The gateway could not finish this response. Send the request again.";
@@ -27,6 +27,8 @@ pub(crate) struct BackgroundJob {
     pub(crate) id: String,
     /// The response as it is stored while it is made.
     pub(crate) pending: StoredResponse,
+    /// The conversation that it continues.
+    pub(crate) before: Arc<Conversation>,
     /// The call, which stores the final object itself.
     pub(crate) stream: Box<EventStream>,
     /// The record of the request comes here.
@@ -74,10 +76,10 @@ struct RunningParts {
 /// Makes a response: to the end of its stream, or until another process has ended it. A stream that is dropped settles its
 /// call.
 pub(super) async fn run(stored: Arc<StoredResponses>, job: BackgroundJob, links: JobLinks) {
-    let BackgroundJob { owner, id, pending, stream, record: coming, place } = job;
+    let BackgroundJob { owner, id, pending, before, stream, record: coming, place } = job;
     let JobLinks { frames, changes, begun, count } = links;
     let mut parts = RunningParts { stream, record: None, _place: place, _count: count };
-    let stored_as_running = stored.begin(&owner, &id, pending).await;
+    let stored_as_running = stored.begin(&owner, &id, pending, &before).await;
     let is_stored = stored_as_running.is_ok();
     let is_awaited = begun.send(stored_as_running).is_ok();
     parts.record = if is_stored && is_awaited { coming.await.ok() } else { None };

@@ -2,40 +2,48 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::item_index::ItemIndex;
+use super::item_index::{ItemIndex, is_reference};
 use super::json_text::{put_one_line, text};
-use crate::json::{Kind, ObjectWriter, View, check, write_str};
+use crate::json::{Kind, ObjectWriter, View, check};
 
-/// The items of a request's body, in order. A body that is no JSON object has none. `item_reference` is replaced by the
-/// item of `history` that it names.
+/// The items of a request's body in their order, as the text of one JSON array. A body that is no JSON object has none. An
+/// `item_reference` is replaced by the item of `history` that it names.
 #[must_use]
-pub fn input_items(body: &[u8], history: &[&str]) -> Vec<String> {
-    let Ok(body) = std::str::from_utf8(body) else { return Vec::new() };
-    if check(body).is_err() {
-        return Vec::new();
-    }
+pub fn input_items(body: &[u8], history: &[&str]) -> Vec<u8> {
+    let body = std::str::from_utf8(body).ok().filter(|body| check(body).is_ok()).unwrap_or("null");
     let [input] = View::new(body).pick(["input"]);
-    let Some(input) = input else { return Vec::new() };
     let mut index = ItemIndex::new(history);
-    if input.kind() == Kind::String {
-        let item = format!("{{\"role\":\"user\",\"content\":{}}}", input.text());
-        return vec![listed(0, View::new(&item), &mut index)];
+    let mut out = vec![b'['];
+    match input.filter(|input| input.kind() == Kind::String) {
+        Some(text) => {
+            let item = format!("{{\"role\":\"user\",\"content\":{}}}", text.text());
+            listed(0, View::new(&item), &mut index, &mut out);
+        }
+        None => {
+            for (at, item) in input.into_iter().flat_map(View::elements).enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                listed(at, item, &mut index, &mut out);
+            }
+        }
     }
-    input.elements().enumerate().map(|(at, item)| listed(at, item, &mut index)).collect()
+    out.push(b']');
+    out
 }
 
-/// One item. Its id is derived from its place and its content, so that a request always has the same ids.
-fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>) -> String {
+/// Writes one item. Its id is derived from its place and its content, so that a request always has the same ids.
+fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>, out: &mut Vec<u8>) {
     let [id, kind, role, content, status] = item.pick(["id", "type", "role", "content", "status"]);
     let kind = text(kind).unwrap_or_else(|| if role.is_some() { "message" } else { "item_reference" }.into());
-    if kind == "item_reference"
+    if is_reference(item)
         && let Some(stored) = text(id).and_then(|id| index.get(&id))
     {
-        return stored.to_owned();
+        return put_one_line(out, stored);
     }
     let is_message = kind == "message";
-    let mut out = Vec::with_capacity(item.text().len() + 96);
-    let mut object = ObjectWriter::begin(&mut out);
+    out.reserve(item.text().len() + 96);
+    let mut object = ObjectWriter::begin(out);
     match text(id) {
         Some(id) => object.string("id", &id),
         None => object.string("id", &made_id(&kind, at, item)),
@@ -57,8 +65,6 @@ fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>) -> String {
         }
     }
     object.finish();
-    // The writer makes UTF-8.
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// A text as a list of one part.
@@ -95,55 +101,13 @@ fn made_id(kind: &str, at: usize, item: View<'_>) -> String {
     format!("{prefix}_{:016x}{:016x}", half(0), half(1))
 }
 
-/// The items of a response object (`output`), as the store keeps them.
-#[must_use]
-pub fn output_items(response: &str) -> Vec<String> {
-    if check(response).is_err() {
-        return Vec::new();
-    }
+/// The items of a response object (`output`).
+pub fn output_items(response: &str) -> impl Iterator<Item = View<'_>> {
     let [output] = View::new(response).pick(["output"]);
-    output.into_iter().flat_map(View::elements).map(|item| item.text().to_owned()).collect()
+    output.into_iter().flat_map(View::elements)
 }
 
-/// A page of the list of input items.
-#[derive(Clone, Copy, Debug)]
-pub struct ItemPage<'p> {
-    /// The most items, 1..=100.
-    pub limit: usize,
-    /// Whether the newest item comes first, which is the default.
-    pub is_descending: bool,
-    /// The id of the last item of the page before.
-    pub after: Option<&'p str>,
-}
-
-/// Writes a page of `GET /v1/responses/{id}/input_items`. `items` are in their order of time.
-#[must_use]
-pub fn write_page(items: &[String], page: &ItemPage<'_>) -> Vec<u8> {
-    let mut ordered: Vec<&str> = items.iter().map(String::as_str).collect();
-    if page.is_descending {
-        ordered.reverse();
-    }
-    let id_of = |item: &str| {
-        let [id] = View::new(item).pick(["id"]);
-        text(id).map(std::borrow::Cow::into_owned)
-    };
-    if let Some(after) = page.after {
-        let at = ordered.iter().position(|item| id_of(item).as_deref() == Some(after));
-        ordered.drain(..at.map_or(0, |at| at + 1));
-    }
-    let has_more = ordered.len() > page.limit;
-    ordered.truncate(page.limit);
-    let mut out = Vec::new();
-    let mut list = ObjectWriter::begin(&mut out);
-    list.string("object", "list");
-    list.array("data", &ordered, |out, item| put_one_line(out, item));
-    for (name, item) in [("first_id", ordered.first()), ("last_id", ordered.last())] {
-        match item.and_then(|item| id_of(item)) {
-            Some(id) => write_str(list.member(name), &id),
-            None => list.raw(name, "null"),
-        }
-    }
-    list.raw("has_more", if has_more { "true" } else { "false" });
-    list.finish();
-    out
+/// The items of a list that [`input_items`] wrote.
+pub fn listed_items(list: &[u8]) -> impl Iterator<Item = View<'_>> {
+    View::new(std::str::from_utf8(list).unwrap_or("[]")).elements()
 }

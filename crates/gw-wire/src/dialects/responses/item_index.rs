@@ -27,9 +27,16 @@ impl<'h> ItemIndex<'h> {
     }
 }
 
+/// Whether an item stands for another one: an `item_reference`, which may come without its type. Every reader of items asks
+/// this function, so that an item that is found by its id is never a reference itself.
+pub(super) fn is_reference(item: View<'_>) -> bool {
+    let [kind, role] = item.pick(["type", "role"]);
+    text(kind).map_or(role.is_none(), |kind| kind == "item_reference")
+}
+
 fn entry(item: &str) -> Option<(Cow<'_, str>, &str)> {
     check(item).ok()?;
-    let [id, kind] = View::new(item).pick(["id", "type"]);
-    let is_reference = text(kind).is_some_and(|kind| kind == "item_reference");
-    text(id).filter(|_| !is_reference).map(|id| (id, item))
+    let view = View::new(item);
+    let [id] = view.pick(["id"]);
+    text(id).filter(|_| !is_reference(view)).map(|id| (id, item))
 }

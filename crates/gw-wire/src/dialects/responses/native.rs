@@ -48,19 +48,6 @@ fn one_line(object: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The object with other values of its members; None = without the member.
-pub(super) fn set_members(object: &str, changes: &[(&str, Option<&str>)]) -> String {
-    let mut splice = ObjectSplice::new(object, View::new(object));
-    for (name, value) in changes {
-        match value {
-            Some(value) => splice.set(name, value),
-            None => splice.remove(name),
-        }
-    }
-    // The changed text is UTF-8: it is made of such texts.
-    String::from_utf8(splice.apply()).unwrap_or_default()
-}
-
 /// Sets the members that the gateway decides: the id, the store, the background and the conversation are its own.
 fn decide(facts: &AnswerFacts, id: &str, splice: &mut ObjectSplice<'_>) {
     let mut own = Vec::with_capacity(id.len() + 2);

@@ -1,159 +1,397 @@
-//! A stored response as a stream: the events that its answer would have had, each text in one piece.
+//! A stored response as a stream: the events that its answer would have had, each text in one piece. The events are made
+//! one by one from the shared text of the response, as their reader takes them.
 
-use super::json_text::{put_one_line, text};
-use super::native::set_members;
-use super::stream::replay_frames::ReplayFrames;
+mod events;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use self::events::{ReplayEvent, changed_object};
+use super::json_text::text;
+use super::pieces::{ArrayCursor, Pieces};
 use crate::json::{Kind, View, check};
 use crate::stream::DONE;
 
-/// Writes the events of a stored response whose sequence number is above `starting_after`; None = all events. A response
-/// that has not ended has only its first events and no end. A text that is no JSON has no events.
-#[must_use]
-pub fn replay(response: &str, starting_after: Option<u64>) -> Vec<u8> {
-    if check(response).is_err() {
-        return Vec::new();
-    }
-    let object = View::new(response);
-    let [status, output] = object.pick(["status", "output"]);
-    let status = text(status).unwrap_or_default();
-    let terminal = match &*status {
-        "completed" => Some("response.completed"),
-        "incomplete" => Some("response.incomplete"),
-        "failed" | "cancelled" => Some("response.failed"),
-        _ => None,
-    };
-    let mut frames = ReplayFrames::new(starting_after);
-    let first = unfinished(response);
-    for kind in ["response.created", "response.in_progress"] {
-        frames.frame(kind, |out| {
-            out.extend_from_slice(b",\"response\":");
-            put_one_line(out, &first);
-        });
-    }
-    let Some(terminal) = terminal else { return frames.into_bytes() };
-    for (index, item) in output.into_iter().flat_map(View::elements).enumerate() {
-        replay_item(&mut frames, index, item);
-    }
-    frames.frame(terminal, |out| {
-        out.extend_from_slice(b",\"response\":");
-        put_one_line(out, response);
-    });
-    let mut out = frames.into_bytes();
-    out.extend_from_slice(DONE);
-    out
+/// Documents from this size on take long to read.
+const HEAVY_BYTES: usize = 512 << 10;
+
+/// The events of one stored response that are not sent yet.
+#[derive(Debug)]
+pub struct Replay {
+    document: Bytes,
+    starting_after: Option<u64>,
+    /// The number of the next event.
+    number: u64,
+    terminal: Option<&'static str>,
+    events: VecDeque<ReplayEvent>,
+    pieces: Pieces,
+    items: ArrayCursor,
+    index: usize,
+    item: Option<OpenItem>,
+    is_over: bool,
 }
 
-/// The response as its first snapshot was.
-fn unfinished(response: &str) -> String {
-    let changes = [
-        ("status", Some("\"in_progress\"")),
-        ("output", Some("[]")),
-        ("usage", Some("null")),
-        ("error", Some("null")),
-        ("incomplete_details", Some("null")),
-        ("completed_at", Some("null")),
-        ("gateway", None),
-    ];
-    set_members(response, &changes)
+/// An item whose parts are sent.
+#[derive(Debug)]
+struct OpenItem {
+    range: Range<usize>,
+    /// The JSON literal of its id.
+    id: Option<Range<usize>>,
+    /// The lists of parts that follow, and the place of the next part of the first one.
+    lists: VecDeque<(PartForm, ArrayCursor)>,
+    at: usize,
+    part: Option<OpenPart>,
 }
 
-fn replay_item(frames: &mut ReplayFrames, index: usize, item: View<'_>) {
-    let [kind, id] = item.pick(["type", "id"]);
-    let (kind, id) = (text(kind).unwrap_or_default(), text(id).unwrap_or_default());
-    let mut changes = vec![("status", Some("\"in_progress\""))];
-    match &*kind {
-        "message" => changes.push(("content", Some("[]"))),
-        "function_call" => changes.push(("arguments", Some("\"\""))),
-        "custom_tool_call" => changes.push(("input", Some("\"\""))),
-        "reasoning" => {
-            changes.push(("summary", Some("[]")));
-            let [content] = item.pick(["content"]);
-            if content.is_some() {
-                changes.push(("content", Some("[]")));
-            }
+/// A part of a message whose annotations are sent.
+#[derive(Debug)]
+struct OpenPart {
+    range: Range<usize>,
+    /// The JSON literal of its text.
+    words: Option<Range<usize>>,
+    logprobs: Option<Range<usize>>,
+    is_refusal: bool,
+    annotations: ArrayCursor,
+    annotation: usize,
+}
+
+/// The kind of a list of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartForm {
+    Message,
+    Summary,
+    RawReasoning,
+}
+
+impl Replay {
+    /// The events of a stored response whose number is above `starting_after`; None = all events. A response that has not
+    /// ended has only its first events and no end. A text that is no JSON has no events.
+    #[must_use]
+    pub fn new(document: Bytes, starting_after: Option<u64>) -> Self {
+        let mut replay = Self {
+            document,
+            starting_after,
+            number: 0,
+            terminal: None,
+            events: VecDeque::new(),
+            pieces: Pieces::default(),
+            items: ArrayCursor::default(),
+            index: 0,
+            item: None,
+            is_over: false,
+        };
+        replay.open();
+        replay
+    }
+
+    /// Whether the next piece may take more than a millisecond to make.
+    #[must_use]
+    pub fn is_heavy(&self) -> bool {
+        self.document.len() >= HEAVY_BYTES && !self.pieces.has_slice() && !self.is_over
+    }
+
+    fn open(&mut self) {
+        let document = self.document.clone();
+        let Some(object) = std::str::from_utf8(&document).ok().filter(|text| check(text).is_ok()) else {
+            self.is_over = true;
+            return;
+        };
+        let view = View::new(object);
+        let [status, output] = view.pick(["status", "output"]);
+        self.terminal = match text(status).as_deref() {
+            Some("completed") => Some("response.completed"),
+            Some("incomplete") => Some("response.incomplete"),
+            Some("failed" | "cancelled") => Some("response.failed"),
+            _ => None,
+        };
+        let changes = [
+            ("status", Some("\"in_progress\"")),
+            ("output", Some("[]")),
+            ("usage", Some("null")),
+            ("error", Some("null")),
+            ("incomplete_details", Some("null")),
+            ("completed_at", Some("null")),
+            ("gateway", None),
+        ];
+        for kind in ["response.created", "response.in_progress"] {
+            let mut event = ReplayEvent::new(kind);
+            event.put(",\"response\":");
+            changed_object(&mut event, object, view, &changes);
+            self.events.push_back(event);
         }
-        _ => {}
+        if self.terminal.is_some()
+            && let Some(output) = output
+        {
+            self.items = ArrayCursor::new(&document, &place(object, 0, output));
+        }
     }
-    let has_status = {
-        let [status] = item.pick(["status"]);
-        status.is_some()
-    };
-    let changes = if has_status { &changes[..] } else { changes.get(1..).unwrap_or_default() };
-    frames.item("response.output_item.added", index, &set_members(item.text(), changes));
-    match &*kind {
-        "message" => message(frames, index, &id, item),
-        "reasoning" => reasoning(frames, index, &id, item),
-        "function_call" => call(frames, index, &id, item, "arguments", "response.function_call_arguments"),
-        "custom_tool_call" => call(frames, index, &id, item, "input", "response.custom_tool_call_input"),
-        _ => {}
-    }
-    frames.item("response.output_item.done", index, item.text());
-}
 
-/// The members that begin the events of an item.
-fn member(out: &mut Vec<u8>, name: &str, json: &str) {
-    out.extend_from_slice(b",\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    put_one_line(out, json);
-}
-
-fn call(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>, name: &str, prefix: &str) {
-    let [value, called] = item.pick([name, "name"]);
-    let Some(value) = value.filter(|value| value.kind() == Kind::String) else { return };
-    if value.string_len() > 0 {
-        frames.item_event(&format!("{prefix}.delta"), index, id, |out| member(out, "delta", value.text()));
+    /// Makes the next events; gives false if there are none.
+    fn make(&mut self) -> bool {
+        if self.is_over {
+            return false;
+        }
+        let document = self.document.clone();
+        match self.item.take() {
+            Some(item) => self.go_on(&document, item),
+            None => match self.items.next(&document) {
+                Some(range) => self.begin_item(&document, range),
+                None => self.end(),
+            },
+        }
+        true
     }
-    frames.item_event(&format!("{prefix}.done"), index, id, |out| {
+
+    fn end(&mut self) {
+        self.is_over = true;
+        let Some(kind) = self.terminal else { return };
+        let mut event = ReplayEvent::new(kind);
+        event.put(",\"response\":");
+        event.share(0..self.document.len());
+        self.events.push_back(event);
+    }
+
+    fn begin_item(&mut self, document: &[u8], range: Range<usize>) {
+        let Some(item) = document.get(range.clone()).and_then(|item| std::str::from_utf8(item).ok()) else {
+            return;
+        };
+        let view = View::new(item);
+        let [kind, id, content, summary, status] = view.pick(["type", "id", "content", "summary", "status"]);
+        let at = |value: View<'_>| place(item, range.start, value);
+        let kind = text(kind).unwrap_or_default();
+        let mut changes = Vec::with_capacity(3);
+        if status.is_some() {
+            changes.push(("status", Some("\"in_progress\"")));
+        }
+        let mut lists = VecDeque::new();
+        let mut list = |form, value: Option<View<'_>>| {
+            lists.extend(value.map(|value| (form, ArrayCursor::new(document, &at(value)))));
+        };
+        match &*kind {
+            "message" => {
+                changes.push(("content", Some("[]")));
+                list(PartForm::Message, content);
+            }
+            "function_call" => changes.push(("arguments", Some("\"\""))),
+            "custom_tool_call" => changes.push(("input", Some("\"\""))),
+            "reasoning" => {
+                changes.push(("summary", Some("[]")));
+                changes.extend(content.map(|_| ("content", Some("[]"))));
+                list(PartForm::Summary, summary);
+                list(PartForm::RawReasoning, content);
+            }
+            _ => {}
+        }
+        let mut event = ReplayEvent::new("response.output_item.added");
+        event.put(&format!(",\"output_index\":{},\"item\":", self.index));
+        let start = event.len();
+        changed_object(&mut event, item, view, &changes);
+        event.shift(start, range.start);
+        self.events.push_back(event);
+        let id = id.filter(|id| id.kind() == Kind::String).map(at);
+        let open = OpenItem { range: range.clone(), id, lists, at: 0, part: None };
+        match &*kind {
+            "function_call" => self.call(&open, item, "arguments", "response.function_call_arguments"),
+            "custom_tool_call" => self.call(&open, item, "input", "response.custom_tool_call_input"),
+            _ => {}
+        }
+        self.item = Some(open);
+    }
+
+    /// An event of an item.
+    fn of_item(&self, kind: impl Into<std::borrow::Cow<'static, str>>, item: &OpenItem) -> ReplayEvent {
+        let mut event = ReplayEvent::new(kind);
+        event.put(",\"item_id\":");
+        event.value(item.id.as_ref(), "\"\"");
+        event.put(&format!(",\"output_index\":{}", self.index));
+        event
+    }
+
+    fn call(&mut self, open: &OpenItem, item: &str, name: &str, prefix: &str) {
+        let [value, called] = View::new(item).pick([name, "name"]);
+        let Some(value) = value.filter(|value| value.kind() == Kind::String) else { return };
+        let range = place(item, open.range.start, value);
+        if value.text().len() > 2 {
+            let mut delta = self.of_item(format!("{prefix}.delta"), open);
+            delta.member("delta", Some(&range), "\"\"");
+            self.events.push_back(delta);
+        }
+        let mut done = self.of_item(format!("{prefix}.done"), open);
         if name == "arguments"
             && let Some(called) = called
         {
-            member(out, "name", called.text());
+            done.member("name", Some(&place(item, open.range.start, called)), "null");
         }
-        member(out, name, value.text());
-    });
-}
+        done.member(name, Some(&range), "\"\"");
+        self.events.push_back(done);
+    }
 
-fn message(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>) {
-    let [content] = item.pick(["content"]);
-    for (at, part) in content.into_iter().flat_map(View::elements).enumerate() {
-        let at = at.to_string();
+    /// Sends the next part of an item, or its end.
+    fn go_on(&mut self, document: &[u8], mut item: OpenItem) {
+        if let Some(part) = item.part.take() {
+            self.go_on_with_part(document, &mut item, part);
+            self.item = Some(item);
+            return;
+        }
+        let Some((form, cursor)) = item.lists.front_mut() else {
+            let mut done = ReplayEvent::new("response.output_item.done");
+            done.put(&format!(",\"output_index\":{},\"item\":", self.index));
+            done.share(item.range);
+            self.events.push_back(done);
+            self.index += 1;
+            return;
+        };
+        let form = *form;
+        match cursor.next(document) {
+            Some(range) if form == PartForm::Message => self.begin_part(document, &mut item, range),
+            Some(range) => self.thought(document, &mut item, &range, form),
+            None => {
+                item.lists.pop_front();
+                item.at = 0;
+            }
+        }
+        self.item = Some(item);
+    }
+
+    fn begin_part(&mut self, document: &[u8], item: &mut OpenItem, range: Range<usize>) {
+        let part = document.get(range.clone()).and_then(|part| std::str::from_utf8(part).ok());
+        let part = part.unwrap_or("null");
+        let view = View::new(part);
         let [kind, words, refusal, logprobs, annotations] =
-            part.pick(["type", "text", "refusal", "logprobs", "annotations"]);
+            view.pick(["type", "text", "refusal", "logprobs", "annotations"]);
+        let at = |value: View<'_>| place(part, range.start, value);
         let is_refusal = text(kind).is_some_and(|kind| kind == "refusal");
-        let words = if is_refusal { refusal } else { words }.map_or("\"\"", View::text);
-        let logprobs = logprobs.map_or("[]", View::text);
-        let empty: &[(&str, Option<&str>)] = match is_refusal {
+        let words = if is_refusal { refusal } else { words };
+        let has_words = words.is_some_and(|words| words.text() != "\"\"");
+        let changes: &[_] = match is_refusal {
             true => &[("refusal", Some("\"\""))],
             false => &[("text", Some("\"\"")), ("annotations", Some("[]")), ("logprobs", Some("[]"))],
         };
-        let empty = set_members(part.text(), empty);
-        let (delta, done, field) = match is_refusal {
-            true => ("response.refusal.delta", "response.refusal.done", "refusal"),
-            false => ("response.output_text.delta", "response.output_text.done", "text"),
+        let mut added = self.of_item("response.content_part.added", item);
+        added.put(&format!(",\"content_index\":{},\"part\":", item.at));
+        let start = added.len();
+        changed_object(&mut added, part, view, changes);
+        added.shift(start, range.start);
+        self.events.push_back(added);
+        let open = OpenPart {
+            words: words.map(at),
+            logprobs: logprobs.map(at),
+            is_refusal,
+            annotations: annotations.map(|value| ArrayCursor::new(document, &at(value))).unwrap_or_default(),
+            annotation: 0,
+            range,
         };
-        // A refusal has no log probabilities.
-        let count = if is_refusal { 1 } else { 2 };
-        let mut event = |kind: &str, members: &[(&str, &str)]| {
-            frames.item_event(kind, index, id, |out| {
-                member(out, "content_index", &at);
-                members.iter().for_each(|(name, json)| member(out, name, json));
-            });
-        };
-        event("response.content_part.added", &[("part", &empty)]);
-        if words != "\"\"" {
-            let all = [("delta", words), ("logprobs", logprobs)];
-            event(delta, all.get(..count).unwrap_or_default());
+        if has_words {
+            let kind = if is_refusal { "response.refusal.delta" } else { "response.output_text.delta" };
+            let delta = self.words(kind, "delta", item, &open);
+            self.events.push_back(delta);
         }
-        for (number, annotation) in annotations.into_iter().flat_map(View::elements).enumerate() {
-            let number = number.to_string();
-            let members = [("annotation_index", &*number), ("annotation", annotation.text())];
-            event("response.output_text.annotation.added", &members);
-        }
-        let all = [(field, words), ("logprobs", logprobs)];
-        event(done, all.get(..count).unwrap_or_default());
-        event("response.content_part.done", &[("part", part.text())]);
+        item.part = Some(open);
     }
+
+    /// The event with the text of a part.
+    fn words(&self, kind: &'static str, name: &str, item: &OpenItem, part: &OpenPart) -> ReplayEvent {
+        let mut event = self.of_item(kind, item);
+        event.put(&format!(",\"content_index\":{}", item.at));
+        event.member(name, part.words.as_ref(), "\"\"");
+        // A refusal has no log probabilities.
+        if !part.is_refusal {
+            event.member("logprobs", part.logprobs.as_ref(), "[]");
+        }
+        event
+    }
+
+    fn go_on_with_part(&mut self, document: &[u8], item: &mut OpenItem, mut part: OpenPart) {
+        if let Some(annotation) = part.annotations.next(document) {
+            let mut event = self.of_item("response.output_text.annotation.added", item);
+            let number = part.annotation;
+            event.put(&format!(",\"content_index\":{},\"annotation_index\":{number}", item.at));
+            event.member("annotation", Some(&annotation), "null");
+            self.events.push_back(event);
+            part.annotation += 1;
+            item.part = Some(part);
+            return;
+        }
+        let (kind, field) = match part.is_refusal {
+            true => ("response.refusal.done", "refusal"),
+            false => ("response.output_text.done", "text"),
+        };
+        let done = self.words(kind, field, item, &part);
+        self.events.push_back(done);
+        let mut part_done = self.of_item("response.content_part.done", item);
+        part_done.put(&format!(",\"content_index\":{}", item.at));
+        part_done.member("part", Some(&part.range), "null");
+        self.events.push_back(part_done);
+        item.at += 1;
+    }
+
+    /// The events of a part of reasoning.
+    fn thought(&mut self, document: &[u8], item: &mut OpenItem, range: &Range<usize>, form: PartForm) {
+        let [index, added, delta, done, part_done] = if form == PartForm::Summary { SUMMARY } else { RAW };
+        let part = document.get(range.clone()).and_then(|part| std::str::from_utf8(part).ok());
+        let part = part.unwrap_or("null");
+        let view = View::new(part);
+        let [words] = view.pick(["text"]);
+        let words = words.map(|words| place(part, range.start, words));
+        let begin = |kind: &'static str| {
+            let mut event = self.of_item(kind, item);
+            event.put(&format!(",\"{index}\":{}", item.at));
+            event
+        };
+        let mut first = begin(added);
+        first.put(",\"part\":");
+        let start = first.len();
+        changed_object(&mut first, part, view, &[("text", Some("\"\""))]);
+        first.shift(start, range.start);
+        let mut pieces = begin(delta);
+        pieces.member("delta", words.as_ref(), "\"\"");
+        let mut whole = begin(done);
+        whole.member("text", words.as_ref(), "\"\"");
+        let mut last = begin(part_done);
+        last.member("part", Some(range), "null");
+        self.events.extend([first, pieces, whole, last]);
+        item.at += 1;
+    }
+
+    /// Numbers the next event and queues its parts; gives false if no event waits.
+    fn queue(&mut self) -> bool {
+        let Some(event) = self.events.pop_front() else { return false };
+        let number = self.number;
+        self.number += 1;
+        if self.starting_after.is_none_or(|after| number > after) {
+            event.write(number, &mut self.pieces);
+        }
+        if self.is_over && self.events.is_empty() && self.terminal.is_some() {
+            self.pieces.put(std::str::from_utf8(DONE).unwrap_or_default());
+        }
+        true
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Bytes;
+
+    /// The next piece of the stream.
+    fn next(&mut self) -> Option<Bytes> {
+        if let Some(slice) = self.pieces.slice(&self.document) {
+            return Some(slice);
+        }
+        let mut piece = Vec::new();
+        while !self.pieces.fill(&self.document, &mut piece) {
+            if !self.queue() && !self.make() {
+                break;
+            }
+        }
+        if piece.is_empty() { self.pieces.slice(&self.document) } else { Some(piece.into()) }
+    }
+}
+
+/// The place of a value in the document: `value` is a slice of `text`, which begins at `start`.
+fn place(text: &str, start: usize, value: View<'_>) -> Range<usize> {
+    let from = start + (value.text().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    from..from + value.text().len()
 }
 
 /// The wire names of one form of reasoning: its index and its four events.
@@ -172,25 +410,3 @@ const RAW: [&str; 5] = [
     "response.reasoning_text.done",
     "response.content_part.done",
 ];
-
-fn reasoning(frames: &mut ReplayFrames, index: usize, id: &str, item: View<'_>) {
-    let [summary, content] = item.pick(["summary", "content"]);
-    for (list, [place, added, delta, done, part_done]) in [(summary, SUMMARY), (content, RAW)] {
-        for (at, part) in list.into_iter().flat_map(View::elements).enumerate() {
-            let at = at.to_string();
-            let [words] = part.pick(["text"]);
-            let words = words.map_or("\"\"", View::text);
-            let empty = set_members(part.text(), &[("text", Some("\"\""))]);
-            let mut event = |kind: &str, name: &str, json: &str| {
-                frames.item_event(kind, index, id, |out| {
-                    member(out, place, &at);
-                    member(out, name, json);
-                });
-            };
-            event(added, "part", &empty);
-            event(delta, "delta", words);
-            event(done, "text", words);
-            event(part_done, "part", part.text());
-        }
-    }
-}

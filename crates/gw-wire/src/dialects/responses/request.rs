@@ -22,7 +22,7 @@ use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;
 use super::context::ResponsesContext;
 use super::echo::RequestEcho;
-use super::item_index::ItemIndex;
+use super::item_index::{ItemIndex, is_reference};
 use crate::dialects::{ClientDialect, ClientRequest, NativeBody, NativeNeed};
 use crate::json::{ObjectWriter, View};
 use crate::request::fields::{Path, empty_array, invalid_value, missing};
@@ -102,6 +102,10 @@ pub struct WantedItems {
     pub previous_response_id: Option<String>,
     /// The ids of all `item_reference` items.
     pub items: Vec<String>,
+    /// `store`; true by default.
+    pub store: bool,
+    /// The JSON values of the request that continues a response.
+    pub values: u64,
 }
 
 /// Finds the ids that a request refers to; none in a body that is no JSON object. The translation reports its faults.
@@ -109,17 +113,18 @@ pub struct WantedItems {
 pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
     let Ok(body) = Body::parse(bytes.clone(), limits) else { return WantedItems::default() };
     let items = body.view("input").into_iter().flat_map(View::elements);
-    let references = items.filter_map(|item| {
-        let [kind, id, role] = item.pick(["type", "id", "role"]);
-        let is_reference = match kind.and_then(View::string) {
-            Some(kind) => kind == "item_reference",
-            None => role.is_none(),
-        };
-        id.filter(|_| is_reference)?.string().map(Cow::into_owned)
+    let references = items.filter(|item| is_reference(*item)).filter_map(|item| {
+        let [id] = item.pick(["id"]);
+        id?.string().map(Cow::into_owned)
     });
     WantedItems {
         previous_response_id: text_of(&body, "previous_response_id").map(Cow::into_owned),
         items: references.collect(),
+        store: body.get("store") != Some("false"),
+        values: match (body.get("previous_response_id"), body.view("input")) {
+            (Some(_), Some(input)) => input.extent().values as u64,
+            _ => 0,
+        },
     }
 }
 
@@ -146,6 +151,7 @@ pub fn translate_with(
 ) -> Result<ResponsesRequest, Invalid> {
     let body = Body::parse(bytes.clone(), limits)?;
     refuse_unsupported(&body)?;
+    params::check_metadata(&body)?;
     let mut read = Surroundings {
         tools: ToolList::default(),
         warnings: Warnings::default(),

@@ -35,6 +35,23 @@ pub fn failed(object: &str, code: &str, message: &str) -> Vec<u8> {
     object.apply()
 }
 
+/// The object of an answer that could not be stored.
+#[must_use]
+pub fn not_stored(object: &str) -> Vec<u8> {
+    let mut object = ObjectSplice::new(object, View::new(object));
+    object.set("store", "false");
+    object.apply()
+}
+
+/// The object without its output, with the status `failed` and this error.
+#[must_use]
+pub fn failed_without_output(object: &str, code: &str, message: &str) -> Vec<u8> {
+    let mut emptied = ObjectSplice::new(object, View::new(object));
+    emptied.set("output", "[]");
+    // The changed text is UTF-8: it is made of such texts.
+    failed(std::str::from_utf8(&emptied.apply()).unwrap_or("{}"), code, message)
+}
+
 fn with_status<'a>(object: &'a str, status: &str) -> ObjectSplice<'a> {
     let mut word = Vec::new();
     write_str(&mut word, status);

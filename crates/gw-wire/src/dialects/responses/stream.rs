@@ -11,7 +11,6 @@ mod message;
 mod native_frames;
 mod native_message;
 mod reasoning;
-pub(super) mod replay_frames;
 
 use std::sync::Arc;
 

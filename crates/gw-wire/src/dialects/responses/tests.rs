@@ -3,6 +3,7 @@
 mod answers;
 mod bodies;
 mod fold;
+mod item_graphs;
 mod native;
 mod properties;
 mod requests;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::pieces::MAX_PIECE_BYTES;
+use super::replay::Replay;
 use super::{ResponsesContext, ResponsesRequest, translate};
 use crate::dialects::{AnswerEncoder, EncoderOpening};
 use crate::event::Event;
@@ -98,6 +101,16 @@ fn encoded(context: &ResponsesContext, events: &[Event<'_>], finish: Finish) -> 
     let stream = String::from_utf8(out).unwrap();
     let document = final_object(&stream);
     (stream, document)
+}
+
+/// The events of a stored response above a number. No piece of them is larger than the bound.
+fn replayed(document: &str, starting_after: Option<u64>) -> String {
+    let mut all = Vec::new();
+    for piece in Replay::new(Bytes::from(document.to_owned()), starting_after) {
+        assert!(!piece.is_empty() && piece.len() <= 2 * MAX_PIECE_BYTES, "{}", piece.len());
+        all.extend_from_slice(&piece);
+    }
+    String::from_utf8(all).unwrap()
 }
 
 /// The object of the last frame.

@@ -17,7 +17,15 @@ pub(super) static RESPONSES: Section = Section {
             "max_mib",
             Kind::Int { min: 1, max: 1_048_576 },
             "64",
-            "The size of all responses in memory, in MiB. The oldest ones leave first.",
+            "The size of all responses in memory, in MiB. If they are more, the key that holds the most loses its oldest \
+             conversation first. A response that is larger is refused, or answered with `store: false`.",
+        ),
+        key(
+            "max_mib_per_key",
+            Kind::Int { min: 1, max: 1_048_576 },
+            "1024",
+            "The size of one key's responses, in MiB. In memory, its oldest ones leave first. In the database, a request \
+             whose response has no room is refused before its upstream is called, unless it says `store: false`.",
         ),
         key(
             "ttl_seconds",

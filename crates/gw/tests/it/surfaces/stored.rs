@@ -125,3 +125,21 @@ async fn without_a_store_the_answer_says_so_and_names_the_setting() {
         ask_responses(&world.client, &with(response("acme/fast"), json!({"background": true}))).await;
     assert_eq!(background.status, 400, "{}", background.text());
 }
+
+#[tokio::test]
+async fn a_page_behind_an_unknown_item_and_too_many_metadata_are_refused() {
+    let world = world().await;
+    let id = stored(&world, &response("acme/fast")).await;
+    let refused = world.client.get(&format!("/v1/responses/{id}/input_items?after=msg_unknown")).await;
+    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_value"), "{}", refused.text());
+    assert!(refused.message().contains("'after'") && refused.message().contains("msg_unknown"));
+    let pairs: serde_json::Map<_, _> = (0..17).map(|at| (format!("key{at}"), json!("v"))).collect();
+    let refused =
+        ask_responses(&world.client, &with(response("acme/fast"), json!({"metadata": pairs}))).await;
+    assert_eq!((refused.status, refused.code().as_str()), (400, "object_above_max_properties"));
+    for metadata in [json!({"k".repeat(65): "v"}), json!({"k": "v".repeat(513)})] {
+        let refused =
+            ask_responses(&world.client, &with(response("acme/fast"), json!({"metadata": metadata}))).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "string_above_max_length"));
+    }
+}

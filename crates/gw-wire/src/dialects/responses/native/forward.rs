@@ -2,7 +2,7 @@
 
 use super::splice::{ObjectSplice, TextSplice, range};
 use crate::dialects::NativeBody;
-use crate::dialects::responses::item_index::ItemIndex;
+use crate::dialects::responses::item_index::{ItemIndex, is_reference};
 use crate::json::{Kind, View, check, write_str};
 
 /// The gateway's own members, which no upstream may see.
@@ -115,7 +115,8 @@ impl ForwardedItems<'_> {
 
     /// The history and the input behind it.
     fn prefix(&self, open: &mut impl FnMut(&str) -> EncryptedContent, input: Option<View<'_>>) -> Vec<u8> {
-        let valid: Vec<&str> = self.history.iter().copied().filter(|item| check(item).is_ok()).collect();
+        let is_item = |item: &&str| check(item).is_ok() && !is_reference(View::new(item));
+        let valid: Vec<&str> = self.history.iter().copied().filter(is_item).collect();
         let mut all = format!("[{}", valid.join(","));
         let own = match input {
             Some(text) if text.kind() == Kind::String => {
@@ -156,7 +157,7 @@ impl ForwardedItems<'_> {
                 (EncryptedContent::Replace(with), Some(old)) => {
                     splice.replace(range(text, old), literal(&with))
                 }
-                (EncryptedContent::Keep, _) if kind == "item_reference" => {
+                (EncryptedContent::Keep, _) if is_reference(item) => {
                     let id = id.and_then(View::string);
                     if let Some(stored) = id.and_then(|id| index.get(&id)) {
                         splice.replace(range(text, item), stored);

@@ -13,7 +13,7 @@ use super::members::{Warnings, members, optional, required, required_name};
 use super::reasoning;
 use super::tools::ToolList;
 use super::turns::TurnWriter;
-use crate::dialects::responses::item_index::ItemIndex;
+use crate::dialects::responses::item_index::{ItemIndex, is_reference};
 use crate::json::{View, check};
 use crate::request::Invalid;
 use crate::request::fields::{Path, array, clip, invalid_value, missing};
@@ -64,7 +64,13 @@ impl<'a> InputReader<'a> {
             if check(item).is_err() {
                 return Err(invalid_value(&path, "an item of the stored conversation cannot be read."));
             }
-            self.item(&path.item(at), (HISTORY, at), View::new(item), read)?;
+            let item = View::new(item);
+            if is_reference(item) {
+                // References were resolved before they were stored. This one came from an upstream.
+                self.drop_item("item_reference", &mut read.warnings);
+                continue;
+            }
+            self.item(&path.item(at), (HISTORY, at), item, read)?;
         }
         Ok(())
     }
@@ -80,10 +86,14 @@ impl<'a> InputReader<'a> {
         }
         let items = array(&path, value, usize::MAX, "one of a string or an array of objects")?;
         for (at, item) in items.enumerate() {
-            self.item(&path.item(at), (INPUT, at), item, read)?;
+            let path = path.item(at);
+            let item = if is_reference(item) { self.referenced(&path, item)? } else { item };
+            self.item(&path, (INPUT, at), item, read)?;
         }
         Ok(())
     }
+
+    /// Reads an item that is no reference.
 
     fn item(
         &mut self,
@@ -93,13 +103,11 @@ impl<'a> InputReader<'a> {
         read: &mut Surroundings<'_>,
     ) -> Result<(), Invalid> {
         read.bounds.item(place.0)?;
-        let [kind, role, id] = members(path, item, ["type", "role", "id"])?;
-        let kind = match (optional(path, "type", kind)?, role, id) {
-            (Some(kind), ..) => kind,
-            (None, Some(_), _) => "message".into(),
-            // An `item_reference` may come without its type.
-            (None, None, Some(_)) => "item_reference".into(),
-            (None, None, None) => return Err(missing(&path.member("type"))),
+        let [kind, role] = members(path, item, ["type", "role"])?;
+        let kind = match (optional(path, "type", kind)?, role) {
+            (Some(kind), _) => kind,
+            (None, Some(_)) => "message".into(),
+            (None, None) => return Err(missing(&path.member("type"))),
         };
         let known = match &*kind {
             "message" => message(path, item, &mut read.warnings)?,
@@ -108,10 +116,6 @@ impl<'a> InputReader<'a> {
                 InputItem::Output(output(path, place, item, None, &mut read.warnings)?)
             }
             "reasoning" => InputItem::Reasoning(reasoning::read(path, item)?),
-            "item_reference" => {
-                let item = self.referenced(path, id)?;
-                return self.item(path, place, item, read);
-            }
             "additional_tools" => {
                 let [list] = members(path, item, ["tools"])?;
                 let path = path.member("tools");
@@ -143,7 +147,11 @@ impl<'a> InputReader<'a> {
     }
 
     /// The item that an `item_reference` names.
-    fn referenced(&mut self, path: &Path<'_>, id: Option<View<'_>>) -> Result<View<'a>, Invalid> {
+    fn referenced(&mut self, path: &Path<'_>, reference: View<'_>) -> Result<View<'a>, Invalid> {
+        let [kind, id] = members(path, reference, ["type", "id"])?;
+        if optional(path, "type", kind)?.is_none() && id.is_none() {
+            return Err(missing(&path.member("type")));
+        }
         let id = required_name(path, "id", id)?;
         self.index.get(&id).map(View::new).ok_or_else(|| {
             invalid_value(&path.member("id"), &format!("no stored item has the id '{}'.", clip(&id)))

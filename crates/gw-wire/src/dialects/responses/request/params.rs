@@ -74,6 +74,46 @@ const NOT_COPIED: [&str; 43] = [
     "dimensions",
 ];
 
+/// The bounds of `metadata`.
+const MAX_METADATA_PAIRS: usize = 16;
+const MAX_METADATA_NAME_CHARS: usize = 64;
+const MAX_METADATA_VALUE_CHARS: usize = 512;
+
+/// Checks the size of `metadata`. Values that are no strings are the members of other gateways.
+pub(super) fn check_metadata(body: &Body) -> Result<(), Invalid> {
+    let path = Path::Top("metadata");
+    let Some(metadata) = body.view("metadata") else { return Ok(()) };
+    if metadata.kind() != Kind::Object {
+        return Err(wrong_type(&path, "an object", metadata));
+    }
+    let pairs = metadata.members().count();
+    if pairs > MAX_METADATA_PAIRS {
+        let message = format!(
+            "Invalid 'metadata': too many properties. Expected an object with at most {MAX_METADATA_PAIRS} properties, but \
+             got an object with {pairs} properties instead."
+        );
+        return Err(Invalid { code: "object_above_max_properties", message });
+    }
+    let too_long = |what: &str, most: usize, chars: usize| {
+        let message = format!(
+            "Invalid 'metadata': {what} too long. Expected a string with at most {most} characters, but got a string with \
+             {chars} characters instead."
+        );
+        Err(Invalid { code: "string_above_max_length", message })
+    };
+    for (name, value) in metadata.members() {
+        let name = name.string().unwrap_or_default().chars().count();
+        if name > MAX_METADATA_NAME_CHARS {
+            return too_long("a name", MAX_METADATA_NAME_CHARS, name);
+        }
+        let chars = value.string().unwrap_or_default().chars().count();
+        if chars > MAX_METADATA_VALUE_CHARS {
+            return too_long("a value", MAX_METADATA_VALUE_CHARS, chars);
+        }
+    }
+    Ok(())
+}
+
 /// Copies the members that mean the same in a chat request.
 pub(super) fn copied(body: &Body, chat: &mut ObjectWriter<'_>) {
     for (name, value) in COPIED.iter().filter_map(|name| Some((name, body.get(name)?))) {

@@ -41,11 +41,6 @@ impl Frames {
         end(out);
     }
 
-    /// The number of the next frame.
-    pub(super) fn upcoming(self) -> u64 {
-        self.next
-    }
-
     /// Takes the next number.
     pub(super) fn take(&mut self) -> u64 {
         let number = self.next;

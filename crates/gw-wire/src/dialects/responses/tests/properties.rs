@@ -6,7 +6,6 @@ use serde_json::value::RawValue;
 use super::answers::written;
 use super::fold::checked;
 use super::*;
-use crate::dialects::responses::replay::replay;
 use crate::reply::{ChatChoice, ChatReply, ToolCall};
 
 /// An event in a form of its own.
@@ -76,7 +75,7 @@ proptest! {
         let response = checked(&frames(&stream));
         let document = final_object(&stream);
         prop_assert_eq!(&response, &document);
-        let again = String::from_utf8(replay(&document.to_string(), None)).unwrap();
+        let again = replayed(&document.to_string(), None);
         prop_assert_eq!(checked(&frames(&again)), document);
     }
 
@@ -159,6 +158,6 @@ proptest! {
     fn no_request_makes_the_translation_panic(text in r#"[\[\]{}",:a-z0-9 ]{0,40}"#) {
         let body = format!(r#"{{"model":"m","input":[{{"type":"{text}}}]}}"#);
         let _any = translate(Bytes::from(body), &RequestLimits::default(), &[&text]);
-        let _any = replay(&text, Some(1));
+        let _any = replayed(&text, Some(1));
     }
 }

@@ -239,7 +239,15 @@ fn earlier_items_come_first_and_references_are_resolved() {
     let wanted = wanted_items(&body(&refer), &RequestLimits::default());
     assert_eq!(wanted.items, ["msg_1", "msg_2"]);
     let wanted = wanted_items(&body(&next), &RequestLimits::default());
-    assert_eq!(wanted, WantedItems { previous_response_id: Some("resp_0".into()), items: Vec::new() });
+    assert_eq!(
+        wanted,
+        WantedItems {
+            previous_response_id: Some("resp_0".into()),
+            store: true,
+            values: 2,
+            ..WantedItems::default()
+        }
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::*;
 use crate::dialects::responses::documents::{
     Compaction, compaction, deleted, input_tokens, translate_compaction,
 };
-use crate::dialects::responses::input_items::{ItemPage, input_items, output_items, write_page};
-use crate::dialects::responses::replay::replay;
+use crate::dialects::responses::input_items::{input_items, output_items};
+use crate::dialects::responses::item_page::ItemPage;
 use crate::dialects::responses::request::EarlierItems;
 
 #[test]
@@ -18,7 +18,7 @@ fn items_are_listed_with_ids_of_their_content() {
         {"role": "user", "content": "one"}]});
     let items = input_items(request.to_string().as_bytes(), &[]);
     assert_eq!(items, input_items(request.to_string().as_bytes(), &[]));
-    let values: Vec<Value> = items.iter().map(|item| serde_json::from_str(item).unwrap()).collect();
+    let values: Vec<Value> = serde_json::from_slice(&items).unwrap();
     let mut shown = values.clone();
     for item in &mut shown {
         assert!(item.as_object_mut().unwrap().remove("id").is_some_and(|id| id.is_string()));
@@ -26,16 +26,22 @@ fn items_are_listed_with_ids_of_their_content() {
     insta::assert_json_snapshot!("listed_items", shown);
     assert_eq!(values[4]["id"], "msg_own");
     assert_ne!(values[0]["id"], values[5]["id"]);
-    let page = |limit, is_descending, after: Option<&str>| -> Value {
-        serde_json::from_slice(&write_page(&items, &ItemPage { limit, is_descending, after })).unwrap()
+    let pieces = |limit, is_descending, after: Option<&str>| {
+        ItemPage { limit, is_descending, after }.of(Bytes::from(items.clone()))
     };
+    let page = |limit, is_descending, after: Option<&str>| -> Value {
+        let bytes = pieces(limit, is_descending, after).unwrap().flatten().collect::<Vec<u8>>();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    assert!(pieces(20, true, Some("msg_unknown")).is_none(), "an unknown item has no page behind it");
     let first = page(2, true, None);
     assert_eq!((&first["first_id"], &first["has_more"]), (&values[5]["id"], &json!(true)));
     let next = page(20, true, first["last_id"].as_str());
     assert_eq!((next["data"].as_array().unwrap().len(), &next["has_more"]), (4, &json!(false)));
     assert_eq!(page(20, false, None)["first_id"], values[0]["id"]);
     let text = input_items(br#"{"input":"hi"}"#, &[]);
-    assert!(text[0].contains(r#""content":[{"type":"input_text","text":"hi"}]"#), "{text:?}");
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains(r#""content":[{"type":"input_text","text":"hi"}]"#), "{text}");
 }
 
 #[test]
@@ -43,17 +49,17 @@ fn a_replay_has_the_events_of_the_stream() {
     let events = [reasoning("h"), text("Oslo."), refusal("no"), call(0, "a", "f"), arguments(0, "{}")];
     let (stream, document) = encoded(&plain_context(), &events, Finish::Stop);
     let document = document.to_string();
-    let all = String::from_utf8(replay(&document, None)).unwrap();
+    let all = replayed(&document, None);
     let kinds =
         |stream: &str| -> Vec<Value> { frames(stream).iter().map(|frame| frame["type"].clone()).collect() };
     assert_eq!(kinds(&all), kinds(&stream));
-    let rest = String::from_utf8(replay(&document, Some(3))).unwrap();
+    let rest = replayed(&document, Some(3));
     assert_eq!(frames(&rest), frames(&all)[4..]);
     let pending = plain_context().write_pending(&opening(), "in_progress");
-    let pending = String::from_utf8(replay(std::str::from_utf8(&pending).unwrap(), None)).unwrap();
+    let pending = replayed(std::str::from_utf8(&pending).unwrap(), None);
     assert_eq!(frames(&pending).len(), 2);
     assert!(!pending.contains("[DONE]"));
-    assert_eq!(output_items(&document).len(), 4 - 1);
+    assert_eq!(output_items(&document).count(), 4 - 1);
 }
 
 #[test]

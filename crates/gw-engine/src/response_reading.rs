@@ -1,0 +1,241 @@
+//! `GET`, `DELETE` and `cancel` of stored responses. Long answers are made piece by piece as their client reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use gw_limits::{AdmissionPermit, LimitStates, Refusal, Refused};
+use gw_wire::dialects::responses::item_page::ItemPage;
+use gw_wire::dialects::responses::replay::Replay;
+use gw_wire::dialects::responses::states;
+use gw_wire::json::View;
+
+use crate::auth::Caller;
+use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload, offload_if};
+use crate::engine::Engine;
+use crate::error::{Error, Kind, Result};
+use crate::limit_error;
+use crate::read_memory::{READER_BYTES, ReadPermit};
+use crate::response::event_stream::EventStream;
+use crate::response::event_stream::state::BackgroundEvents;
+use crate::responses::text_of;
+use crate::shutdown::CutoffWatch;
+use crate::stored_responses::StoredResponse;
+
+fn is_background(document: &[u8]) -> bool {
+    let [background] = View::new(text_of(document)).pick(["background"]);
+    background.is_some_and(|value| value.text() == "true")
+}
+
+fn is_over(document: &[u8]) -> bool {
+    states::is_final(&states::status(text_of(document)))
+}
+
+impl Engine {
+    /// Admits a request that reads or deletes a stored response: it counts in the limits of its key and its team. A budget
+    /// that is used up keeps nobody from an answer that is paid.
+    ///
+    /// # Errors
+    /// `rate_limit_exceeded`, with the limits as they stand.
+    pub async fn admit_reading(
+        &self,
+        caller: &Caller,
+        request_id: &str,
+    ) -> std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>> {
+        if caller.subjects().is_empty() {
+            return Ok(AdmissionPermit::default());
+        }
+        match self.services().limiter.admit(request_id, caller.subjects()).await {
+            Ok(permit) => Ok(permit),
+            Err(refused) => match *refused {
+                Refused { refusal: Refusal::Budget { .. } | Refusal::StoreUnavailable, .. } => {
+                    Ok(AdmissionPermit::default())
+                }
+                Refused { limits, refusal } => Err(Box::new((limits, limit_error::error(&refusal)))),
+            },
+        }
+    }
+
+    /// `GET /v1/responses/{id}`.
+    ///
+    /// # Errors
+    /// `not_found` or `store_unavailable`.
+    pub async fn stored_response(&self, caller: &Caller, id: &str) -> Result<Arc<StoredResponse>> {
+        let found = self.services().stored_responses.load(caller.key_id(), id).await?;
+        found.ok_or_else(|| missing(id))
+    }
+
+    /// `GET /v1/responses/{id}`: the object in pieces.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`], and the memory for reading is full.
+    pub async fn response_object(&self, caller: &Caller, id: &str) -> Result<StoredObject> {
+        let found = self.stored_response(caller, id).await?;
+        if found.document.len() <= SMALL_BYTES {
+            return Ok(StoredObject::Whole(found.document.clone()));
+        }
+        let permit = self.reader(caller)?;
+        let document = found.document.clone();
+        let mut rest = document;
+        let pieces = std::iter::from_fn(move || {
+            let piece = rest.split_to(rest.len().min(PIECE_BYTES));
+            (!piece.is_empty()).then_some(piece)
+        });
+        Ok(StoredObject::Pieces(in_pieces(Box::new(pieces), None, (permit, found), CpuPool::default())))
+    }
+
+    /// `GET /v1/responses/{id}/input_items`.
+    ///
+    /// # Errors
+    /// As [`Engine::response_object`], and a 400 for an item that is not in the list.
+    pub async fn input_items(
+        &self,
+        caller: &Caller,
+        id: &str,
+        page: ItemPage<'_>,
+    ) -> Result<Box<EventStream>> {
+        let found = self.stored_response(caller, id).await?;
+        let permit = self.reader(caller)?;
+        let pieces = offload_if(found.input.len() >= HEAVY_BYTES, || page.of(found.input.clone())).await;
+        let pieces = pieces.ok_or_else(|| {
+            let after: String = page.after.unwrap_or_default().chars().take(64).collect();
+            let message = format!("Invalid 'after': no input item of this response has the id '{after}'.");
+            Error { code: Some("invalid_value".into()), ..Error::new(Kind::Invalid, message) }
+        })?;
+        Ok(in_pieces(Box::new(pieces), None, (permit, found), CpuPool::default()))
+    }
+
+    /// `DELETE /v1/responses/{id}`. A response in the background is stopped, too.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`].
+    pub async fn delete_response(&self, caller: &Caller, id: &str) -> Result<()> {
+        let stored = &self.services().stored_responses;
+        stored.background.stop(caller.key_id(), id);
+        match stored.delete(caller.key_id(), id).await? {
+            true => Ok(()),
+            false => Err(missing(id)),
+        }
+    }
+
+    /// `POST /v1/responses/{id}/cancel`; gives the response object.
+    ///
+    /// # Errors
+    /// As [`Engine::stored_response`], and a 400 for a response that is not made in the background.
+    pub async fn cancel_response(&self, caller: &Caller, id: &str) -> Result<Bytes> {
+        let found = self.stored_response(caller, id).await?;
+        if !is_background(&found.document) {
+            let message = "Only a response with 'background: true' can be cancelled.";
+            return Err(Error::new(Kind::Invalid, message));
+        }
+        if is_over(&found.document) {
+            return Ok(found.document.clone());
+        }
+        let stored = &self.services().stored_responses;
+        stored.background.stop(caller.key_id(), id);
+        // The response may have ended since it was read.
+        let found = self.stored_response(caller, id).await?;
+        if is_over(&found.document) {
+            return Ok(found.document.clone());
+        }
+        let document = Bytes::from(states::cancelled(text_of(&found.document)));
+        let cancelled = found.with_document(document.clone());
+        match stored.cancel(caller.key_id(), id, cancelled).await? {
+            true => Ok(document),
+            // It runs in another process, where it ended a moment ago.
+            false => Ok(self.stored_response(caller, id).await?.document.clone()),
+        }
+    }
+
+    /// `GET /v1/responses/{id}?stream=true`: the events after `starting_after`.
+    ///
+    /// # Errors
+    /// As [`Engine::response_object`], and a 400 for a response that runs in another process, or for a number of a stream
+    /// whose numbers are not known any more.
+    pub async fn follow_response(
+        &self,
+        caller: &Caller,
+        id: &str,
+        starting_after: Option<u64>,
+    ) -> Result<Box<EventStream>> {
+        let found = self.stored_response(caller, id).await?;
+        let services = self.services();
+        let running = services.stored_responses.background.follow(caller.key_id(), id, starting_after);
+        if let Some(events) = running {
+            return Ok(Box::new(EventStream::background(events, None, CutoffWatch::default())));
+        }
+        let found = if is_over(&found.document) { found } else { self.stored_response(caller, id).await? };
+        if !is_over(&found.document) {
+            let message =
+                "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
+            return Err(Error::new(Kind::Invalid, message));
+        }
+        if starting_after.is_some() && found.turn.is_streamed {
+            let message = "Invalid 'starting_after': the numbers of this response's events are not known any more. Read \
+                           the events from the first one, or retrieve the response.";
+            return Err(Error { code: Some("invalid_value".into()), ..Error::new(Kind::Invalid, message) });
+        }
+        let permit = self.reader(caller)?;
+        let document = found.document.clone();
+        let is_heavy = document.len() >= HEAVY_BYTES;
+        let replay = offload_if(is_heavy, || Replay::new(document, starting_after)).await;
+        Ok(in_pieces(Box::new(replay), Some(Replay::is_heavy), (permit, found), services.cpu_of(caller)))
+    }
+
+    /// Counts a reader who takes a long answer.
+    fn reader(&self, caller: &Caller) -> Result<ReadPermit> {
+        self.services().stored_responses.reading.hold(caller.key_id(), READER_BYTES)
+    }
+}
+
+/// A stored object on its way to its client.
+#[derive(Debug)]
+pub enum StoredObject {
+    /// All of it.
+    Whole(Bytes),
+    /// A long one.
+    Pieces(Box<EventStream>),
+}
+
+/// A body of the pieces of an iterator. `held` lives as long as the body. A piece that is heavy is made on the CPU pool.
+fn in_pieces<I>(
+    pieces: Box<I>,
+    is_heavy: Option<fn(&I) -> bool>,
+    held: (ReadPermit, Arc<StoredResponse>),
+    cpu: CpuPool,
+) -> Box<EventStream>
+where
+    I: Iterator<Item = Bytes> + Send + 'static,
+{
+    let events = unfold((pieces, held), move |(mut pieces, held)| {
+        let cpu = cpu.clone();
+        async move {
+            let (piece, pieces) = if is_heavy.is_some_and(|is_heavy| is_heavy(&pieces)) {
+                let making = async move {
+                    let piece = offload(|| pieces.next()).await;
+                    (piece, pieces)
+                };
+                cpu.host(making).await
+            } else {
+                (pieces.next(), pieces)
+            };
+            piece.map(|piece| (piece, (pieces, held)))
+        }
+    });
+    let events: BackgroundEvents = Box::pin(events);
+    Box::new(EventStream::pieces(events, crate::clock::now() + READING_TIME))
+}
+
+/// The time in which a client must read a stored response.
+const READING_TIME: Duration = Duration::from_secs(600);
+/// Objects up to this size are sent at once.
+const SMALL_BYTES: usize = 64 << 10;
+/// The pieces of a larger one.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// The error of a response that is not there.
+pub(crate) fn missing(id: &str) -> Error {
+    let id: String = id.chars().take(64).collect();
+    Error::new(Kind::NotFound, format!("Response with id '{id}' not found."))
+}

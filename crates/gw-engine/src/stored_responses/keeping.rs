@@ -1,0 +1,287 @@
+//! Writes responses to their store, within the bounds of their key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gw_wire::dialects::responses::input_items::{listed_items, output_items};
+use parking_lot::Mutex;
+
+use super::conversation::{Conversation, foreign_items};
+use super::{
+    Backend, ConversationSize, Kept, ResponseFacts, StoredResponse, StoredResponses, TurnFacts, entry_name,
+    unavailable,
+};
+use crate::clock;
+use crate::cpu_pool::{HEAVY_BYTES, offload_if};
+use crate::error::{Error, Kind, Result};
+
+/// The statement that writes a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    /// The response begins to run in the background.
+    Begin,
+    /// The response has ended in the background.
+    Finish,
+    /// The response has its answer.
+    Save,
+}
+
+impl StoredResponses {
+    /// Checks that a request of this size can be stored with its conversation, before its upstream is called.
+    ///
+    /// # Errors
+    /// A 400 that names the bound, or `store_unavailable`.
+    pub(crate) async fn check_room(
+        &self,
+        owner: &str,
+        body_bytes: usize,
+        before: &Conversation,
+    ) -> Result<()> {
+        let body_bytes = body_bytes as u64;
+        let (needed, most) = match &self.place {
+            Backend::Off => return Ok(()),
+            // Older responses make room, but not those that this one continues.
+            Backend::Memory(memory) => {
+                let kept = if before.previous.is_some() { before.size.bytes } else { 0 };
+                (body_bytes.saturating_add(kept), memory.max_bytes_per_key())
+            }
+            Backend::Database(_) => {
+                let used = self.stored_bytes(owner).await?;
+                (used.saturating_add(body_bytes), self.settings.max_bytes_per_key)
+            }
+        };
+        if needed <= most { Ok(()) } else { Err(no_room()) }
+    }
+
+    /// The bytes that a key stores in the database. The number is at most half a minute old, but for what this process
+    /// has written since.
+    async fn stored_bytes(&self, owner: &str) -> Result<u64> {
+        if let Some(bytes) = self.key_bytes.get(owner) {
+            return Ok(bytes);
+        }
+        let Backend::Database(table) = &self.place else { return Ok(0) };
+        let bytes = table.stored_bytes(owner).await.map_err(|error| unavailable(&error))?;
+        self.key_bytes.set(owner, bytes);
+        Ok(bytes)
+    }
+
+    /// Writes a response. If the conversation before it is gone by now, the response gets it as its own.
+    pub(super) async fn put(
+        &self,
+        owner: &str,
+        id: &str,
+        response: StoredResponse,
+        before: &Conversation,
+        write: Write,
+    ) -> Result<Kept> {
+        let is_heavy = response.bytes() >= HEAVY_BYTES;
+        let (mut response, items) = offload_if(is_heavy, || {
+            let items = foreign_items(response.text(), id);
+            let size = before.turn_size(&response);
+            let is_running = write == Write::Begin;
+            let turn =
+                TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn.clone() };
+            (StoredResponse { turn, held: None, ..response }, items)
+        })
+        .await;
+        let kept = self.write(owner, id, &response, &items, write).await?;
+        if kept != Kept::ParentGone {
+            return Ok(kept);
+        }
+        response.history = offload_if(before.is_heavy(), || before.joined()).await.into();
+        response.turn.parent = None;
+        response.turn.size.turns = 1;
+        self.write(owner, id, &response, &items, write).await
+    }
+
+    /// Replaces a response that runs by its end. Its place in the conversation stays.
+    pub(super) async fn rewrite(&self, owner: &str, id: &str, response: StoredResponse) -> Result<Kept> {
+        let turn = TurnFacts { is_running: false, ..response.turn.clone() };
+        // While it ran, it was kept for longer.
+        let expires_at = response.expires_at.min(self.expiry());
+        let response = StoredResponse { turn, running_until: None, expires_at, held: None, ..response };
+        self.write(owner, id, &response, &[], Write::Finish).await
+    }
+
+    async fn write(
+        &self,
+        owner: &str,
+        id: &str,
+        response: &StoredResponse,
+        items: &[String],
+        write: Write,
+    ) -> Result<Kept> {
+        let bytes = response.bytes() as u64;
+        match &self.place {
+            Backend::Off => Ok(Kept::Stored),
+            Backend::Memory(memory) => {
+                Ok(memory.put(owner, id, Arc::new(response.clone()), items.to_vec(), write))
+            }
+            Backend::Database(table) => {
+                // A response in the background was promised its place.
+                let most = self.settings.max_bytes_per_key;
+                if write == Write::Save && self.stored_bytes(owner).await?.saturating_add(bytes) > most {
+                    return Ok(Kept::TooLarge);
+                }
+                let written = match write {
+                    Write::Finish => table.finish(owner, id, response, items).await,
+                    Write::Begin | Write::Save => table.save(owner, id, response, items).await,
+                };
+                let kept = written.map_err(|error| unavailable(&error))?;
+                if kept == Kept::Stored {
+                    self.key_bytes.add(owner, bytes);
+                }
+                Ok(kept)
+            }
+        }
+    }
+
+    /// The response of this id, unless it is deleted or expired.
+    pub(super) async fn find(&self, owner: &str, id: &str) -> Result<Option<FoundResponse>> {
+        match &self.place {
+            Backend::Off => Ok(None),
+            Backend::Memory(memory) => Ok(memory.get(owner, id).map(|found| FoundResponse::open(id, found))),
+            Backend::Database(table) => {
+                let found = table.find(owner, id).await.map_err(|error| unavailable(&error))?;
+                Ok(found.map(FoundResponse::closed))
+            }
+        }
+    }
+
+    /// The response of this id and the ones that it continues, the newest first.
+    pub(super) async fn chain(&self, owner: &str, id: &str, most: u32) -> Result<Vec<FoundResponse>> {
+        match &self.place {
+            Backend::Off => Ok(Vec::new()),
+            Backend::Memory(memory) => {
+                let chain = memory.chain(owner, id, most as usize);
+                Ok(chain.into_iter().map(|found| FoundResponse::open(id, found)).collect())
+            }
+            Backend::Database(table) => {
+                let chain = table.chain(owner, id, most).await.map_err(|error| unavailable(&error))?;
+                Ok(chain.into_iter().map(FoundResponse::closed).collect())
+            }
+        }
+    }
+
+    /// Opens a response that was found. Readers at the same time share one copy.
+    ///
+    /// # Errors
+    /// `store_unavailable`, or the memory for reading is full.
+    pub(super) async fn open(
+        &self,
+        owner: &str,
+        found: &FoundResponse,
+    ) -> Result<Option<Arc<StoredResponse>>> {
+        let FoundResponse { facts, opened } = found;
+        let Backend::Database(table) = &self.place else { return Ok(opened.clone()) };
+        let name = format!("{}\n{}", entry_name(owner, &facts.id), facts.version);
+        let permit = || self.reading.hold(owner, facts.bytes);
+        let open = || async { table.open(owner, &facts.id).await.map_err(|error| unavailable(&error)) };
+        self.opened.get(name, permit, open).await
+    }
+
+    /// The ids of the responses that hold these items.
+    pub(super) async fn responses_of_items(&self, owner: &str, items: &[String]) -> Result<Vec<String>> {
+        match &self.place {
+            Backend::Off => Ok(Vec::new()),
+            Backend::Memory(memory) => Ok(memory.responses_of_items(owner, items)),
+            Backend::Database(table) => {
+                table.responses_of_items(owner, items).await.map_err(|error| unavailable(&error))
+            }
+        }
+    }
+}
+
+impl Conversation {
+    /// The size of the conversation with this response at its end.
+    fn turn_size(&self, response: &StoredResponse) -> ConversationSize {
+        let before = if self.previous.is_some() { self.size } else { ConversationSize::default() };
+        let own = listed_items(&response.input).chain(output_items(response.text()));
+        own.fold(before.plus(ConversationSize { turns: 1, ..ConversationSize::default() }), |size, item| {
+            let values = item.extent().values as u64;
+            let bytes = item.text().len() as u64 + 1;
+            size.plus(ConversationSize { bytes, items: 1, values, turns: 0 })
+        })
+    }
+}
+
+/// A stored response that is found, and its content if that needs no opening.
+#[derive(Debug)]
+pub(super) struct FoundResponse {
+    pub(super) facts: ResponseFacts,
+    opened: Option<Arc<StoredResponse>>,
+}
+
+impl FoundResponse {
+    fn closed(facts: ResponseFacts) -> Self {
+        Self { facts, opened: None }
+    }
+
+    fn open(id: &str, response: Arc<StoredResponse>) -> Self {
+        let facts = ResponseFacts {
+            id: id.to_owned(),
+            version: 0,
+            bytes: response.bytes() as u64,
+            size: response.turn.size,
+            expires_at: response.expires_at,
+            running_until: response.running_until,
+            is_running: response.turn.is_running,
+        };
+        Self { facts, opened: Some(response) }
+    }
+}
+
+/// The bytes that keys store in the database, as this process knows them.
+#[derive(Debug, Default)]
+pub(super) struct KeyBytes(Mutex<HashMap<String, (u64, Instant)>>);
+
+/// The time for which a number is believed. Other replicas write, too.
+const BELIEVED: Duration = Duration::from_secs(30);
+/// The keys whose numbers are kept.
+const MAX_KEYS: usize = 10_000;
+
+impl KeyBytes {
+    fn get(&self, owner: &str) -> Option<u64> {
+        let known = self.0.lock();
+        known.get(owner).filter(|(_, at)| clock::since(*at) < BELIEVED).map(|(bytes, _)| *bytes)
+    }
+
+    fn set(&self, owner: &str, bytes: u64) {
+        let mut known = self.0.lock();
+        if known.len() >= MAX_KEYS {
+            known.clear();
+        }
+        known.insert(owner.to_owned(), (bytes, clock::now()));
+    }
+
+    fn add(&self, owner: &str, more: u64) {
+        if let Some((bytes, _)) = self.0.lock().get_mut(owner) {
+            *bytes = bytes.saturating_add(more);
+        }
+    }
+
+    /// Has the number read again: the key deletes.
+    pub(super) fn forget(&self, owner: &str) {
+        self.0.lock().remove(owner);
+    }
+}
+
+/// The refusal of a request whose response has no room.
+pub(super) fn no_room() -> Error {
+    let message = "The response cannot be stored: this key stores as much as it may (settings 'max_mib' and \
+                   'max_mib_per_key' of [responses]). Delete responses, or send 'store: false'.";
+    Error { code: Some("response_store_full".into()), ..Error::new(Kind::Invalid, message) }
+}
+
+/// The refusal of a request that continues an unknown response.
+pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
+    let id: String = id.chars().take(64).collect();
+    let message = match stored.is_on() {
+        true => format!("Invalid 'previous_response_id': previous response with id '{id}' not found."),
+        false => "Invalid 'previous_response_id': this gateway stores no responses (the setting 'store' of [responses] \
+                  is \"off\"). Send the whole conversation in 'input'."
+            .to_owned(),
+    };
+    Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
+}
