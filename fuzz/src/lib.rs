@@ -7,6 +7,9 @@ use gw_providers::settings::Api;
 #[path = "../../crates/gw-providers/tests/it/dialects/property.rs"]
 mod property;
 
+#[path = "../../crates/gw-providers/tests/it/dialects/surfaces.rs"]
+mod surfaces;
+
 #[path = "../../crates/gw-cache/tests/key/property.rs"]
 mod key;
 
@@ -49,6 +52,26 @@ impl Requests {
     /// Reads any bytes as a client's request and writes it in every dialect.
     pub fn run(&self, input: &[u8]) {
         property::request(&self.0, input);
+    }
+
+    /// Reads any bytes as a Messages request.
+    pub fn messages(&self, input: &[u8]) {
+        surfaces::messages(&self.0, input);
+    }
+
+    /// Reads any bytes as a Responses request.
+    pub fn responses(&self, input: &[u8]) {
+        surfaces::responses(&self.0, input);
+    }
+
+    /// Reads any bytes as a Responses request and the stored items before it.
+    pub fn items(&self, input: &[u8]) {
+        surfaces::items(&self.0, input);
+    }
+
+    /// Reads any bytes as a request that is forwarded in the client's own dialect.
+    pub fn native(&self, input: &[u8]) {
+        surfaces::native(&self.0, input);
     }
 }
 

@@ -2,6 +2,7 @@
 //! the gateway serves.
 
 mod ring;
+mod steps;
 mod tokens;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use gw_store::Team;
 use gw_store::keys::{Role, StoredKey};
 use parking_lot::Mutex;
 use ring::{Key, Ring, Verdict};
+use steps::{CheckStep, note};
 use tokens::TokenCallers;
 
 use crate::catalog::Model;
@@ -280,19 +282,26 @@ impl KeyRing {
 
     /// Decides whether a key is accepted. `ago` is the age of the keys.
     fn admit(&self, key: &str, now: u64, ago: Duration) -> Result<Caller> {
+        note(CheckStep::Digest);
         let hash = gw_store::keys::hash(key);
         let ring = self.ring.load();
         let (verdict, caller) = ring.look(&hash, now);
+        if verdict == Verdict::Welcome {
+            let is_fresh = ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored;
+            return if is_fresh { Ok(caller.clone()) } else { Err(away()) };
+        }
+        // Every refusal examines the text, although only an unknown key needs it: the work of a refusal must not tell
+        // whether the gateway knows the key.
+        note(CheckStep::TokenForm);
+        let may_be_token = self.tokens.accepts(key);
+        // A key with a wrong checksum was never created, so no store can know it.
+        let may_be_new = ago > MAX_UNKNOWN_KEY_AGE && {
+            note(CheckStep::Checksum);
+            gw_store::keys::is_well_formed(key)
+        };
         match verdict {
-            Verdict::Welcome if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => Ok(caller.clone()),
-            Verdict::Welcome => Err(away()),
-            Verdict::Unknown if self.tokens.accepts(key) => {
-                self.tokens.identify(key, hash, now, &ring, &self.limiter)
-            }
-            // A key with a wrong checksum was never created, so no store can know it.
-            Verdict::Unknown if ago > MAX_UNKNOWN_KEY_AGE && gw_store::keys::is_well_formed(key) => {
-                Err(away())
-            }
+            Verdict::Unknown if may_be_token => self.tokens.identify(key, hash, now, &ring, &self.limiter),
+            Verdict::Unknown if may_be_new => Err(away()),
             refused => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
         }
     }

@@ -54,7 +54,8 @@ impl Identity {
             Some(team) => Some(line(team).ok_or(TokenError::Claims)?),
         };
         let models = match names.models.as_deref().and_then(|name| find(claims, name)) {
-            None | Some(Value::Null) => None,
+            None => None,
+            // No model list means all models, so an empty claim must not pass for a missing one.
             Some(models) => {
                 Some(words(models).filter(|models| models.len() <= MAX_MODELS).ok_or(TokenError::Claims)?)
             }
@@ -96,13 +97,14 @@ fn role(claims: &Claims, settings: &IssuerSettings) -> Result<Role, TokenError> 
     best.or(settings.default_role).ok_or(TokenError::NoRole)
 }
 
-/// A claim by its name, or by the names of objects around it.
+/// A claim by the names of the objects around it, or by its whole name. The nested claim counts first: an issuer writes it
+/// itself, and a person may be able to add a claim of any name.
 fn find<'c>(claims: &'c Claims, name: &str) -> Option<&'c Value> {
-    if let Some(value) = claims.get(name) {
-        return Some(value);
-    }
-    let (first, rest) = name.split_once('.')?;
-    find(claims.get(first)?.as_object()?, rest)
+    let nested = || {
+        let (first, rest) = name.split_once('.')?;
+        find(claims.get(first)?.as_object()?, rest)
+    };
+    nested().or_else(|| claims.get(name))
 }
 
 /// A text on one line.
@@ -208,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn a_nested_claim_counts_before_a_literal_one() {
+        for (more, team) in [
+            (json!({ "org": { "team": "blue" }, "org.team": "red" }), "blue"),
+            (json!({ "org.team": "red" }), "red"),
+            (json!({ "org": { "name": "x" }, "org.team": "red" }), "red"),
+            (json!({ "org": "x", "org.team": "red" }), "red"),
+        ] {
+            assert_eq!(identity(more.clone()).unwrap().team.as_deref(), Some(team), "{more}");
+        }
+        let mut settings = settings();
+        settings.claims.role = Some("realm_access.roles".to_owned());
+        let claims = json!({ "sub": "a", "exp": 5, "realm_access": { "roles": ["staff"] },
+            "realm_access.roles": ["root"] });
+        let identity = Identity::of_claims(claims.as_object().unwrap(), &settings).unwrap();
+        assert_eq!(identity.role, Role::Viewer);
+    }
+
+    #[test]
     fn claims_that_cannot_be_read_are_refused_and_not_ignored() {
         for more in [
             json!({ "sub": "" }),
@@ -215,6 +235,8 @@ mod tests {
             json!({ "exp": null }),
             json!({ "org": { "team": ["blue"] } }),
             json!({ "models": { "a": 1 } }),
+            json!({ "models": null }),
+            json!({ "models": ["acme/*", null] }),
             json!({ "limits": [] }),
             json!({ "limits": { "rpm": 0 } }),
             json!({ "limits": { "rpm": -1 } }),

@@ -14,6 +14,7 @@ mod at_rest;
 mod key;
 mod target;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -37,7 +38,7 @@ const MAX_SEALED_BYTES: usize = 11 << 20;
 /// Bytes of an account's fingerprint.
 pub const FINGERPRINT_BYTES: usize = 8;
 
-/// Seals and opens strings with one key. Cheap to clone.
+/// Seals strings with one key, and opens those of this key and of the keys before it. Cheap to clone.
 #[derive(Clone)]
 pub struct Sealer(Arc<SealKeys>);
 
@@ -45,6 +46,8 @@ struct SealKeys {
     /// None when the cipher refused its key, which a key of 32 bytes rules out. Then nothing is sealed or opened.
     cipher: Option<LessSafeKey>,
     nonces: hmac::Key,
+    /// The keys before rotations. They only open.
+    previous: Vec<LessSafeKey>,
 }
 
 impl fmt::Debug for Sealer {
@@ -68,9 +71,15 @@ impl Sealer {
     /// A sealer for this key.
     #[must_use]
     pub fn new(key: &EncryptionKey) -> Self {
-        let cipher = UnboundKey::new(&AES_256_GCM, &key.derived("gw1 cipher"));
+        Self::rotated(key, &[])
+    }
+
+    /// A sealer for this key that also opens what these keys have sealed: the keys before rotations.
+    #[must_use]
+    pub fn rotated(key: &EncryptionKey, previous: &[EncryptionKey]) -> Self {
         let nonces = hmac::Key::new(hmac::HMAC_SHA256, &key.derived("gw1 nonce"));
-        Self(Arc::new(SealKeys { cipher: cipher.ok().map(LessSafeKey::new), nonces }))
+        let previous = previous.iter().filter_map(cipher).collect();
+        Self(Arc::new(SealKeys { cipher: cipher(key), nonces, previous }))
     }
 
     /// A sealer whose key ends with the process.
@@ -80,7 +89,7 @@ impl Sealer {
             Some(key) => Self::new(&key),
             None => {
                 let nonces = hmac::Key::new(hmac::HMAC_SHA256, &[]);
-                Self(Arc::new(SealKeys { cipher: None, nonces }))
+                Self(Arc::new(SealKeys { cipher: None, nonces, previous: Vec::new() }))
             }
         }
     }
@@ -117,14 +126,38 @@ impl Sealer {
         let encoded = sealed.strip_prefix(SEAL_PREFIX).filter(|text| text.len() <= MAX_SEALED_BYTES)?;
         let mut bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
         let (nonce, content) = bytes.split_first_chunk_mut::<NONCE_LEN>()?;
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let aad = Aad::from(SEAL_PREFIX.as_bytes());
-        let content: &[u8] = self.0.cipher.as_ref()?.open_in_place(nonce, aad, content).ok()?;
+        let content = self.decrypt(*nonce, content)?;
         let (account, rest) = content.split_first_chunk::<FINGERPRINT_BYTES>()?;
         let (provider, rest) = name(rest)?;
         let (model, payload) = name(rest)?;
         Some((SealOrigin { provider, model, account: *account }, payload.to_vec()))
     }
+}
+
+impl Sealer {
+    /// Decrypts with the first key that fits. A key that does not fit leaves the content in no defined state, so each
+    /// further key needs a copy.
+    fn decrypt<'c>(&self, nonce: [u8; NONCE_LEN], content: &'c mut [u8]) -> Option<Cow<'c, [u8]>> {
+        let open = |cipher: &LessSafeKey, content: &mut [u8]| {
+            let aad = Aad::from(SEAL_PREFIX.as_bytes());
+            let opened = cipher.open_in_place(Nonce::assume_unique_for_key(nonce), aad, content);
+            opened.ok().map(|plain| plain.len())
+        };
+        let original = if self.0.previous.is_empty() { Vec::new() } else { content.to_vec() };
+        if let Some(len) = open(self.0.cipher.as_ref()?, content) {
+            return content.get(..len).map(Cow::Borrowed);
+        }
+        self.0.previous.iter().find_map(|cipher| {
+            let mut copy = original.clone();
+            let len = open(cipher, &mut copy)?;
+            copy.truncate(len);
+            Some(Cow::Owned(copy))
+        })
+    }
+}
+
+fn cipher(key: &EncryptionKey) -> Option<LessSafeKey> {
+    UnboundKey::new(&AES_256_GCM, &key.derived("gw1 cipher")).ok().map(LessSafeKey::new)
 }
 
 /// Takes a name with its length off the content.

@@ -108,6 +108,12 @@ impl Api {
         }
     }
 
+    /// Whether the API can have the name of a model in its URLs.
+    #[must_use]
+    pub fn names_models_in_urls(self) -> bool {
+        matches!(self, Self::Azure | Self::Gemini | Self::Vertex | Self::Bedrock)
+    }
+
     /// The members with a [`gw_wire::request::Rule`] that the dialect can forward, in the API's spelling; None means
     /// all of them.
     #[must_use]

@@ -74,7 +74,7 @@ impl Default for ServerSettings {
             body_memory: None,
             max_connections: 65_536,
             max_in_flight: 4_096,
-            shed_after: Duration::from_millis(20),
+            shed_after: Duration::from_millis(1_000),
             keepalive: Some(Duration::from_secs(15)),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),

@@ -199,6 +199,7 @@ impl Store {
 
     /// Runs a statement and returns the number of written rows.
     pub(crate) async fn run(&self, sql: Sql<'_>) -> Result<u64> {
+        self.wait_for_room().await?;
         let written = match &self.backend {
             Backend::Sqlite(pools) => {
                 sql.for_sqlite().execute(&pools.writer).await.map(|done| done.rows_affected())
@@ -210,6 +211,7 @@ impl Store {
 
     /// Begins a write transaction. On SQLite it excludes all other writers. Without a commit it is rolled back.
     pub(crate) async fn begin(&self) -> Result<WriteTransaction<'_>> {
+        self.wait_for_room().await?;
         let change = match &self.backend {
             Backend::Sqlite(pools) => {
                 pools.writer.begin_with("BEGIN IMMEDIATE").await.map(WriteTransaction::Sqlite)
@@ -217,6 +219,19 @@ impl Store {
             Backend::Postgres(pool) => pool.begin().await.map(WriteTransaction::Postgres),
         };
         change.map_err(|error| self.error(&error))
+    }
+
+    /// Waits until SQLite's write-ahead log has room for a transaction.
+    ///
+    /// # Errors
+    /// [`Error::LogFull`] if a reader has kept the log from being shortened meanwhile.
+    async fn wait_for_room(&self) -> Result<()> {
+        let Backend::Sqlite(pools) = &self.backend else { return Ok(()) };
+        match pools.has_room().await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::LogFull { location: self.location.to_string() }),
+            Err(error) => Err(self.error(&error)),
+        }
     }
 
     /// Counts written bytes and occasionally shortens SQLite's write-ahead log.

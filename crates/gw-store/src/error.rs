@@ -41,6 +41,12 @@ pub enum Error {
         /// The file or database.
         location: String,
     },
+    /// A long read keeps SQLite's write-ahead log from being shortened.
+    #[error("{location} takes no writes while a long read keeps its write-ahead log from being shortened")]
+    LogFull {
+        /// The file or database.
+        location: String,
+    },
     /// A search would have taken longer than it may.
     #[error("{location} was searched for longer than {seconds} s")]
     TooSlow {
@@ -86,7 +92,7 @@ impl Error {
     /// Whether the same operation may succeed later without any change by the operator.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Unreachable { .. })
+        matches!(self, Self::Busy { .. } | Self::LogFull { .. } | Self::Unreachable { .. })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,6 +36,9 @@ const ROWS_OF_LOG: u64 = 10_000;
 const MAX_LOG_PAGES: i64 = 4_096;
 /// SQLite's steps between two looks at the clock of a search: about a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+/// Bytes of the write-ahead log at which nothing more is written until it can be truncated. One more transaction fits below
+/// the 64 MiB that the log never exceeds.
+const FULL_LOG_BYTES: u64 = 40 << 20;
 /// How long truncating waits for readers.
 const TRUNCATE_TIMEOUT: &str = "PRAGMA busy_timeout = 400";
 
@@ -84,7 +87,14 @@ async fn open_once(path: &Path) -> Result<SqlitePools> {
     let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
     let writer = pool(writing, 1).await.map_err(failed)?;
     connection.close().await.map_err(failed)?;
-    Ok(SqlitePools { readers, writer, written: AtomicU64::new(0) })
+    Ok(SqlitePools { readers, writer, written: AtomicU64::new(0), log: Some(beside(path, "-wal")) })
+}
+
+/// The path with this ending behind its last name.
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// A database in memory that ends with the process.
@@ -95,7 +105,7 @@ pub(crate) async fn in_memory() -> Result<SqlitePools> {
     // One connection, because each connection in memory has its own database.
     let pool = pool(options, 1).await.map_err(failed)?;
     prepare(&mut *pool.acquire().await.map_err(failed)?, location).await?;
-    Ok(SqlitePools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0) })
+    Ok(SqlitePools { readers: pool.clone(), writer: pool, written: AtomicU64::new(0), log: None })
 }
 
 async fn pool(options: SqliteConnectOptions, connections: u32) -> sqlx::Result<SqlitePool> {
@@ -136,6 +146,8 @@ pub(crate) struct SqlitePools {
     /// One fixed connection: another one would have to read again what this one has cached.
     pub(crate) writer: SqlitePool,
     written: AtomicU64,
+    /// The file of the write-ahead log. None: the database is in memory and has none.
+    log: Option<PathBuf>,
 }
 
 impl SqlitePools {
@@ -166,9 +178,26 @@ impl SqlitePools {
         if before / ROWS_OF_LOG == (before + rows) / ROWS_OF_LOG {
             return Ok(());
         }
+        self.shorten(MAX_LOG_PAGES).await
+    }
+
+    /// Whether the log has room for one more transaction. A full log is truncated first, which waits for readers. Without
+    /// this, a reader that does not end lets the log grow as fast as the disk takes it.
+    pub(crate) async fn has_room(&self) -> sqlx::Result<bool> {
+        // The system has the size of an open file in memory, so this does not wait for the disk.
+        let size = || self.log.as_ref().and_then(|log| fs::metadata(log).ok()).map_or(0, |log| log.len());
+        if size() < FULL_LOG_BYTES {
+            return Ok(true);
+        }
+        self.shorten(0).await?;
+        Ok(size() < FULL_LOG_BYTES)
+    }
+
+    /// Truncates the log if it has more pages than this and nobody reads from it.
+    async fn shorten(&self, pages: i64) -> sqlx::Result<()> {
         let mut connection = self.writer.acquire().await?;
         let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(&mut *connection).await?;
-        if row.try_get::<i64, _>("log")? > MAX_LOG_PAGES {
+        if row.try_get::<i64, _>("log")? > pages {
             sqlx::query(TRUNCATE_TIMEOUT).execute(&mut *connection).await?;
             let done = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut *connection).await;
             sqlx::query("PRAGMA busy_timeout = 5000").execute(&mut *connection).await?;

@@ -15,6 +15,7 @@ pub mod cpu_time;
 pub mod faketime;
 mod files;
 pub mod gateway;
+pub mod measured;
 pub mod memory_group;
 mod ports;
 pub mod postgres;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The time after which a step of a test counts as hung.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+/// The time after which a step of a test counts as hung. A busy machine is slow, and no test passes or fails by its speed.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Polls `probe` until it gives a value; panics with `what` after [`DEADLINE`].
 #[track_caller]

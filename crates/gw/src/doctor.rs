@@ -66,6 +66,7 @@ fn configuration(common: &Common, report: &mut DoctorReport) -> Option<Setup> {
         Err(refused) => setup::refused_offline(refused),
     };
     problems.extend(encryption_key::of_environment().err());
+    problems.extend(encryption_key::previous_of_environment().err());
     if problems.is_empty() {
         report.add(DoctorFinding::ok("configuration", &name, "no problems"));
         for note in setup.iter().flat_map(|setup| &setup.notes) {

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::{env, fs};
 
-use gw_providers::seal::{EncryptionKey, SecretSealer};
+use gw_providers::seal::{EncryptionKey, Sealer, SecretSealer};
 use gw_store::Store;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
@@ -14,8 +14,13 @@ use crate::command::CommandError;
 /// The variable that holds the key.
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
 
-/// The variable that holds the key before a rotation. It opens secrets that are sealed again with the current key.
+/// The variable that holds the keys before rotations, the newest first, with commas between them. They open what they
+/// have sealed: secrets of the store, which are sealed again with the current key, stored responses, and the sealed texts
+/// that clients keep.
 const PREVIOUS_VARIABLE: &str = "MODEL_GATEWAY_PREVIOUS_ENCRYPTION_KEY";
+
+/// The most keys before rotations. A text that no key opens is tried with each of them.
+const MAX_PREVIOUS: usize = 4;
 
 /// The name of the key in the store.
 const STORED_NAME: &str = "encryption_key";
@@ -34,28 +39,49 @@ pub fn of_environment() -> Result<Option<EncryptionKey>, String> {
     of_variable(VARIABLE)
 }
 
-/// The key before a rotation; None if the variable is not set.
+/// The keys before rotations; none if the variable is not set.
 ///
 /// # Errors
-/// The value is not a key. The message does not show the value.
-pub fn previous_of_environment() -> Result<Option<EncryptionKey>, String> {
-    of_variable(PREVIOUS_VARIABLE)
+/// A value is not a key, or there are too many. The message does not show the value.
+pub fn previous_of_environment() -> Result<Vec<EncryptionKey>, String> {
+    let Some(text) = variable(PREVIOUS_VARIABLE) else { return Ok(Vec::new()) };
+    let keys: Result<Vec<_>, _> = text.expose_secret().split(',').map(EncryptionKey::parse).collect();
+    match keys {
+        Ok(keys) if keys.len() > MAX_PREVIOUS => Err(format!(
+            "{PREVIOUS_VARIABLE} holds {} keys, and at most {MAX_PREVIOUS} are tried",
+            keys.len()
+        )),
+        keys => keys.map_err(|fault| format!("{PREVIOUS_VARIABLE} {fault}")),
+    }
 }
 
 fn of_variable(name: &str) -> Result<Option<EncryptionKey>, String> {
-    // An empty variable is an error and not a missing one: a secret that a deployment lost must not become a new key.
-    let Some(text) = env::var_os(name) else { return Ok(None) };
-    let text = SecretString::from(text.into_string().unwrap_or_default());
+    let Some(text) = variable(name) else { return Ok(None) };
     EncryptionKey::parse(text.expose_secret()).map(Some).map_err(|fault| format!("{name} {fault}"))
 }
 
-/// The sealer of the secrets that the store keeps, with this key and the key before a rotation.
+/// The value of a variable. An empty variable is an error and not a missing one: a secret that a deployment lost must not
+/// become a new key.
+fn variable(name: &str) -> Option<SecretString> {
+    env::var_os(name).map(|text| SecretString::from(text.into_string().unwrap_or_default()))
+}
+
+/// The sealer of the secrets that the store keeps, with this key and the keys before rotations.
 ///
 /// # Errors
 /// Exit code 2 for a wrong value in the environment.
 pub fn secret_sealer(key: &EncryptionKey) -> Result<SecretSealer, CommandError> {
     let previous = previous_of_environment().map_err(CommandError::Usage)?;
-    Ok(SecretSealer::new(key, previous.as_ref()))
+    Ok(SecretSealer::new(key, &previous))
+}
+
+/// The sealer of stored responses and of the texts that clients keep, with this key and the keys before rotations.
+///
+/// # Errors
+/// Exit code 2 for a wrong value in the environment.
+pub fn sealer(key: &EncryptionKey) -> Result<Sealer, CommandError> {
+    let previous = previous_of_environment().map_err(CommandError::Usage)?;
+    Ok(Sealer::rotated(key, &previous))
 }
 
 /// The key, which is created if there is none.

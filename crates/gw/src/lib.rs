@@ -21,6 +21,7 @@ pub mod first_start;
 pub mod hand_over;
 pub mod identity;
 pub mod import;
+pub mod key_strength;
 pub mod keys;
 pub mod ledger;
 pub mod limit_metrics;

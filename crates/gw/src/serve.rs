@@ -114,7 +114,7 @@ async fn gateway(
     let sockets = Sockets::open(&setup.config.server, args.take_over, passed, &data).await?;
     let address = sockets.listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;
-    let sealer = Sealer::new(&encryption_key);
+    let sealer = encryption_key::sealer(&encryption_key)?;
     let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
     // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
     let created = first_start::create_keys(&store, has_configured_keys, first_start::now())

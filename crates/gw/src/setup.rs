@@ -17,7 +17,7 @@ use gw_wire::money::Price;
 use crate::command::{CommandError, Common, first_lines};
 use crate::config::{self, Config, Loaded, Readable, Refused};
 use crate::model_update::installed::{Installed, installed};
-use crate::{default_providers, paths};
+use crate::{default_providers, key_strength, paths};
 
 /// A configuration without problems, with the providers of the environment when there is no file.
 #[derive(Debug)]
@@ -124,6 +124,7 @@ impl Setup {
             Err(found) => problems.extend(found),
         }
         self.notes.extend(self.useless_key_models());
+        self.notes.extend(key_strength::note(&self.config.engine.keys));
         problems
     }
 

@@ -7,8 +7,8 @@ use gw_providers::presets;
 use gw_providers::settings::ProviderSettings;
 
 use crate::command::CommandError;
-use crate::local_servers;
 use crate::setup::{self, Setup};
+use crate::{key_strength, local_servers};
 
 /// The outcome of the search for model servers on this machine.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ impl ServerSearch {
 /// Exit code 2 with the problems of the catalogue.
 pub fn log(setup: &Setup, search: &ServerSearch, data: &Path) -> Result<(), CommandError> {
     let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
-    for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)) {
+    let weak_keys = key_strength::note(&setup.config.engine.keys);
+    for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)).chain(weak_keys) {
         tracing::warn!("{note}");
     }
     match &setup.path {

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import hpack
 import pytest
 from hyperframe import frame
+from measured import at_most
 from processes import running_gateway
 
 KEY = "sk-hostile-test-key"
@@ -100,7 +101,7 @@ class GoodClient:
         if kind is None:
             others = [answer for answer in self.answers if answer != 200]
             assert self.answers and not others, f"{len(others)} of {len(self.answers)}: {others[:5]}"
-            assert self.most - self.before < MEMORY_KIB, f"{self.most - self.before} KiB more"
+            at_most("KiB of hostile clients", self.most - self.before, MEMORY_KIB)
 
 
 # --- slowhttptest -------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! The keys of one moment, and the lookup of a digest.
 //!
-//! The lookup takes the same steps and the same time for a digest that is unknown, wrong, revoked or expired: only the
-//! number of keys decides how many digests are compared, and no branch depends on the result.
+//! The lookup takes the same steps for a digest that is unknown, wrong, revoked or expired: only the number of keys decides
+//! how many digests are compared, and no branch depends on the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
 
 use super::Caller;
+use super::steps::{CheckStep, note};
 use crate::settings::KeySettings;
 
 /// The facts that a team's keys share: its limits and its permanent scope.
@@ -159,16 +160,25 @@ impl Ring {
     /// The key of a digest at this unix second.
     pub(super) fn look(&self, hash: &[u8; 32], now: u64) -> (Verdict, &Caller) {
         let wanted = head(hash);
-        let at = self.heads.partition_point(|head| *head < wanted);
+        let at = self.heads.partition_point(|head| {
+            note(CheckStep::Head);
+            *head < wanted
+        });
         let place = self.places.get(at).unwrap_or(&self.nobody);
+        note(CheckStep::Compare);
         let is_known = place.hash.ct_eq(hash);
         let bits = KNOWN
             | bit(REVOKED, place.is_revoked)
-            | bit(EXPIRED, !place.expires.ct_gt(&now))
-            | bit(ROTATED, !place.rotated.ct_gt(&now));
+            | bit(EXPIRED, has_passed(place.expires, now))
+            | bit(ROTATED, has_passed(place.rotated, now));
         let verdict = VERDICTS.get(usize::from(bit(bits, is_known))).copied();
         (verdict.unwrap_or(Verdict::Unknown), &place.caller)
     }
+}
+
+fn has_passed(end: u64, now: u64) -> Choice {
+    note(CheckStep::End);
+    !end.ct_gt(&now)
 }
 
 fn bit(bits: u8, when: Choice) -> u8 {

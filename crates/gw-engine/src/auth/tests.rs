@@ -1,4 +1,4 @@
-//! Accepted and refused keys, and the time of a refusal.
+//! Accepted and refused keys, and the steps of a refusal.
 
 use super::*;
 
@@ -243,38 +243,11 @@ fn i11_tokens_that_share_prefix_or_suffix_never_alias() {
     assert_eq!(name(&known[..known.len() - 1]), None);
 }
 
-/// Nanoseconds that a refusal of each of two kinds takes: Welch's t over samples in random order, the slowest tenth (the
-/// machine's interruptions) left out.
-fn welch(refuse: &dyn Fn(&str), kinds: [&[String]; 2], samples: usize) -> f64 {
-    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut times: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    for _ in 0..samples {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let kind = usize::from(random & 1 == 1);
-        let key = &kinds[kind][(random >> 8) as usize % kinds[kind].len()];
-        let start = Instant::now();
-        refuse(key);
-        times[kind].push(start.elapsed().as_nanos() as f64);
-    }
-    let mut all: Vec<f64> = times.iter().flatten().copied().collect();
-    all.sort_by(f64::total_cmp);
-    let slowest = all[all.len() * 9 / 10];
-    let moments = times.map(|times| {
-        let kept: Vec<f64> = times.into_iter().filter(|time| *time <= slowest).collect();
-        let n = kept.len() as f64;
-        let mean = kept.iter().sum::<f64>() / n;
-        (mean, kept.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (n - 1.0) / n)
-    });
-    (moments[0].0 - moments[1].0) / (moments[0].1 + moments[1].1).sqrt()
-}
-
 #[test]
 fn k02_no_refusal_takes_longer_than_another() {
-    let samples = std::env::var("K02_SAMPLES").ok().and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    const EACH: usize = 64;
     let many = |change: &dyn Fn(&mut StoredKey)| -> (Vec<String>, Vec<StoredKey>) {
-        let made = (0..64).map(|_| {
+        let made = (0..EACH).map(|_| {
             let (secret, mut key) = stored("k");
             change(&mut key);
             (secret, key)
@@ -286,19 +259,34 @@ fn k02_no_refusal_takes_longer_than_another() {
     keys.extend(more);
     let (expired, more) = many(&|key| key.expires_at = Some(1));
     keys.extend(more);
+    let (rotated, more) = many(&|key| {
+        key.previous = Some((key.hash, 1));
+        key.hash = stored("k").1.hash;
+    });
+    keys.extend(more);
     let ring = KeyRing::new(&[], &keys, &[], limiter(), None);
-    let unknown: Vec<String> = (0..64).map(|_| stored("x").0).collect();
+    let unknown: Vec<String> = (0..EACH).map(|_| stored("x").0).collect();
     let wrong_secret: Vec<String> =
         good.iter().map(|key| gw_store::NewKey::successor(&key[..12]).unwrap().expose().to_owned()).collect();
-    let refuse = |key: &str| assert!(std::hint::black_box(ring.admit(key, NOW, LATELY)).is_err());
-    for (name, kind) in [("wrong secret", &wrong_secret), ("revoked", &revoked), ("expired", &expired)] {
-        // A true difference shows every time; a neighbour on the machine does not.
-        let mut found = Vec::new();
-        let alike = (0..8).any(|_| {
-            found.push(welch(&refuse, [&unknown, kind], samples));
-            found.last().is_some_and(|t| t.abs() < 5.0)
-        });
-        println!("unknown id against {name}: t = {found:?}");
-        assert!(alike, "unknown id against {name}: t = {found:?}");
+    let kinds = [
+        ("unknown", &unknown),
+        ("wrong secret", &wrong_secret),
+        ("revoked", &revoked),
+        ("expired", &expired),
+        ("rotated", &rotated),
+    ];
+    // Fresh keys, and keys that may be out of date: then the checksum of the text is read, too.
+    for (ago, texts) in [(Duration::ZERO, 1), (MAX_UNKNOWN_KEY_AGE * 2, 2)] {
+        let steps = |key: &str| steps::of(|| assert!(ring.admit(key, NOW, ago).is_err()));
+        let expected = steps(&unknown[0]);
+        let count = |step: CheckStep| expected.iter().filter(|&&noted| noted == step).count();
+        // 320 digests are nine halves, and one comparison at the end.
+        let counts = [CheckStep::Digest, CheckStep::Head, CheckStep::Compare, CheckStep::End].map(count);
+        assert_eq!((counts, expected.len()), ([1, 10, 1, 2], 14 + texts), "{expected:?}");
+        for (name, kind) in kinds {
+            for key in kind {
+                assert_eq!(steps(key), expected, "{name}, keys of {ago:?}");
+            }
+        }
     }
 }

@@ -121,6 +121,7 @@ impl<'a> Builder<'a> {
                     draft.model.context_length = draft.model.context_length.or(listed.context_length);
                 } else if id.len() <= MAX_DISCOVERED_ID_BYTES
                     && split_id(&id).is_ok()
+                    && !(facts.api.names_models_in_urls() && leads_elsewhere(&listed.name))
                     && !aliases.contains_key(&id)
                 {
                     let mut draft = bare(&id, provider, upstream, facts.price_multiplier);
@@ -144,6 +145,13 @@ impl<'a> Builder<'a> {
             let nonsense = impossible(&draft.model).map(|problem| format!("model '{id}': {problem}"));
             self.problems.extend(nonsense);
             let api = self.apis.get(&*draft.model.provider);
+            if api.is_some_and(|api| api.names_models_in_urls())
+                && leads_elsewhere(&draft.model.upstream_model)
+            {
+                let problem =
+                    "upstream_model is a part of the provider's URLs, and has '.' or '..' between slashes";
+                self.problems.push(format!("model '{id}': {problem}"));
+            }
             draft.model.rules =
                 api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
             limit(&mut draft.model);
@@ -161,6 +169,11 @@ impl<'a> Builder<'a> {
     fn checked<'i>(&mut self, id: &'i str, what: &str) -> Option<(&'i str, &'i str)> {
         split_id(id).map_err(|problem| self.problems.push(format!("{what} '{id}': {problem}"))).ok()
     }
+}
+
+/// Whether a name as a part of a URL's path would lead to another path. No encoding keeps a URL from reading dots so.
+fn leads_elsewhere(name: &str) -> bool {
+    name.split('/').any(|segment| matches!(segment, "." | ".."))
 }
 
 /// The longest discovered model id, in bytes. Requests may not name longer ones.

@@ -28,10 +28,10 @@ pub enum SecretError {
     Unopenable,
 }
 
-/// Seals and opens secrets with AES-256-GCM and random nonces. A key of the past opens what it sealed.
+/// Seals and opens secrets with AES-256-GCM and random nonces. The keys before rotations open what they sealed.
 pub struct SecretSealer {
     current: Option<LessSafeKey>,
-    previous: Option<LessSafeKey>,
+    previous: Vec<LessSafeKey>,
 }
 
 impl fmt::Debug for SecretSealer {
@@ -41,14 +41,14 @@ impl fmt::Debug for SecretSealer {
 }
 
 impl SecretSealer {
-    /// A sealer for this key. `previous` is the key before a rotation.
+    /// A sealer for this key. `previous` are the keys before rotations.
     #[must_use]
-    pub fn new(key: &EncryptionKey, previous: Option<&EncryptionKey>) -> Self {
+    pub fn new(key: &EncryptionKey, previous: &[EncryptionKey]) -> Self {
         let cipher = |key: &EncryptionKey| {
             let key = UnboundKey::new(&AES_256_GCM, &key.derived("gws1 cipher"));
             key.ok().map(LessSafeKey::new)
         };
-        Self { current: cipher(key), previous: previous.and_then(cipher) }
+        Self { current: cipher(key), previous: previous.iter().filter_map(cipher).collect() }
     }
 
     /// A random id for a new row: 32 hexadecimal digits.
@@ -80,7 +80,7 @@ impl SecretSealer {
         Ok(sealed)
     }
 
-    /// Opens the secret of a row. The flag says whether the previous key opened it, so that it should be sealed again.
+    /// Opens the secret of a row. The flag says whether a previous key opened it, so that it should be sealed again.
     ///
     /// # Errors
     /// The text is damaged, belongs to another row or has another key.
@@ -89,8 +89,8 @@ impl SecretSealer {
         let bytes = encoded.and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
         let bytes = bytes.ok_or(SecretError::Unopenable)?;
         let (nonce, content) = bytes.split_first_chunk::<NONCE_LEN>().ok_or(SecretError::Unopenable)?;
-        for (cipher, is_old) in [(&self.current, false), (&self.previous, true)] {
-            let Some(cipher) = cipher else { continue };
+        let current = self.current.iter().map(|cipher| (cipher, false));
+        for (cipher, is_old) in current.chain(self.previous.iter().map(|cipher| (cipher, true))) {
             let mut content = content.to_vec();
             let opened = cipher.open_in_place(Nonce::assume_unique_for_key(*nonce), aad(row), &mut content);
             if let Some(text) = opened.ok().and_then(|bytes| std::str::from_utf8(bytes).ok()) {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn k03_a_secret_opens_only_in_its_row_and_with_its_key() {
-        let sealer = SecretSealer::new(&key(1), None);
+        let sealer = SecretSealer::new(&key(1), &[]);
         let secret = SecretString::from("sk-provider-canary");
         let (one, two) = (sealer.seal("row-1", &secret).unwrap(), sealer.seal("row-2", &secret).unwrap());
         assert_ne!(one, sealer.seal("row-1", &secret).unwrap(), "nonces are random");
@@ -130,10 +130,7 @@ mod tests {
         for (row, sealed) in [("row-1", &two), ("row-2", &one)] {
             assert_eq!(sealer.open(row, sealed).unwrap_err(), SecretError::Unopenable, "{row}");
         }
-        assert_eq!(
-            SecretSealer::new(&key(2), None).open("row-1", &one).unwrap_err(),
-            SecretError::Unopenable
-        );
+        assert_eq!(SecretSealer::new(&key(2), &[]).open("row-1", &one).unwrap_err(), SecretError::Unopenable);
         for damaged in ["", "gws1.", "gws1.AAAA", &one[..one.len() - 2], &one.replacen("gws1", "gws2", 1)] {
             assert_eq!(sealer.open("row-1", damaged).unwrap_err(), SecretError::Unopenable, "{damaged}");
         }
@@ -141,15 +138,12 @@ mod tests {
 
     #[test]
     fn k03_the_previous_key_opens_what_it_sealed() {
-        let sealed = SecretSealer::new(&key(1), None).seal("row", &"s".into()).unwrap();
-        let rotated = SecretSealer::new(&key(2), Some(&key(1)));
+        let sealed = SecretSealer::new(&key(1), &[]).seal("row", &"s".into()).unwrap();
+        let rotated = SecretSealer::new(&key(2), &[key(3), key(1)]);
         let (secret, is_old) = rotated.open("row", &sealed).unwrap();
         assert_eq!((secret.expose_secret(), is_old), ("s", true));
         let again = rotated.seal("row", &secret).unwrap();
-        assert!(!SecretSealer::new(&key(2), None).open("row", &again).unwrap().1);
-        assert_eq!(
-            SecretSealer::new(&key(1), None).open("row", &again).unwrap_err(),
-            SecretError::Unopenable
-        );
+        assert!(!SecretSealer::new(&key(2), &[]).open("row", &again).unwrap().1);
+        assert_eq!(SecretSealer::new(&key(1), &[]).open("row", &again).unwrap_err(), SecretError::Unopenable);
     }
 }

@@ -91,3 +91,25 @@ fn random_keys_differ() {
     let sealed = Sealer::random().seal(&origin(), b"x").unwrap();
     assert_eq!(Sealer::random().open(&sealed), None);
 }
+
+#[test]
+fn k03_the_keys_before_rotations_open_and_only_the_current_one_seals() {
+    let key = |byte: u8| EncryptionKey::from_bytes(&[byte; 32]);
+    let rotated = Sealer::rotated(&key(3), &[key(2), key(1)]);
+    for byte in [1, 2, 3] {
+        for payload in [&b""[..], b"x", &[0; 3000]] {
+            let sealed = sealer(byte).seal(&origin(), payload).unwrap();
+            assert_eq!(rotated.open(&sealed), Some((origin(), payload.to_vec())), "{byte}");
+        }
+    }
+    assert_eq!(rotated.open(&sealer(4).seal(&origin(), b"x").unwrap()), None);
+    let sealed = rotated.seal(&origin(), b"payload");
+    assert_eq!(sealed, sealer(3).seal(&origin(), b"payload"));
+    assert_eq!(sealer(2).open(&sealed.unwrap()), None);
+    let old = sealer(1).seal(&origin(), b"payload").unwrap();
+    for at in 0..old.len() {
+        let mut changed = old.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        assert_eq!(rotated.open(&String::from_utf8(changed).unwrap()), None, "{at}");
+    }
+}

@@ -16,7 +16,7 @@ fn json(status: &str, body: &str) -> String {
 
 fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
     let options = format!(
-        "tenant_id = 'my tenant'\nclient_id = 'app'\nclient_secret = 'se kret&1'\nauthority = 'http://{}'",
+        "tenant_id = 'contoso.example'\nclient_id = 'app'\nclient_secret = 'se kret&1'\nauthority = 'http://{}'",
         authority.address
     );
     let settings = ProviderSettings {
@@ -70,7 +70,7 @@ async fn one_token_is_fetched_for_all_calls_and_never_shown() {
     }
     assert_eq!((authority.requests(), resource.requests()), (1, 5));
     let form = asked.recv().await.unwrap();
-    assert!(form.starts_with("POST /my%20tenant/oauth2/v2.0/token HTTP/1.1\r\n"), "{form}");
+    assert!(form.starts_with("POST /contoso.example/oauth2/v2.0/token HTTP/1.1\r\n"), "{form}");
     assert!(form.contains("content-type: application/x-www-form-urlencoded\r\n"), "{form}");
     let body = "grant_type=client_credentials&client_id=app&client_secret=se%20kret%261&scope=https%3A%2F%2Fcognitiveservices.azure.com%2F.default";
     assert!(form.ends_with(body), "{form}");

@@ -109,6 +109,43 @@ fn assert_proportional(label: &str, bodies: [usize; 2], used: [AllocationInfo; 2
 /// The bytes that the gateway may allocate for each byte of a body, freed ones counted again.
 const MAX_BYTES_PER_BYTE: u64 = 40;
 
+/// The bodies with which the gateway is attacked: deeper and wider than it takes. (That of the whole program is
+/// `c07_deep_and_wide_json`.)
+fn hostile_bodies() -> Vec<(&'static str, String)> {
+    const MANY: usize = 1_000_000;
+    let keys: String = (0..300_000).map(|index| format!(",\"k{index}\":1")).collect();
+    let deep = |open: &str, close: &str| format!("{}1{}", open.repeat(MANY), close.repeat(MANY));
+    let mut bodies = vec![
+        ("never closed", "[".repeat(MANY)),
+        ("1,000,001 numbers", body(&format!(",\"ignored\":[{}1]", "1,".repeat(MANY)))),
+        ("1,000,001 objects", body(&format!(",\"ignored\":[{}1]", "{},".repeat(MANY)))),
+        ("300,000 members of an object", body(&format!(",\"ignored\":{{\"first\":1{keys}}}"))),
+        ("300,000 members of the request", body(&keys)),
+    ];
+    for member in ["ignored", "metadata", "tools", "messages", "routing", "response_format"] {
+        for (shape, open, close) in [("arrays", "[", "]"), ("objects", "{\"a\":", "}")] {
+            bodies.push((shape, body(&format!(",\"{member}\":{}", deep(open, close)))));
+        }
+    }
+    bodies
+}
+
+/// The most bytes that the gateway may hold at one time for each byte of such a body, the body itself not counted.
+const MAX_HELD_PER_BYTE: u64 = 16;
+
+#[test]
+fn c07_hostile_bodies_leave_no_byte_behind() {
+    for (name, text) in hostile_bodies() {
+        let body = Bytes::from(text);
+        // The first copy of the handle allocates its counter, so it is made here.
+        let parsed = body.clone();
+        let used = measure(|| drop(parse_chat(parsed, &RequestLimits::default())));
+        assert_eq!((used.count_current, used.bytes_current), (0, 0), "{name}: {used:?}");
+        let most = body.len() as u64 * MAX_HELD_PER_BYTE;
+        assert!(used.bytes_max <= most, "{name}: {} bytes held for {} bytes", used.bytes_max, body.len());
+    }
+}
+
 #[test]
 fn c07_deep_and_wide_bodies_allocate_in_proportion_to_their_size() {
     const SMALL: usize = 2_000;

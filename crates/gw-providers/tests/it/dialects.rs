@@ -11,6 +11,7 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 pub(crate) mod property;
+mod surfaces;
 
 const FIXTURES: &str = "crates/gw-providers/fixtures";
 
@@ -227,6 +228,37 @@ fn requests() {
     proptest!(config(), |(seed: Index, changes in proptest::collection::vec(mutation(), 0..4))| {
         property::request(&adapters, &mutated(&seeds, seed, &changes));
     });
+}
+
+/// The requests of the other client dialects, by the names of their fuzz targets.
+macro_rules! surfaces {
+    ($($name:ident: $check:expr,)+) => {
+        $(mod $name {
+            use super::{adapters, any, config, corpus, mutated, mutation, proptest, surfaces, Index};
+
+            #[test]
+            fn seeds_hold() {
+                let adapters = adapters();
+                corpus(stringify!($name)).iter().for_each(|seed| $check(&adapters, seed));
+            }
+
+            #[test]
+            fn mutated_seeds_hold() {
+                let (adapters, seeds) = (adapters(), corpus(stringify!($name)));
+                let changes = proptest::collection::vec(mutation(), 0..4);
+                proptest!(config(), |(seed in any::<Index>(), changes in changes)| {
+                    $check(&adapters, &mutated(&seeds, seed, &changes));
+                });
+            }
+        })+
+    };
+}
+
+surfaces! {
+    messages: surfaces::messages,
+    responses: surfaces::responses,
+    items: surfaces::items,
+    native: surfaces::native,
 }
 
 /// Replacements for a member or an element.

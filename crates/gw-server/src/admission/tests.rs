@@ -97,6 +97,18 @@ fn the_expected_wait_decides() {
 }
 
 #[test]
+fn by_default_a_request_that_would_be_answered_within_a_second_is_not_refused() {
+    let limit = crate::settings::ServerSettings::default().shed_after;
+    assert_eq!(limit, Duration::from_secs(1));
+    let admission = admission(limit, &quiet());
+    admission.pace.store(nanos(Duration::from_millis(5)), Ordering::Relaxed);
+    for (waiting, is_overloaded) in [(50, false), (200, false), (201, true)] {
+        queue(&admission, waiting, Duration::from_secs(10));
+        assert_eq!(admission.is_overloaded(), is_overloaded, "{waiting} of 5 ms each");
+    }
+}
+
+#[test]
 fn a_short_queue_of_slow_requests_is_no_overload() {
     let admission = paced(Duration::from_secs(1));
     queue(&admission, MAX_HARMLESS_QUEUE, Duration::from_secs(1));

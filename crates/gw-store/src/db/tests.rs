@@ -11,6 +11,8 @@ use crate::ledger::{Cursor, Entry, Filter, GroupBy, Spender};
 use crate::sql::Sql;
 use crate::testing::on_both;
 
+use gw_testkit::measured::at_most;
+
 const DAY: i64 = 86_400_000;
 
 fn entry(n: u64) -> Entry {
@@ -67,7 +69,8 @@ async fn i15_a_search_ends_in_time_and_its_connection_goes_on() {
             }
             // Without a limit the statement of SQLite never ends, and that of PostgreSQL ends after five seconds.
             let took = start.elapsed();
-            assert!(took >= MAX_SEARCH_TIME && took < Duration::from_millis(4500), "{took:?}");
+            assert!(took >= MAX_SEARCH_TIME, "{took:?}");
+at_most("i15_a_search_ends_in_time_and_its_connection_goes_on", took, Duration::from_millis(4500));
         }
         for _ in 0..8 {
             assert!(store.requests(&Filter::default(), None, 10).await.unwrap().is_empty());
@@ -332,7 +335,8 @@ async fn s01_a_locked_sqlite_file_is_reported_as_busy_after_a_wait() {
     assert!(matches!(written, Err(Error::Busy { .. })), "{written:?}");
     assert!(read.is_ok(), "readers do not wait");
     let waited = start.elapsed();
-    assert!((Duration::from_secs(4)..Duration::from_secs(9)).contains(&waited), "{waited:?}");
+    assert!(waited >= Duration::from_secs(4), "{waited:?}");
+    at_most("s01_a_locked_sqlite_file_is_reported_as_busy_after_a_wait", waited, Duration::from_secs(9));
     // A lock that is released in time is not noticed.
     let again = store.clone();
     let waiting = tokio::spawn(async move { again.record(&[entry(1), entry(2)]).await });
@@ -342,37 +346,58 @@ async fn s01_a_locked_sqlite_file_is_reported_as_busy_after_a_wait() {
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// The most bytes of SQLite's write-ahead log, however fast the rows come.
+const MAX_LOG_BYTES: u64 = 64 << 20;
+
+/// Rows of four KiB.
+fn large_rows(rows: std::ops::Range<u64>) -> Vec<Entry> {
+    let text = "u".repeat(4 << 10);
+    rows.map(|n| Entry { end_user: Some(text.clone()), ..entry(n) }).collect()
+}
+
+/// Four times the bound in a fixed number of rows, so neither the machine nor its disk decides how much is written.
+#[tokio::test]
 async fn s04_the_wal_stays_small_beside_a_long_reader_and_writers() {
+    const BATCH: u64 = 500;
+    const ROWS: u64 = 4 * MAX_LOG_BYTES / (4 << 10);
     let place = crate::testing::TestDatabase::sqlite();
     let store = place.open().await;
     let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
     let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
-    store.record(&(0..1_000).map(entry).collect::<Vec<_>>()).await.unwrap();
-    let (mut largest, mut slowest, mut rows) = (0, Duration::ZERO, 1_000);
-    let mut readers = std::collections::VecDeque::new();
-    let end = Instant::now() + Duration::from_secs(6);
-    while Instant::now() < end {
-        // There is always a slow reader, so the log cannot restart by itself.
-        if readers.back().is_none_or(|(began, _): &(Instant, _)| began.elapsed() > Duration::from_millis(300))
-        {
-            let mut reader = store.sqlite().begin().await.unwrap();
-            sqlx::query("SELECT count(*) FROM ledger").fetch_one(&mut *reader).await.unwrap();
-            readers.push_back((Instant::now(), reader));
+    store.record(&large_rows(0..BATCH)).await.unwrap();
+    let read = async || {
+        let mut reader = store.sqlite().begin().await.unwrap();
+        sqlx::query("SELECT count(*) FROM ledger").fetch_one(&mut *reader).await.unwrap();
+        reader
+    };
+    // There is always a reader, so the log cannot restart by itself. It ends when the store takes no more writes.
+    let mut reader = read().await;
+    let (mut largest, mut refusals, mut rows) = (0, 0, BATCH);
+    while rows < ROWS {
+        let batch = large_rows(rows..rows + BATCH);
+        match store.record(&batch).await {
+            Ok(()) => rows += BATCH,
+            Err(Error::LogFull { .. }) => {
+                // The next reader begins before this one ends.
+                let next = read().await;
+                refusals += 1;
+                assert!(matches!(store.record(&batch).await, Err(Error::LogFull { .. })));
+                std::mem::replace(&mut reader, next).rollback().await.unwrap();
+                // That one stands in the log, too.
+                assert!(matches!(store.record(&batch).await, Err(Error::LogFull { .. })));
+                reader.rollback().await.unwrap();
+                store.record(&batch).await.unwrap();
+                rows += BATCH;
+                reader = read().await;
+            }
+            Err(error) => panic!("{error}"),
         }
-        if readers.len() > 2 {
-            readers.pop_front().unwrap().1.rollback().await.unwrap();
-        }
-        let start = Instant::now();
-        store.record(&(rows..rows + 500).map(entry).collect::<Vec<_>>()).await.unwrap();
-        slowest = slowest.max(start.elapsed());
-        rows += 500;
         largest = largest.max(size());
     }
-    drop(readers);
-    println!("{rows} rows, at most {largest} bytes of log, the slowest batch {slowest:?}");
-    assert!(largest < 64 << 20, "{largest} bytes");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    reader.rollback().await.unwrap();
+    println!("{rows} rows, at most {largest} bytes of log, {refusals} times full");
+    assert!(largest < MAX_LOG_BYTES, "{largest} bytes");
+    assert!(refusals >= 4, "{refusals}");
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, rows);
     store.close().await;
     assert_eq!(size(), 0);

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gw_testkit::measured::at_most;
 use gw_testkit::postgres::{PASSWORD, PgBouncer, Postgres, sql_at};
+use gw_testkit::wait::DEADLINE;
 use gw_testkit::within;
 
 use crate::Store;
@@ -27,7 +29,7 @@ fn entry(n: u64) -> Entry {
 async fn refused(url: &str) -> Error {
     let start = Instant::now();
     let error = Store::open_url(url).await.expect_err("must be refused");
-    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
+    at_most("refused", start.elapsed(), BOUND);
     let said = format!("{error} {error:?}");
     assert!(!said.contains(PASSWORD) && !said.contains("secret"), "{said}");
     assert_eq!(error.to_string().lines().count(), 1, "{said}");
@@ -37,9 +39,10 @@ async fn refused(url: &str) -> Error {
 async fn eventually(what: &str, limit: Duration, mut done: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !done().await {
-        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    at_most(what, start.elapsed(), limit);
     start.elapsed()
 }
 
@@ -118,7 +121,7 @@ async fn s06_a_restart_of_postgres_loses_no_row_and_the_store_is_back_within_fiv
         server.restart();
         let back =
             eventually("it is back", Duration::from_secs(5), async || store.ping().await.is_ok()).await;
-        assert!(back < Duration::from_secs(5));
+        println!("it is back after {back:?}");
     }
     stop.store(true, Ordering::Relaxed);
     let rows = writer.await.unwrap();
@@ -152,7 +155,7 @@ async fn s07_a_frozen_postgres_delays_callers_briefly_and_costs_no_connection() 
     assert!(tokio::time::timeout(Duration::from_millis(100), store.keys()).await.is_err());
     for call in calls {
         let took = call.await.unwrap();
-        assert!(took < BOUND, "{took:?}");
+        at_most("s07_a_frozen_postgres_delays_callers_briefly_and_costs_no_connection", took, BOUND);
     }
     assert_eq!(store.postgres().counts(), (0, 0), "every connection was given back or closed");
     server.thaw();
@@ -223,7 +226,7 @@ async fn s08_pgbouncer_in_transaction_mode_with_few_connections_works() {
         stores[1].revision().await.unwrap() > before
     })
     .await;
-    assert!(seen < Duration::from_secs(1), "{seen:?}");
+    println!("the change is seen after {seen:?}");
 }
 
 #[tokio::test]
@@ -308,7 +311,7 @@ async fn s11_a_hostile_postgres_is_an_error_in_bounded_time_and_memory() {
         let before = rss_mib();
         let error = refused(&fake(move |stream| pour(stream, &head, &body))).await;
         let grown = rss_mib() - before;
-        assert!(grown < 200, "{name}: {grown} MiB");
+        at_most("MiB of a hostile PostgreSQL", grown, 200);
         assert!(matches!(error, Error::Unreachable { .. } | Error::Failed { .. }), "{name}: {error:?}");
     }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::{JOURNAL, SECRET};
 use crate::clock;
+use crate::model_update::installed;
 
 /// The SQLite file in the archive.
 pub(super) const STORE_NAME: &str = "gateway.db";
@@ -158,7 +160,7 @@ pub(super) fn read(archive: &Path, folder: &Path) -> Result<Manifest, ArchiveErr
         let entry = entry.map_err(unreadable)?;
         let name = entry.path().map_err(unreadable)?.to_string_lossy().into_owned();
         // The names come from the archive, so only plain names of the manifest become paths.
-        let Some(file) = left.remove(name.as_str()).filter(|_| is_plain(&name)) else {
+        let Some(file) = left.remove(name.as_str()).filter(|_| is_state(&name)) else {
             return Err(damaged(&format!("'{}' does not belong there", name.escape_debug())));
         };
         let path = folder.join(&name);
@@ -195,14 +197,18 @@ fn unpack(entry: impl Read, path: &Path, bytes: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether this is a name, or a name in a folder, that stays below the folder it is joined to.
-fn is_plain(name: &str) -> bool {
-    let is_name = |part: &str| {
+/// Whether a backup has a file of this name: the store, the encryption key, the installed catalogue, or a plain name in
+/// the folder of the journal. Another file of the data directory, such as a `gateway.toml`, is no part of the state.
+fn is_state(name: &str) -> bool {
+    let is_plain = |part: &str| {
         !part.starts_with('.')
             && !part.is_empty()
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
     };
-    name.split('/').count() <= 2 && name.split('/').all(is_name)
+    match name.split_once('/') {
+        Some((folder, name)) => folder == JOURNAL && is_plain(name),
+        None => [STORE_NAME, SECRET].contains(&name) || installed::FILES.contains(&name),
+    }
 }
 
 #[cfg(test)]
@@ -251,12 +257,16 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_below_the_folder() {
-        for good in ["gateway.db", "journal/1-2.journal", "catalogue.json.minisig"] {
-            assert!(is_plain(good), "{good}");
+    fn only_files_of_the_state_are_in_an_archive() {
+        for good in ["gateway.db", "secret.key", "journal/1-2.journal"].into_iter().chain(installed::FILES) {
+            assert!(is_state(good), "{good}");
         }
-        for bad in ["", "/etc/passwd", "../x", "journal/../x", "a/b/c", ".hidden", "a//b", "a\\b"] {
-            assert!(!is_plain(bad), "{bad}");
+        let outside =
+            ["", "/etc/passwd", "../x", "journal/../x", "journal/a/b", ".hidden", "journal//b", "a\\b"];
+        let others =
+            ["gateway.toml", "hand-over.sock", "journal", "journal/", "journal/.x", "replaced-1/gateway.db"];
+        for bad in outside.into_iter().chain(others) {
+            assert!(!is_state(bad), "{bad}");
         }
     }
 }

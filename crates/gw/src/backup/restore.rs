@@ -128,9 +128,14 @@ fn present(data: &Path, target: Option<&Path>) -> Vec<PathBuf> {
     let files = [JOURNAL, SECRET].into_iter().chain(installed::FILES).map(|name| data.join(name));
     let is_state = |path: &PathBuf| {
         // An empty folder of the journal is left by every gateway that ended in order.
-        fs::read_dir(path).map_or_else(|_| path.exists(), |mut entries| entries.next().is_some())
+        // A link that leads nowhere is a file, too.
+        fs::read_dir(path).map_or_else(|_| is_there(path), |mut entries| entries.next().is_some())
     };
     store.chain(files).filter(is_state).collect()
+}
+
+fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
 }
 
 fn move_aside(present: &[PathBuf], aside: &Path) -> io::Result<()> {
@@ -138,7 +143,7 @@ fn move_aside(present: &[PathBuf], aside: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(aside)?;
-    for path in present.iter().filter(|path| path.exists()) {
+    for path in present.iter().filter(|path| is_there(path)) {
         if let Some(name) = path.file_name() {
             shift(path, &aside.join(name))?;
         }

@@ -94,6 +94,9 @@ fn refusal(error: &Error) -> DoctorFinding {
         Error::Damaged { .. } => "restore a backup: `model-gateway restore FILE --replace`",
         Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
         Error::Busy { .. } => "find the program that holds the lock, for example with fuser",
+        Error::LogFull { .. } => {
+            "end the program that reads the file for so long, such as a backup or a shell of SQLite"
+        }
         Error::Url(_) => "correct store.url",
         Error::Taken { .. }
         | Error::TooSlow { .. }

@@ -32,7 +32,7 @@ pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
 }
 
 async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
     loop {
         let found = store.requests(&Filter::default(), None, 10_000).await.expect("the ledger can be read");
         if found.len() >= wanted {

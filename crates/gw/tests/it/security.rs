@@ -7,6 +7,7 @@ mod client_address;
 mod credentials;
 mod host_header;
 mod injection;
+mod key_rotation;
 pub(crate) mod listeners;
 mod log_lines;
 mod member_policy;

@@ -140,6 +140,27 @@ fn every_fault_is_told_at_once() {
 }
 
 #[test]
+fn a_model_whose_name_is_in_urls_leads_to_no_other_path() {
+    let build = |api: Api, upstream: &str| {
+        let model = ModelSettings { upstream_model: Some(upstream.into()), ..entry("acme/m") };
+        let facts = ProviderFacts { api, ..provider("acme") };
+        let listed = [("acme".to_owned(), listed(&[upstream]))];
+        let built = Catalog::build(&[], &[model], &BTreeMap::new(), &[facts], &[]);
+        let discovered = Catalog::build(&[], &[], &BTreeMap::new(), &[facts], &listed).unwrap();
+        (built.is_ok(), discovered.get(&format!("acme/{upstream}")).is_some())
+    };
+    for upstream in ["../../evil", "..", "models/../x", "models/.", "a/./b"] {
+        for api in Api::ALL {
+            let is_in_urls = matches!(api, Api::Azure | Api::Gemini | Api::Vertex | Api::Bedrock);
+            assert_eq!(build(api, upstream), (!is_in_urls, !is_in_urls), "{upstream} at {}", api.as_str());
+        }
+    }
+    for upstream in ["a..b", "models/x.y", "...", "anthropic.claude-v1:0"] {
+        assert_eq!(build(Api::Gemini, upstream), (true, true), "{upstream}");
+    }
+}
+
+#[test]
 fn overrides_go_field_by_field() {
     let mut set = entry("acme/fast");
     set.name = Some("Ours".into());

@@ -1,7 +1,5 @@
 //! Resolution of names: aliases, bare names and ids, and names that do not exist.
 
-use gw_testkit::cpu_time::assert_cpu_time;
-
 use super::*;
 
 #[test]
@@ -117,19 +115,4 @@ fn strange_ids_are_just_unknown() {
     let error = catalog.retrieve("x/y", None).unwrap_err();
     assert_eq!(error.message, "The model 'x/y' does not exist or you do not have access to it.");
     assert_eq!(read(catalog.retrieve("beta/fast/", None))["id"], "beta/fast");
-}
-
-#[test]
-fn the_cost_of_an_alias_grows_as_its_targets_do() {
-    let [small, large] = [2000, 16_000].map(|count| {
-        let models: Vec<_> = (0..count).map(|at| entry(&format!("acme/m{at}"))).collect();
-        let names: Aliases =
-            aliases(&[("all", &models.iter().map(|model| &*model.id).collect::<Vec<_>>().join(" "))]);
-        move || {
-            let catalog = Catalog::build(&[], &models, &names, &[provider("acme")], &[]).unwrap();
-            assert_eq!(catalog.resolve("all").unwrap().models.len(), count);
-        }
-    });
-    // Eight times as many; quadratic work costs sixty-four times as much.
-    assert_cpu_time("targets of an alias", small, large, |small| small * 16);
 }

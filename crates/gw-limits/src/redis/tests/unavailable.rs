@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use gw_testkit::measured::at_most;
 use gw_testkit::{Proxy, eventually};
 
 use super::*;
@@ -60,7 +61,7 @@ async fn p99_while_away(limiter: &Limiter) -> Duration {
     }
     let mut waited: Vec<Duration> = running.join_all().await.concat();
     waited.sort_unstable();
-    assert!(waited[waited.len() - 1] < Duration::from_secs(1), "{:?}", waited.last());
+    at_most("p99_while_away", waited[waited.len() - 1], Duration::from_secs(1));
     waited[waited.len() * 99 / 100]
 }
 
@@ -115,7 +116,7 @@ async fn s09_redis_hangs_and_goes_on() {
     let seen = || async { figures(&redis, &rich[0]).await };
     // Redis executes now what was sent before it hung. The messages that undo it follow.
     let mut figures = seen().await;
-    for _ in 0..200 {
+    for _ in 0..12_000 {
         if figures == (400, 0) {
             break;
         }

@@ -65,7 +65,9 @@ fn deployments(options: &Table) -> Result<HashMap<String, String>, SettingsError
     let Some(value) = options.get("deployments") else { return Ok(HashMap::new()) };
     let entries = value.as_table().ok_or_else(wrong)?.iter();
     let entry = |(model, deployment): (&String, &Value)| match deployment.as_str() {
-        Some(deployment) if !deployment.is_empty() => Ok((model.clone(), deployment.to_owned())),
+        Some(deployment) if !deployment.is_empty() && !is_dots(deployment) => {
+            Ok((model.clone(), deployment.to_owned()))
+        }
         _ => Err(wrong()),
     };
     entries.map(entry).collect()
@@ -83,6 +85,12 @@ fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> 
         (None, None) if own_secret.is_none() => {
             return Ok(if bearer { AzureAuth::Bearer } else { AzureAuth::Key });
         }
+        (Some(tenant), Some(_)) if !is_tenant(tenant) => {
+            return Err(SettingsError::Option {
+                name: "tenant_id",
+                expected: "the id of a tenant, or one of its domains",
+            });
+        }
         (Some(tenant), Some(id)) => (tenant.to_owned(), id.to_owned()),
         _ => return Err(SettingsError::Rule("tenant_id, client_id and client_secret must be set together")),
     };
@@ -96,6 +104,17 @@ fn credentials(settings: &ProviderSettings) -> Result<AzureAuth, SettingsError> 
     };
     let authority = settings.text_option("authority")?.unwrap_or(AUTHORITY).to_owned();
     Ok(AzureAuth::Application(EntraApplication { authority, tenant, id, secret }))
+}
+
+/// Whether a text is the id of a tenant (a GUID) or a domain. It is a segment of a URL, so it must not lead elsewhere.
+fn is_tenant(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    text.len() <= 253 && text.bytes().all(fits) && text.split('.').all(|label| !label.is_empty())
+}
+
+/// Whether a text is a segment that a URL reads as the present or the parent folder. No encoding keeps it from that.
+fn is_dots(text: &str) -> bool {
+    matches!(text, "." | "..")
 }
 
 /// A text as one segment of a path, or as one value of a query or a form.

@@ -323,6 +323,23 @@ fn content_filter_messages_hold_no_address() {
 }
 
 #[test]
+fn a_tenant_is_an_id_or_a_domain_and_leads_to_no_other_path() {
+    let build = |tenant: &str| {
+        let application = format!("tenant_id = '{tenant}'\nclient_id = 'c'\nclient_secret = 'sekret'");
+        try_build(ENDPOINT, &application).map(drop).map_err(|fault| fault.to_string())
+    };
+    for tenant in ["72f988bf-86f1-41af-91ab-2d7cd011db47", "contoso.onmicrosoft.com", "common"] {
+        assert_eq!(build(tenant), Ok(()), "{tenant}");
+    }
+    for tenant in
+        ["../../evil", "..", ".", "a/b", "a%2fb", "a b", "a?b", "a..b", ".a", "a.", &"a".repeat(254)]
+    {
+        let fault = build(tenant).unwrap_err();
+        assert!(fault.contains("tenant_id") && !fault.contains("sekret"), "{tenant}: {fault}");
+    }
+}
+
+#[test]
 fn credentials_are_a_key_a_token_or_an_application() {
     assert_eq!(azure("").scheme(), Scheme::Header("api-key"));
     assert_eq!(azure("auth = 'bearer'").scheme(), Scheme::Bearer);
@@ -342,6 +359,7 @@ fn credentials_are_a_key_a_token_or_an_application() {
         "api_version = 5",
         "deployments = 'x'",
         "deployments = { m = 5 }",
+        "deployments = { m = '..' }",
     ] {
         let message = try_build(ENDPOINT, options).unwrap_err().to_string();
         assert!(!message.contains("sekret"), "{message}");

@@ -23,10 +23,11 @@ impl ProjectLocation {
     /// # Errors
     /// The project or the region has a character that no name has.
     pub(super) fn new(project: &str, region: &str) -> Result<Self, SettingsError> {
-        if !is_label(region) || !is_label(project) {
-            return Err(SettingsError::Rule(
-                "region and project are made of letters, digits, '-', '.' and ':'",
-            ));
+        if !is_region(region) {
+            return Err(SettingsError::Rule("region is made of small letters, digits and '-'"));
+        }
+        if !is_project(project) {
+            return Err(SettingsError::Rule("project is made of letters, digits, '-', '.' and ':'"));
         }
         Ok(Self(format!("/v1/projects/{}/locations/{region}", encoded_path(project))))
     }
@@ -48,7 +49,14 @@ impl ProjectLocation {
     }
 }
 
-fn is_label(text: &str) -> bool {
+/// A region is a part of the host and of the path.
+fn is_region(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.len() <= 64 && text.bytes().all(fits)
+}
+
+/// A project is a segment of the path, so it has a character besides dots. A project of a domain is `example.com:name`.
+fn is_project(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b':');
-    !text.is_empty() && text.len() <= 128 && text.bytes().all(fits)
+    text.len() <= 128 && text.bytes().all(fits) && text.bytes().any(|byte| byte != b'.')
 }

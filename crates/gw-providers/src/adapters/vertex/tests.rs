@@ -79,10 +79,14 @@ fn wrong_options_are_refused_when_the_provider_is_built() {
     };
     assert!(fault(&[], &["ya29.token"], None).contains("project is required"));
     assert!(fault(&[("project", "a/b")], &["ya29.token"], None).contains("made of letters"));
-    assert!(
-        fault(&[("project", "p"), ("region", "evil.example/#")], &["ya29.token"], None)
-            .contains("made of letters")
-    );
+    for project in ["..", ".", "../evil"] {
+        let said = fault(&[("project", project)], &["ya29.token"], None);
+        assert!(said.contains("project is made of letters"), "{project}: {said}");
+    }
+    for region in ["evil.example/#", "..", "evil.example", "a:1"] {
+        let said = fault(&[("project", "p"), ("region", region)], &["ya29.token"], None);
+        assert!(said.contains("region is made of small letters"), "{region}: {said}");
+    }
     assert!(fault(&[("project", "")], &["ya29.token"], None).contains("not empty"));
     assert!(
         fault(&[("project", "p"), ("credentials_file", "x")], &["ya29.token"], None).contains("remove one")

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use gw_testkit::measured::at_most;
 use gw_wire::failure::FailureKind;
 
 use crate::upstream::{Upstream, exchange, send};
@@ -78,7 +79,7 @@ async fn u23_a_gzip_bomb_stops_at_the_cap() {
     let started = Instant::now();
     let failure = exchange(&client).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InvalidResponse);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    at_most("u23_a_gzip_bomb_stops_at_the_cap", started.elapsed(), Duration::from_secs(1));
 
     let mut response = send(&client).await.unwrap();
     for _ in 0..100 {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
+use gw_testkit::measured::at_most;
 use gw_wire::failure::FailureKind;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -19,7 +20,7 @@ async fn u01_a_refused_connection_fails_at_once() {
     let client = Client::new(&format!("http://{address}"), true, None).unwrap();
     let started = Instant::now();
     let failure = send(&client).await.unwrap_err();
-    assert!(started.elapsed() < Duration::from_millis(50), "{:?}", started.elapsed());
+    at_most("u01_a_refused_connection_fails_at_once", started.elapsed(), Duration::from_millis(50));
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(!failure.message.contains("127.0.0.1"), "{}", failure.message);
     assert!(failure.detail.unwrap().contains("refused"));
@@ -42,7 +43,8 @@ async fn u02_a_black_hole_fails_at_the_connect_timeout() {
     let failure = client.send(call(), &Timeouts { connect: limit, ..clocks() }).await.unwrap_err();
     let took = started.elapsed();
     assert_eq!(failure.kind, FailureKind::Timeout);
-    assert!(took >= limit && took < limit + limit / 4, "{took:?}");
+    assert!(took >= limit, "{took:?}");
+    at_most("u02_a_black_hole_fails_at_the_connect_timeout", took, limit + limit / 4);
 }
 
 #[tokio::test]
@@ -51,7 +53,11 @@ async fn u03_a_name_that_does_not_resolve_fails_within_the_connect_timeout() {
     let limit = Duration::from_millis(700);
     let started = Instant::now();
     let failure = client.send(call(), &Timeouts { connect: limit, ..clocks() }).await.unwrap_err();
-    assert!(started.elapsed() < limit * 2);
+    at_most(
+        "u03_a_name_that_does_not_resolve_fails_within_the_connect_timeout",
+        started.elapsed(),
+        limit * 2,
+    );
     assert!(matches!(failure.kind, FailureKind::Unreachable | FailureKind::Timeout), "{failure:?}");
     assert!(!failure.message.contains("no-such-host"));
 }
@@ -89,7 +95,8 @@ async fn u06_a_whole_body_that_stalls_is_a_timeout_at_the_idle_limit() {
     let idle = Duration::from_millis(150);
     let failure = response.body.collect(1024, idle, started + Duration::from_secs(5)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
-    assert!(started.elapsed() >= idle && started.elapsed() < idle * 3, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= idle, "{:?}", started.elapsed());
+    at_most("u06_a_whole_body_that_stalls_is_a_timeout_at_the_idle_limit", started.elapsed(), idle * 3);
 }
 
 #[tokio::test]
@@ -113,7 +120,7 @@ async fn u07_a_reset_mid_body_is_reported_within_100_ms() {
         }
     };
     assert_eq!(failure.kind, FailureKind::StreamBroken);
-    assert!(started.elapsed() < Duration::from_millis(100));
+    at_most("u07_a_reset_mid_body_is_reported_within_100_ms", started.elapsed(), Duration::from_millis(100));
     assert!(response.body.chunk().await.is_none());
 }
 
@@ -153,7 +160,8 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
     let total = Duration::from_millis(300);
     let failure = response.body.collect(1 << 20, Duration::from_secs(5), started + total).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
-    assert!(started.elapsed() >= total && started.elapsed() < total * 2);
+    assert!(started.elapsed() >= total);
+    at_most("u28_a_trickle_ends_at_the_total_limit", started.elapsed(), total * 2);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
+use gw_testkit::measured::at_most;
 use gw_wire::failure::FailureKind;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -144,7 +145,8 @@ async fn u04_a_handshake_that_stalls_ends_at_the_connect_timeout() {
     let started = std::time::Instant::now();
     let failure = client.send(call(), &Timeouts { connect: limit, ..clocks() }).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout);
-    assert!(started.elapsed() >= limit && started.elapsed() < limit * 2);
+    assert!(started.elapsed() >= limit);
+    at_most("u04_a_handshake_that_stalls_ends_at_the_connect_timeout", started.elapsed(), limit * 2);
 }
 
 #[tokio::test]
@@ -352,7 +354,11 @@ async fn u07_a_broken_http2_connection_is_reported_at_once_and_replaced() {
     let started = std::time::Instant::now();
     let failure = response.body.chunk().await.unwrap().unwrap_err();
     assert_eq!(failure.kind, FailureKind::StreamBroken);
-    assert!(started.elapsed() < Duration::from_millis(100));
+    at_most(
+        "u07_a_broken_http2_connection_is_reported_at_once_and_replaced",
+        started.elapsed(),
+        Duration::from_millis(100),
+    );
     let mut response = send(&client).await.unwrap();
     assert_eq!(response.body.chunk().await.unwrap().unwrap(), "hello");
 }

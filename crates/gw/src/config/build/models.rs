@@ -133,12 +133,19 @@ pub(super) fn aliases(root: &Table, report: &mut ProblemReport) -> Aliases {
     aliases
 }
 
+/// The most targets of an alias. Each request for the alias judges all of them.
+const MAX_TARGETS: usize = 64;
+
 /// The targets of an alias: one name or a list.
 fn targets(alias: &str, node: &Node, report: &mut ProblemReport) -> Vec<String> {
     let mut targets: Vec<String> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     let single = std::slice::from_ref(node);
     let nodes = if let Checked::List(nodes) = &node.value { nodes } else { single };
+    if nodes.len() > MAX_TARGETS {
+        report.fault(&node.at, &node.path, "has more than 64 targets");
+        return targets;
+    }
     for node in nodes {
         let Some(target) = node.value.text() else { continue };
         if target == alias {

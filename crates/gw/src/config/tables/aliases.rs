@@ -20,7 +20,7 @@ static ALIAS_ENTRY: Section = Section {
         required(
             "targets",
             TARGETS,
-            "The models of the alias: ids, bare names, or other aliases of `[aliases]`.",
+            "The models of the alias: ids, bare names, or other aliases of `[aliases]`. At most 64.",
         ),
         key(
             "agent",

@@ -87,7 +87,7 @@ pub(super) static SERVER: Section = Section {
         key(
             "shed_after_ms",
             Kind::Int { min: 0, max: 60_000 },
-            "20",
+            "1000",
             "A generation request whose expected wait for CPU time is longer gets 503 at once. In a burst of at most 100 ms the limit is five times as high. 0 = never.",
         ),
         key(

@@ -412,6 +412,37 @@ async fn k03_swapped_ciphertexts_are_an_error() {
 }
 
 #[tokio::test]
+async fn names_that_lead_to_other_urls_and_endless_aliases_are_refused() {
+    let place = Place::new().await;
+    let gateway = place.start().await;
+    let boss = admin(&gateway);
+    make_gamma(&place, &boss).await;
+    let azure = |tenant: &str, deployment: &str| {
+        json!({ "api": "azure", "base_url": place.upstream.base_url(), "tenant_id": tenant, "client_id": "c",
+            "api_key": CANARY, "api_version": "2024-10-21", "deployments": { "m": deployment } })
+    };
+    let vertex = |project: &str, region: &str| json!({ "api": "vertex", "project": project, "region": region, "api_key": CANARY });
+    let gemini = json!({ "api": "gemini", "base_url": place.upstream.base_url(), "api_key": CANARY });
+    assert_eq!(put(&boss, "providers/google", gemini).await.status, 201);
+    let targets = |count: usize| json!({ "targets": vec!["gamma/quick"; count] });
+    for (path, body, word) in [
+        ("providers/az", azure("../../evil", "d"), "tenant_id"),
+        ("providers/az", azure("contoso.example", ".."), "deployments"),
+        ("providers/vx", vertex("..", "europe-west4"), "project"),
+        ("providers/vx", vertex("p", "evil.example"), "region"),
+        ("models/google/m", json!({ "upstream_model": "../../v1/files" }), "upstream_model"),
+        ("aliases/all", targets(65), "more than 64 targets"),
+        ("aliases/all", targets(60_000), "more than 64 targets"),
+    ] {
+        let answer = put(&boss, path, body).await;
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text());
+        assert!(answer.text().contains(word), "{path}, {word}: {}", answer.text());
+        assert_eq!(boss.get(&format!("{CONFIG}/{path}")).await.status, 404, "{path}");
+    }
+    assert_eq!(put(&boss, "aliases/all", targets(64)).await.status, 201);
+}
+
+#[tokio::test]
 async fn k03_the_encryption_key_is_rotated_under_load() {
     let place = Place::new().await;
     let maker = place.start().await;

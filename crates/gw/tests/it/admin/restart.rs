@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use gw_testkit::measured::at_most;
 use gw_testkit::sse::text_of;
 use gw_testkit::upstream::{Step, default_answer, sse_data};
 use gw_testkit::wire::RawClient;
@@ -72,6 +73,47 @@ async fn a_take_over_without_a_running_gateway_is_a_usual_start() {
     let gateway =
         Launch::new(BINARY).file("gateway.toml", config).arg("serve").arg("--take-over").start().await;
     gateway.client().get("/healthz").await.ok();
+}
+
+#[tokio::test]
+async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
+    let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
+    let mut first = Launch::new(BINARY).file("gateway.toml", config.clone()).arg("serve").start().await;
+    let data = first.dir().join("data");
+    // More of them than processes that may start at one time.
+    let mut silent = Vec::new();
+    for _ in 0..6 {
+        let mut stream =
+            tokio::net::UnixStream::connect(data.join("hand-over.sock")).await.expect("the socket");
+        // Each has been given the sockets before the next one asks.
+        let mut byte = [0];
+        tokio::io::AsyncReadExt::read_exact(&mut stream, &mut byte).await.expect("the byte with the sockets");
+        silent.push(stream);
+    }
+    let second = Launch::new(BINARY)
+        .file("gateway.toml", config.replace("127.0.0.1:0", &first.addr.to_string()))
+        .env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"))
+        .arg("serve")
+        .arg("--take-over")
+        .start()
+        .await;
+    assert_eq!(second.addr, first.addr);
+    assert_eq!(first.ended().await.code(), Some(0));
+    second.client().get("/healthz").await.ok();
+}
+
+#[tokio::test]
+async fn a_gateway_that_gives_no_sockets_ends_a_take_over_with_a_clear_error() {
+    let launch = Launch::new(BINARY)
+        .file("gateway.toml", Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"));
+    let data = launch.dir().join("data");
+    std::fs::create_dir(&data).expect("a directory");
+    let _frozen = std::os::unix::net::UnixListener::bind(data.join("hand-over.sock")).expect("a socket");
+    let launch = launch.env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"));
+    let output = launch.arg("serve").arg("--take-over").run();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("gave no sockets within 10 s; stop it, or start without --take-over"), "{said}");
 }
 
 #[tokio::test]
@@ -263,7 +305,7 @@ async fn p02_a_thousand_streams_finish_in_the_grace_or_get_an_error_event() {
     assert_eq!(ends.iter().filter(is_error).count(), STREAMS / 2, "the others get an error event");
     assert_eq!(world.gateway.ended().await.code(), Some(0));
     let most = Duration::from_secs(2) + GRACE + Duration::from_secs(2);
-    assert!(start.elapsed() <= most, "{:?}", start.elapsed());
+    at_most("p02_a_thousand_streams_finish_in_the_grace_or_get_an_error_event", start.elapsed(), most);
 }
 
 #[tokio::test]
@@ -286,7 +328,11 @@ async fn p03_a_second_sigterm_ends_at_once_and_the_ledger_is_whole() {
         assert!(stream.rest().await.iter().any(|frame| frame.contains("\"upstream_stream_error\"")));
     }
     assert_eq!(world.gateway.ended().await.code(), Some(0));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?} of a grace of 600 s", start.elapsed());
+    at_most(
+        "p03_a_second_sigterm_ends_at_once_and_the_ledger_is_whole",
+        start.elapsed(),
+        Duration::from_secs(10),
+    );
     let ends: Vec<String> = rows(&world.gateway, 20).await.into_iter().map(|row| row.status).collect();
     assert_eq!(ends, vec!["gateway_shutdown"; 20]);
 }

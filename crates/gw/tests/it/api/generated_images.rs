@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_testkit::measured::at_most;
 use gw_testkit::sse::chunks;
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::eventually_within;
@@ -160,7 +161,7 @@ async fn nobody_waits_while_a_line_of_16_mb_is_read() {
     over.store(true, std::sync::atomic::Ordering::Release);
     let longest = others.await.expect("the others are answered");
     println!("the line took {took:?}, nobody else more than {longest:?}");
-    assert!(longest < took / 2, "one waited for {longest:?} of {took:?}");
+    at_most("nobody_waits_while_a_line_of_16_mb_is_read", longest, took / 2);
 }
 
 #[tokio::test]
@@ -187,7 +188,7 @@ async fn half_sent_lines_of_many_upstreams_stay_within_the_bound_of_all() {
     let counted = metric(&gateway, "gateway_stream_event_bytes").await;
     assert!(counted > BOUND / 4 && counted <= BOUND, "{counted} bytes are held");
     let grown = gateway.rss_kib().saturating_sub(before) * 1024;
-    assert!(grown < BOUND + (64 << 20), "{grown} bytes of memory");
+    at_most("bytes of half-sent lines", grown, BOUND + (64 << 20));
     assert!(cut() < count, "the lines within the bound go on");
     drop(waiting);
     eventually_within(Duration::from_secs(60), "the memory is given back", || {
@@ -215,6 +216,6 @@ async fn an_upstream_that_opens_blocks_without_end_is_ended() {
     assert!(frames[1].contains("begun"), "{frames:?}");
     assert_broken_off(&frames, "upstream_stream_error");
     let grown = gateway.rss_kib().saturating_sub(before);
-    assert!(grown < 96 << 10, "{grown} KiB of memory");
+    at_most("KiB of an upstream that opens blocks", grown, 96 << 10);
     assert_eq!(metric(&gateway, "gateway_stream_event_bytes").await, 0);
 }

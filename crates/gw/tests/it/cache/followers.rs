@@ -63,7 +63,7 @@ async fn a_follower_has_its_own_clock() {
         let followed = within("the follower's answer", wire.response()).await.expect("an answer");
         let at = Instant::now();
         let (led, later) = within("the leader's answer", leader).await.expect("an answer");
-        assert!(later - at > EARLIER / 3, "{stream}: {:?} later", later - at);
+        assert!(later > at, "{stream}: the follower ends by its own clock, before its leader");
         for answer in [&followed, &led] {
             assert!(answer.text().contains("upstream_timeout"), "{stream}: {}", answer.text());
             assert_eq!(answer.status, if stream { 200 } else { 504 });

@@ -200,6 +200,38 @@ fn a_damaged_archive_and_an_existing_target_are_refused() {
 }
 
 #[test]
+fn a_restore_overwrites_no_other_file_of_the_data_directory() {
+    let (data, shelf) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let archive = backed_up(shelf.path(), data.path());
+    let with_configuration = "import hashlib,io,json,sys,tarfile\n\
+        source=tarfile.open(sys.argv[1]);files={m.name:source.extractfile(m).read() for m in source}\n\
+        m=json.loads(files.pop('manifest.json'));b=b'[server]';files['gateway.toml']=b\n\
+        m['files'].append({'name':'gateway.toml','bytes':len(b),'sha256':hashlib.sha256(b).hexdigest()})\n\
+        target=tarfile.open(sys.argv[1],'w')\n\
+        for n,b in [('manifest.json',json.dumps(m).encode()),*files.items()]:\n\
+        \x20t=tarfile.TarInfo(n);t.size=len(b);target.addfile(t,io.BytesIO(b))\n\
+        target.close()";
+    let run = std::process::Command::new("python3").args(["-c", with_configuration, &archive]).status();
+    assert!(run.expect("python3").success());
+    let place = tempfile::tempdir().expect("a directory");
+    std::fs::write(place.path().join("gateway.toml"), "# mine").expect("a file");
+    for args in [&["restore", &archive][..], &["restore", &archive, "--replace"]] {
+        let output = launch(DEMO, place.path(), args).run();
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+        assert!(text(&output).contains("'gateway.toml' does not belong there"), "{}", text(&output));
+    }
+    let left: Vec<_> = std::fs::read_dir(place.path()).expect("the folder").filter_map(Result::ok).collect();
+    assert_eq!(left.iter().map(std::fs::DirEntry::file_name).collect::<Vec<_>>(), ["gateway.toml"]);
+    assert_eq!(std::fs::read_to_string(place.path().join("gateway.toml")).expect("the file"), "# mine");
+    // A key that is a link to nowhere is a state, too.
+    std::fs::remove_file(&archive).expect("the archive");
+    let archive = backed_up(shelf.path(), tempfile::tempdir().expect("a directory").path());
+    std::os::unix::fs::symlink("/nowhere", place.path().join("secret.key")).expect("a link");
+    refused(&launch(DEMO, place.path(), &["restore", &archive]).run(), "--replace");
+}
+
+#[test]
 fn the_encryption_key_can_be_left_out() {
     let (data, shelf) =
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));

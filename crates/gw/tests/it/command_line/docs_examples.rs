@@ -175,7 +175,8 @@ impl Stage {
         let place = example.place();
         let launch = Launch::new(BINARY).file("example.toml", &example.text).arg("check").arg("example.toml");
         let names = example.marker.strip_prefix("set ").unwrap_or_default().split_whitespace();
-        let launch = names.fold(launch, |launch, name| launch.env(name, "something"));
+        let launch = names
+            .fold(launch, |launch, name| launch.env(name, "a-value-0f-an-Example-with-enough-characters"));
         let output = launch.env("OPENAI_API_KEY", UPSTREAM_KEY).run();
         ok(&place, &output);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();

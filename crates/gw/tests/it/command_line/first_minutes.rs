@@ -209,7 +209,8 @@ fn check_prints_the_first_notes_and_counts_the_others() {
         )
     };
     assert_eq!(lines.len(), 52, "{printed}");
-    assert_eq!((lines[0], lines[49], lines[50]), (&*note(0), &*note(49), "and 1184 more"));
+    // The last one is about the key itself, which can be guessed.
+    assert_eq!((lines[0], lines[49], lines[50]), (&*note(0), &*note(49), "and 1185 more"));
     assert!(lines[51].ends_with("gateway.toml: no problems"), "{}", lines[51]);
 }
 

@@ -213,7 +213,7 @@ async fn ask(addr: std::net::SocketAddr, user: &str, stream: bool, leaves: bool)
 
 /// The store, once every request that reached the upstream has a row.
 async fn settled(url: &str, upstream: &FakeUpstream) -> Store {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + gw_testkit::wait::DEADLINE;
     let user = |request: &Arc<Recorded>| request.json()["user"].as_str().unwrap_or("").to_owned();
     let wanted: std::collections::HashSet<String> = upstream.requests().iter().map(user).collect();
     let store = Store::open_url(url).await.expect("the store");
@@ -291,7 +291,7 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
 
 /// Checks the key's budget in Redis: it equals the ledger, and nothing is reserved any more.
 async fn redis_agrees(redis: &Redis, store: &Store, world: &World) -> String {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + gw_testkit::wait::DEADLINE;
     let client = world.gateways[0].client().with_key(KEY);
     loop {
         // The next request removes expired reservations.

@@ -43,7 +43,7 @@ async fn written_all(connection: &mut SqliteConnection, count: usize) -> Vec<Str
         if rows.len() >= count {
             return rows;
         }
-        assert!(start.elapsed() < Duration::from_secs(30), "{} rows of {count}", rows.len());
+        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{} rows of {count}", rows.len());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -68,7 +68,7 @@ async fn until_metric(gateway: &Gateway, name: &str, holds: impl Fn(f64) -> bool
         if holds(value) {
             return;
         }
-        assert!(start.elapsed() < Duration::from_secs(30), "{name} stays {value}");
+        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{name} stays {value}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -37,7 +37,7 @@ async fn s05_a_start_waits_for_postgres_and_ends_when_it_has_waited_long_enough(
     let status = async |wanted: u16| {
         let start = std::time::Instant::now();
         while client.get("/readyz").await.status != wanted {
-            assert!(start.elapsed() < std::time::Duration::from_secs(20), "not {wanted}");
+            assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "not {wanted}");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use gw_store::Store;
 use gw_store::ledger::Filter;
+use gw_testkit::measured::at_most;
 use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::chat_transcript;
 use gw_testkit::wait::DEADLINE;
@@ -101,12 +102,13 @@ impl Replicas {
 }
 
 /// Waits for a condition; gives the duration.
-async fn within(what: &str, at_most: Duration, holds: impl AsyncFn() -> bool) -> Duration {
+async fn within(what: &str, limit: Duration, holds: impl AsyncFn() -> bool) -> Duration {
     let start = Instant::now();
     while !holds().await {
-        assert!(start.elapsed() < at_most, "{what}: not within {at_most:?}");
+        assert!(start.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    at_most(what, start.elapsed(), limit);
     start.elapsed()
 }
 
@@ -144,7 +146,7 @@ async fn r01_three_replicas_and_three_hundred_requests_never_spend_more_than_the
     assert_eq!(replicas.upstream.hits(), served, "refused requests reach no upstream");
     let store = replicas.store().await;
     let filter = Filter { key_id: made["id"].as_str().map(str::to_owned), ..Filter::default() };
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + DEADLINE;
     let spent = loop {
         let total = store.total(&filter).await.expect("sums");
         if total.requests as usize == 300 || Instant::now() > deadline {
@@ -278,7 +280,7 @@ async fn r05_a_replica_that_is_cut_off_works_on_and_heals() {
         ..Filter::default()
     };
     let answered = answered(&replicas, "b");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let rows = store.requests(&filter, None, 1_000).await.expect("rows").len();
         if rows == answered {
@@ -334,7 +336,7 @@ async fn s06_a_postgres_that_restarts_under_streams_loses_nothing() {
         {
             break;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "200 rows");
+        assert!(start.elapsed() < DEADLINE, "200 rows");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -348,14 +350,14 @@ async fn s07_a_frozen_postgres_holds_up_no_request() {
     for _ in 0..50 {
         replicas.client(0, &key).post_json(CHAT, &cheap()).await.ok();
     }
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    at_most("s07_a_frozen_postgres_holds_up_no_request", start.elapsed(), Duration::from_secs(10));
     let management = replicas.admin(0).get("/admin/v1/keys").await;
     assert_eq!(management.status, 503, "{}", management.text());
-    assert!(start.elapsed() < Duration::from_secs(25), "bounded: {:?}", start.elapsed());
+    at_most("s07_a_frozen_postgres_holds_up_no_request", start.elapsed(), Duration::from_secs(25));
     replicas.postgres.thaw();
     let store = replicas.store().await;
     let filter = Filter { key_id: made["id"].as_str().map(str::to_owned), ..Filter::default() };
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + DEADLINE;
     while store.total(&filter).await.expect("sums").requests < 50 {
         assert!(Instant::now() < deadline, "the rows arrive");
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_testkit::certificate::Certificate;
+use gw_testkit::measured::at_most;
 use gw_testkit::memory_group::MemoryGroup;
 use gw_testkit::sse::text_of;
 use gw_testkit::upstream::{chat_transcript, sse_data};
@@ -122,7 +123,7 @@ async fn c22_connections_beyond_the_limit_get_503_at_once() {
         let answer = refused(addr, &models).await;
         assert_error("a connection too many", &answer, 503, "upstream_error", "no_available_provider");
         assert_eq!(answer.header("connection"), Some("close"));
-        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        at_most("c22_connections_beyond_the_limit_get_503_at_once", start.elapsed(), Duration::from_secs(1));
     }
     // A client that says nothing, and one that sends a large body first, can read the answer, too.
     let mut silent = RawClient::connect(addr).await;
@@ -158,8 +159,8 @@ async fn c22_a_flood_beyond_the_limit_costs_little_and_the_admin_listener_has_it
     let mut flood = JoinSet::new();
     for _ in 0..4 {
         flood.spawn(async move {
-            let (start, mut told) = (Instant::now(), 0);
-            while start.elapsed() < Duration::from_secs(2) {
+            let mut told = 0;
+            while told < 1_000 {
                 // The client leaves without reading, as a flood does. The kernel may refuse it.
                 if let Ok(stream) = TcpStream::connect(addr).await {
                     told += 1;
@@ -181,10 +182,11 @@ async fn c22_a_flood_beyond_the_limit_costs_little_and_the_admin_listener_has_it
     let count = text.lines().find_map(|line| line.strip_prefix("gateway_refused_connections_total "));
     let count: u64 = count.and_then(|count| count.parse().ok()).expect("a count");
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    // 64 between two pauses of 50 ms. The flood and the pauses of a busy machine may last longer than two seconds.
-    assert!(count > 100 && count < workers * 64 * 200, "{count} refusals");
+    assert!(count > 0, "{count} refusals");
+    // 64 between two pauses of 50 ms.
+    at_most("refusals of a flood", count, workers * 64 * 200);
     let grown = world.gateway.anonymous_kib().saturating_sub(before) >> 10;
-    assert!(grown < 32, "{grown} MiB more");
+    at_most("MiB of a flood of connections", grown, 32);
 }
 
 #[tokio::test]
@@ -235,7 +237,7 @@ async fn p05_large_bodies_together_take_a_bounded_memory_and_give_it_back() {
         // A body is held as it came, parsed, and in the form for its upstream.
         let most = warm_mib + 8 * BODY_MEMORY_MIB;
         let peak = peak_mib(&world.gateway);
-        assert!(peak < most, "wave {wave}: {peak} MiB, and not {most}");
+        at_most("MiB of large bodies", peak, most);
     }
     let back = || (world.gateway.rss_kib() >> 10 <= warm_mib + warm_mib / 10).then_some(());
     eventually("the memory of the bodies is given back", back).await;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use gw_testkit::measured::at_most;
 use gw_testkit::upstream::{Step, chat_body};
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, FakeUpstream, Response, within};
@@ -130,7 +131,8 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
         let answer = world.chat(&chat_with("acme/fast", json!({ "stream": streamed }))).await;
         assert_error("trickle", &answer, 504, "upstream_error", "upstream_timeout");
         let took = start.elapsed();
-        assert!(took >= Duration::from_millis(1500) && took < Duration::from_secs(8), "{took:?}");
+        assert!(took >= Duration::from_millis(1500), "{took:?}");
+        at_most("u28_a_trickle_ends_at_the_total_limit", took, Duration::from_secs(8));
         world.upstream.last().until_closed().await;
     }
     // A body that arrives too slowly ends at the idle timeout, long before the total timeout.
@@ -143,7 +145,7 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
     let start = Instant::now();
     let answer = slow.chat(&chat("acme/fast")).await;
     assert_error("drip", &answer, 504, "upstream_error", "upstream_timeout");
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    at_most("u28_a_trickle_ends_at_the_total_limit", start.elapsed(), Duration::from_secs(10));
     // The status of an error is enough for a fallback: the gateway does not wait for the body.
     let timeouts = "first_token_ms = 60000\nidle_ms = 60000\ntotal_ms = 60000";
     let world = Setup { routing: PLAIN, timeouts, ..Setup::default() }.start().await;
@@ -152,7 +154,7 @@ async fn u28_a_trickle_ends_at_the_total_limit() {
         let start = Instant::now();
         let body = world.chat_ok(&with_spare()).await;
         assert_eq!(attempts(&body), pairs(&[("acme/fast", "upstream_error"), ("beta/spare", "ok")]));
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        at_most("u28_a_trickle_ends_at_the_total_limit", start.elapsed(), Duration::from_secs(10));
         world.upstream.last().until_closed().await;
     }
 }

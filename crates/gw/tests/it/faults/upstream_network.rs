@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use gw_testkit::certificate::Certificate;
+use gw_testkit::measured::at_most;
 use gw_testkit::sse::text_of;
 use gw_testkit::upstream::{chat_body, refused_address};
 use gw_testkit::{Answer, FakeUpstream, Launch};
@@ -98,11 +99,13 @@ async fn u02_a_black_hole_fails_at_the_connect_limit() {
     let answer = world.chat(&chat("acme/fast")).await;
     assert_error("alone", &answer, 504, "upstream_error", "upstream_timeout");
     let took = start.elapsed();
-    assert!(took >= Duration::from_millis(600) && took < Duration::from_secs(3), "{took:?}");
+    assert!(took >= Duration::from_millis(600), "{took:?}");
+    at_most("u02_a_black_hole_fails_at_the_connect_limit", took, Duration::from_secs(3));
     let body = world.chat_ok(&with_spare()).await;
     assert_eq!(attempts(&body), pairs(&[("acme/fast", "upstream_timeout"), ("beta/spare", "ok")]));
     let took = body["gateway"]["attempts"][0]["latency_ms"].as_u64().expect("a time");
-    assert!((600..3_000).contains(&took), "{took} ms");
+    assert!(took >= 600, "{took} ms");
+    at_most("u02_a_black_hole_fails_at_the_connect_limit", took, 3_000);
     assert_spared("black hole", &world, "upstream_timeout").await;
 }
 
@@ -168,7 +171,11 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
     }
     let body = client.post_json(CHAT, &chat_with("beta/fast", fallback(&["acme/fast"]))).await.ok().json();
     assert_eq!(attempts(&body), pairs(&[("beta/fast", "upstream_timeout"), ("acme/fast", "ok")]));
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    at_most(
+        "u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded",
+        start.elapsed(),
+        Duration::from_secs(20),
+    );
     assert_eq!(lookups("slow."), 1, "no thread for each request");
 }
 
@@ -235,7 +242,7 @@ async fn u04_handshakes_that_go_wrong_never_show_the_key() {
         let start = Instant::now();
         let answer = world.chat(&chat("acme/fast")).await;
         assert_error(label, &answer, status, "upstream_error", code);
-        assert!(start.elapsed() < Duration::from_secs(10), "{label}: {:?}", start.elapsed());
+        at_most("u04_handshakes_that_go_wrong_never_show_the_key", start.elapsed(), Duration::from_secs(10));
         assert_spared(label, &world, code).await;
         let seen = peer.seen.lock().unwrap().clone();
         let has = |part: &[u8]| seen.windows(part.len()).any(|window| window == part);
@@ -277,7 +284,8 @@ async fn u05_no_response_head_fails_over_and_closes_the_upstream() {
         let answer = world.chat(&chat("acme/fast")).await;
         assert_error("alone", &answer, 504, "upstream_error", "upstream_timeout");
         let took = start.elapsed();
-        assert!(took >= Duration::from_millis(500) && took < Duration::from_secs(3), "{took:?}");
+        assert!(took >= Duration::from_millis(500), "{took:?}");
+        at_most("u05_no_response_head_fails_over_and_closes_the_upstream", took, Duration::from_secs(3));
         assert_spared("no head", &world, "upstream_timeout").await;
     }
     assert_eq!(world.upstream.hits(), 6);

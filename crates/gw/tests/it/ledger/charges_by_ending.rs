@@ -120,7 +120,7 @@ async fn start_all(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Cas
         });
     }
     let counts = || upstreams.iter().map(FakeUpstream::hits).collect::<Vec<_>>();
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
     while counts() != wanted {
         assert!(std::time::Instant::now() < deadline, "{:?} calls of {wanted:?}", counts());
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -144,7 +144,7 @@ async fn finish_all(gateway: &Gateway, cases: Vec<Case>, status: u16) {
 /// The rows by the user of the request, once the ledger has this many.
 async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
     let store = Store::open(&data.join("gateway.db")).await.expect("the store");
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
     loop {
         let rows = store.requests(&Filter::default(), None, 10_000).await.expect("rows");
         if rows.len() >= count {

@@ -29,7 +29,7 @@ fn admin(world: &World) -> Client {
 
 /// One request as the management API shows it, as soon as `holds`.
 async fn shown(admin: &Client, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
     loop {
         let answer = admin.get(&format!("/admin/v1/requests/{id}")).await;
         if answer.status == 200 && holds(&answer.json()) {

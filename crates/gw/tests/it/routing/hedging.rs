@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_transcript, default_answer};
 use gw_testkit::{Answer, FakeUpstream, Response};
@@ -76,7 +77,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
     heavy_tailed(&without.upstream, 10);
     let (quick, slow) = tokio::join!(p99(&with, 100), p99(&without, 100));
     assert!(slow >= TAIL, "without hedges the tail is felt: {slow:?}");
-    assert!(quick <= slow.mul_f64(0.7), "{quick:?} instead of {slow:?}");
+    at_most("the first token with hedges", quick, slow.mul_f64(0.7));
     assert_eq!(without.second.hits(), 0);
     // The loser's connection is closed, and the answer and the ledger list its attempt.
     for request in with.upstream.requests().iter().skip(9).step_by(10) {
@@ -245,7 +246,12 @@ async fn hedges_and_retries_keep_to_the_deadline_and_to_max_attempts() {
         let answer = refused(&world, &body).await;
         assert_error("silence", &answer, 504, "upstream_error", "upstream_timeout");
         let took = start.elapsed();
-        assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(7500), "{took:?}");
+        assert!(took >= Duration::from_millis(1500), "{took:?}");
+        at_most(
+            "hedges_and_retries_keep_to_the_deadline_and_to_max_attempts",
+            took,
+            Duration::from_millis(7500),
+        );
     }
     // All targets fail after a while, so that each attempt is hedged where a hedge is allowed.
     for (routing, most) in [

@@ -173,3 +173,28 @@ fn i16_a_gateway_key_is_any_text_and_a_hash_is_whole() {
     ));
     assert!(code == Some(2) && said.contains("store.keys[0].key_hash"), "{said}");
 }
+
+#[tokio::test]
+async fn a_configured_key_that_can_be_guessed_is_told_by_the_check_and_at_the_start() {
+    const STRONG: &str = "9f3c51d07be24a8896e1d4427c0ab35f";
+    const NOTE: &str = "keys: 'weak' can be guessed: the text has no room for 128 random bits";
+    let config = |key: &str| {
+        format!(
+            "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\n[[keys]]\nname = \"strong\"\n\
+             key = \"{STRONG}\"\n[[keys]]\nname = \"weak\"\nkey = \"{key}\"\n"
+        )
+    };
+    for (key, is_told) in [("a", true), ("hunter2-canary", true), (&*STRONG.replace('9', "8"), false)] {
+        let launch = Launch::new(BINARY).file("gateway.toml", config(key));
+        let checked = launch.arg("check").run();
+        let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert_eq!((checked.status.code(), said.contains(NOTE)), (Some(0), is_told), "{key}: {said}");
+        let gateway = Launch::new(BINARY).file("gateway.toml", config(key)).arg("serve").start().await;
+        let logged = gateway.stderr().join("\n");
+        assert_eq!(logged.contains(NOTE), is_told, "{key}: {logged}");
+        assert!(
+            !said.contains("canary") && !logged.contains("canary") && !logged.contains(STRONG),
+            "{logged}"
+        );
+    }
+}

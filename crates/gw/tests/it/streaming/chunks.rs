@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, parse, text_of};
 use gw_testkit::upstream::{chat_transcript, sse_data};
 use gw_testkit::{Answer, Signal};
@@ -275,7 +276,12 @@ async fn after_ten_seconds_without_an_event_the_stream_opens_and_a_failure_is_th
     let start = std::time::Instant::now();
     let mut stream = world.client.stream(PATH, &streamed(json!({}))).await;
     assert_eq!(stream.head.status, 200);
-    assert!((9..11).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert!(start.elapsed().as_secs() >= 9, "{:?}", start.elapsed());
+    at_most(
+        "after_ten_seconds_without_an_event_the_stream_opens_and_a_failure_is_the_error_event",
+        start.elapsed().as_secs(),
+        11,
+    );
     assert_eq!(stream.frame().await.as_deref(), Some(": keepalive\n\n"));
     assert_broken_off(&stream.rest().await, "upstream_timeout");
 }
@@ -347,7 +353,11 @@ async fn closing_the_client_closes_the_upstream_at_once() {
             stream.close()
         }
         let closed = upstream.until_closed().await;
-        assert!(closed.duration_since(left) < Duration::from_secs(2), "{:?}", closed.duration_since(left));
+        at_most(
+            "closing_the_client_closes_the_upstream_at_once",
+            closed.duration_since(left),
+            Duration::from_secs(2),
+        );
     }
     world.gateway.log_with("client_closed_request").await;
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use gw_testkit::measured::at_most;
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::{eventually, within};
 use gw_testkit::wire::RawClient;
@@ -221,9 +222,13 @@ async fn c30_the_first_token_clock_ends_an_upstream_that_never_pauses() {
         let label = format!("{} of {}", shape.name, shape.api);
         assert_eq!((answer.status, answer.code().as_str()), (504, "upstream_timeout"), "{label}");
         assert!(took >= Duration::from_millis(500), "{label}: {took:?}");
-        assert!(took < Duration::from_millis(500) + SLACK, "{label}: {took:?}");
+        at_most(
+            "c30_the_first_token_clock_ends_an_upstream_that_never_pauses",
+            took,
+            Duration::from_millis(500) + SLACK,
+        );
     }
-    assert!(longest < SLACK, "/healthz waited {longest:?}");
+    at_most("c30_the_first_token_clock_ends_an_upstream_that_never_pauses", longest, SLACK);
     flood.all_closed(shapes.len()).await;
 }
 
@@ -245,11 +250,15 @@ async fn c30_the_idle_clock_hears_content_only_and_keep_alives_go_on() {
         })
         .await;
         let took = start.elapsed();
-        assert!(took < Duration::from_millis(2500) + SLACK, "{took:?}");
+        at_most(
+            "c30_the_idle_clock_hears_content_only_and_keep_alives_go_on",
+            took,
+            Duration::from_millis(2500) + SLACK,
+        );
         assert!(frames.iter().any(|frame| frame == ": keepalive\n\n"), "{frames:?}");
         assert!(frames.iter().any(|frame| frame.contains("upstream_timeout")), "{frames:?}");
         assert_eq!(frames.last().map(String::as_str), Some("data: [DONE]\n\n"));
-        assert!(longest < SLACK, "/healthz waited {longest:?}");
+        at_most("c30_the_idle_clock_hears_content_only_and_keep_alives_go_on", longest, SLACK);
     }
     flood.all_closed(shapes.len()).await;
 }
@@ -278,8 +287,8 @@ async fn c30_the_total_clock_ends_content_that_never_pauses() {
         assert!(last.concat().contains("\"upstream_timeout\""), "{last:?}");
         assert_eq!(last.last().map(String::as_str), Some("data: [DONE]\n\n"));
         assert!(took >= Duration::from_secs(1), "{took:?}");
-        assert!(took < Duration::from_secs(1) + SLACK, "{took:?}");
-        assert!(longest < SLACK, "/healthz waited {longest:?}");
+        at_most("c30_the_total_clock_ends_content_that_never_pauses", took, Duration::from_secs(1) + SLACK);
+        at_most("c30_the_total_clock_ends_content_that_never_pauses", longest, SLACK);
     }
     flood.all_closed(shapes.len()).await;
 }
@@ -343,7 +352,8 @@ async fn ended_in_time(gateway: &Gateway, flood: &Flood, calls: usize) {
     for line in lines {
         assert_eq!(line["code"], "upstream_timeout", "{line}");
         let took = Duration::from_millis(line["duration_ms"].as_u64().expect("a time"));
-        assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(1500) + SLACK, "{line}");
+        assert!(took >= Duration::from_millis(1500), "{line}");
+        at_most("ended_in_time", took, Duration::from_millis(1500) + SLACK);
     }
     flood.all_closed(calls).await;
 }
@@ -364,7 +374,7 @@ async fn c30_the_total_clock_ends_a_stream_whose_reader_is_slow() {
         }
         let ended = ended_in_time(&gateway, &flood, 2 * RATES.len());
         let ((), longest) = healthz_while(&gateway.client(), ended).await;
-        assert!(longest < SLACK, "/healthz waited {longest:?}");
+        at_most("c30_the_total_clock_ends_a_stream_whose_reader_is_slow", longest, SLACK);
     }
 }
 
@@ -385,7 +395,11 @@ async fn c30_a_shared_call_ends_at_its_total_clock_though_nobody_reads() {
     let start = Instant::now();
     flood.all_closed(1).await;
     let took = start.elapsed();
-    assert!(took < Duration::from_millis(1500) + SLACK, "{took:?}");
+    at_most(
+        "c30_a_shared_call_ends_at_its_total_clock_though_nobody_reads",
+        took,
+        Duration::from_millis(1500) + SLACK,
+    );
     eventually("every request has its line", || {
         (gateway.logs().iter().filter(|line| line["route"] == CHAT).count() == 3).then_some(())
     })
@@ -404,8 +418,12 @@ async fn c30_a_document_that_never_pauses_ends_at_its_total_clock() {
         let (answer, longest) = healthz_while(&gateway.client(), client.post_json(CHAT, &body)).await;
         let took = start.elapsed();
         assert_eq!((answer.status, answer.code().as_str()), (504, "upstream_timeout"), "{}", answer.text());
-        assert!(took < Duration::from_secs(1) + SLACK, "{took:?}");
-        assert!(longest < SLACK, "/healthz waited {longest:?}");
+        at_most(
+            "c30_a_document_that_never_pauses_ends_at_its_total_clock",
+            took,
+            Duration::from_secs(1) + SLACK,
+        );
+        at_most("c30_a_document_that_never_pauses_ends_at_its_total_clock", longest, SLACK);
     }
     flood.all_closed(2).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_testkit::measured::at_most;
 use gw_testkit::upstream::refused_address;
 use gw_testkit::{Answer, Response};
 use serde_json::{Value, json};
@@ -115,6 +116,6 @@ async fn an_upstream_that_says_nothing_is_504() {
     let start = std::time::Instant::now();
     let answer = answered_by(&world, Answer::default().hang()).await;
     assert_error("silent", &answer, 504, "upstream_error", "upstream_timeout");
-    assert!(start.elapsed() < Duration::from_secs(5));
+    at_most("an_upstream_that_says_nothing_is_504", start.elapsed(), Duration::from_secs(5));
     world.upstream.last().until_closed().await;
 }

@@ -1,6 +1,7 @@
 //! Bodies that are too large, too deep, compressed or hardly JSON.
 
 use gw_testkit::Response;
+use gw_testkit::measured::at_most;
 use gw_testkit::wire::RawClient;
 use serde_json::json;
 
@@ -57,9 +58,6 @@ async fn c05_body_over_the_limit() {
     wire.send(body).await;
     wire.response().await.expect("an answer").ok();
 }
-
-/// The most memory that the gateway may hold after it was sent the bodies of a test.
-const MAX_HELD_KIB: u64 = 24 * 1024;
 
 fn nested(depth: usize, open: &str, close: &str, core: &str) -> String {
     format!("{}{core}{}", open.repeat(depth), close.repeat(depth))
@@ -122,9 +120,8 @@ async fn c07_deep_and_wide_json() {
         let open = client.post_bytes(CHAT, "[".repeat(depth).as_bytes()).await;
         assert_invalid("never closed", &open, "invalid_json");
     }
+    // The memory of these bodies is counted allocation by allocation in gw-providers (`deep_and_wide.rs`).
     rows.finish();
-    let held = gateway.anonymous_kib();
-    assert!(held < MAX_HELD_KIB, "{held} KiB");
 }
 
 #[tokio::test]
@@ -341,7 +338,7 @@ async fn c13_compressed_bodies_and_bombs() {
     assert!(bomb.len() < 1 << 20, "the bomb itself is within the limit");
     let answer = send("gzip", bomb).await;
     assert_error("bomb", &answer, 413, "invalid_request_error", "request_too_large");
-    assert!(world.gateway.rss_kib() < rss + 16 * 1024, "{} KiB more", world.gateway.rss_kib() - rss);
+    at_most("KiB of a packed body", world.gateway.rss_kib(), rss + 16 * 1024);
     for broken in [b"not gzip at all".to_vec(), packed[..packed.len() / 2].to_vec()] {
         assert_invalid("broken gzip", &send("gzip", broken).await, "invalid_json");
     }

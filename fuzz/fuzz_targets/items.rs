@@ -1,0 +1,10 @@
+//! Any bytes as a Responses request and the stored items before it, which may name each other and themselves.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use gw_fuzz::Requests;
+
+static REQUESTS: LazyLock<Requests> = LazyLock::new(Requests::new);
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| REQUESTS.items(input));
