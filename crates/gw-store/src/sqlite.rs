@@ -220,6 +220,7 @@ fn migrator() -> Migrator {
         change(13, "identity", include_str!("../migrations/0013_identity.sql")),
         change(14, "configuration", include_str!("../migrations/0014_configuration.sql")),
         change(15, "running responses", include_str!("../migrations/0015_running_responses.sql")),
+        change(17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
     ])
 }
 

@@ -3,7 +3,7 @@
 use gw_wire::money::{Money, Price};
 use gw_wire::usage::Usage;
 
-/// Prices per million tokens; None = unknown.
+/// The prices of a model's units; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Prompt tokens.
@@ -14,29 +14,52 @@ pub struct Rates {
     pub cached_input: Option<Price>,
     /// Prompt tokens written to the provider's cache; None = as `input`.
     pub cache_write: Option<Price>,
+    /// Prompt tokens written to the provider's cache for an hour; None = twice `input`.
+    pub cache_write_1h: Option<Price>,
+    /// Audio tokens of the prompt.
+    pub audio_input: Option<Price>,
+    /// Audio tokens of the answer.
+    pub audio_output: Option<Price>,
+    /// Image tokens of the answer.
+    pub image_output: Option<Price>,
+    /// The fee of one request, in the currency itself; None = no fee.
+    pub per_query: Option<Price>,
+}
+
+/// The charge for the usage of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// The part of the cost that the known prices give: the cost is at least so high.
+    pub known: Money,
+    /// Whether every unit of the usage has a price.
+    pub is_complete: bool,
 }
 
 impl Rates {
     /// These prices, with those of `below` where one is missing.
     #[must_use]
     pub fn or(self, below: Self) -> Self {
-        Self {
-            input: self.input.or(below.input),
-            output: self.output.or(below.output),
-            cached_input: self.cached_input.or(below.cached_input),
-            cache_write: self.cache_write.or(below.cache_write),
-        }
+        self.merge(below, Option::or)
     }
 
     /// The prices times the multiplier of a provider.
     #[must_use]
     pub fn times(self, multiplier: Price) -> Self {
-        let times = |price: Option<Price>| price.map(|price| price.times(multiplier));
+        self.merge(self, |price, _| price.map(|price| price.times(multiplier)))
+    }
+
+    /// Combines each price with the one of another list.
+    fn merge(self, other: Self, one: impl Fn(Option<Price>, Option<Price>) -> Option<Price>) -> Self {
         Self {
-            input: times(self.input),
-            output: times(self.output),
-            cached_input: times(self.cached_input),
-            cache_write: times(self.cache_write),
+            input: one(self.input, other.input),
+            output: one(self.output, other.output),
+            cached_input: one(self.cached_input, other.cached_input),
+            cache_write: one(self.cache_write, other.cache_write),
+            cache_write_1h: one(self.cache_write_1h, other.cache_write_1h),
+            audio_input: one(self.audio_input, other.audio_input),
+            audio_output: one(self.audio_output, other.audio_output),
+            image_output: one(self.image_output, other.image_output),
+            per_query: one(self.per_query, other.per_query),
         }
     }
 
@@ -46,28 +69,47 @@ impl Rates {
         *self == Self::default()
     }
 
-    fn cost(&self, usage: &Usage) -> Option<Money> {
+    /// The price of a cache write for an hour. Only Claude has such writes, and Anthropic charges twice the input price
+    /// ("Prompt caching", section "Pricing", at platform.claude.com; Bedrock and Vertex AI do the same).
+    fn hour_write(&self) -> Option<Price> {
+        let derived = || self.input.map(|input| input.doubled().max(self.cache_write.unwrap_or_default()));
+        self.cache_write_1h.or_else(derived)
+    }
+
+    fn charge(&self, usage: &Usage) -> Charge {
         let prompt = usage.prompt.min(MAX_TOKENS);
         let cached = usage.cached.unwrap_or(0).min(prompt);
         let written = usage.cache_write.unwrap_or(0).min(prompt - cached);
-        let input = self.input?;
-        let output = match self.output {
-            Some(price) => price.cost(usage.completion.min(MAX_TOKENS)),
-            // An embedding model generates no tokens, so it needs no price for them.
-            None if usage.completion == 0 => Money::ZERO,
-            None => return None,
-        };
-        Some(
-            input.cost(prompt - cached - written)
-                + self.cached_input.unwrap_or(input).cost(cached)
-                + self.cache_write.unwrap_or(input).cost(written)
-                + output,
-        )
+        let hour = u64::from(usage.cache_write_1h.unwrap_or(0)).min(written);
+        let audio_input = u64::from(usage.audio_prompt.unwrap_or(0)).min(prompt - cached - written);
+        let completion = usage.completion.min(MAX_TOKENS);
+        let audio_output = u64::from(usage.audio_completion.unwrap_or(0)).min(completion);
+        let image_output = u64::from(usage.image_completion.unwrap_or(0)).min(completion - audio_output);
+        let (input, output) = (self.input, self.output);
+        // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
+        let units = [
+            (prompt - cached - written - audio_input, input, None),
+            (cached, self.cached_input.or(input), None),
+            (written - hour, self.cache_write.or(input), None),
+            (hour, self.hour_write(), None),
+            (audio_input, self.audio_input, input),
+            (completion - audio_output - image_output, output, None),
+            (audio_output, self.audio_output, output),
+            (image_output, self.image_output, output),
+        ];
+        // An embedding model generates no tokens, so it needs no price for them. Its input has a price even if it is empty.
+        let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() };
+        for (tokens, price, least) in units {
+            charge.is_complete &= tokens == 0 || price.is_some();
+            charge.known += price.or(least).unwrap_or_default().cost(tokens);
+        }
+        charge.known += self.per_query.unwrap_or_default().whole();
+        charge
     }
 }
 
 /// A bound on token counts, so that no cost can overflow.
-const MAX_TOKENS: u64 = 1 << 62;
+const MAX_TOKENS: u64 = 1 << 60;
 
 /// The prices of requests whose prompt exceeds a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,10 +149,17 @@ impl Prices {
         reached.map_or(&self.gateway, |tier| &tier.gateway)
     }
 
+    /// The charge for a call in USD. Prices in another currency are unknown prices.
+    #[must_use]
+    pub fn charge(&self, usage: &Usage) -> Charge {
+        if self.is_usd() { self.rates(usage.prompt).charge(usage) } else { Charge::default() }
+    }
+
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
-        if self.is_usd() { self.rates(usage.prompt).cost(usage) } else { None }
+        let charge = self.charge(usage);
+        charge.is_complete.then_some(charge.known)
     }
 
     /// Gateway input plus output price in nano-units.
@@ -122,6 +171,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
+    use gw_wire::usage::small;
     use proptest::prelude::*;
 
     use super::*;
@@ -140,12 +190,14 @@ mod tests {
             output: price("10"),
             cached_input: price("0.1"),
             cache_write: price("2.5"),
+            ..Rates::default()
         };
         let above = Rates {
             input: price("4"),
             output: price("15"),
             cached_input: price("0.2"),
             cache_write: price("5"),
+            ..Rates::default()
         };
         Prices {
             official: gateway,
@@ -197,7 +249,7 @@ mod tests {
         ) {
             let [input, output, cached_input, cache_write] = nanos.map(|n| Some(Price::from_nanos(n)));
             let prices = Prices {
-                gateway: Rates { input, output, cached_input, cache_write },
+                gateway: Rates { input, output, cached_input, cache_write, ..Rates::default() },
                 currency: "USD".into(),
                 ..Prices::default()
             };
@@ -216,10 +268,15 @@ mod tests {
             nanos in any::<[u64; 4]>(), tokens in any::<[u64; 4]>(),
         ) {
             let [input, output, cached_input, cache_write] = nanos.map(|n| Some(Price::from_nanos(n)));
-            let rates = Rates { input, output, cached_input, cache_write };
+            let rates = Rates { input, output, cached_input, cache_write, per_query: input, ..Rates::default() };
             let [prompt, cached, written, completion] = tokens;
-            let cost = rates.cost(&usage(prompt, cached, written, completion)).unwrap();
-            prop_assert!(cost >= Money::ZERO);
+            let usage = Usage {
+                cache_write_1h: Some(small(written)),
+                audio_prompt: Some(small(prompt)),
+                image_completion: Some(small(completion)),
+                ..usage(prompt, cached, written, completion)
+            };
+            prop_assert!(rates.charge(&usage).known >= Money::ZERO);
         }
     }
 }

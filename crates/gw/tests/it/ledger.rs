@@ -6,7 +6,10 @@ mod clock_jumps;
 mod cost;
 pub(crate) mod crash;
 mod damaged_journal;
+mod hour_writes;
+mod owners_of_costs;
 mod payloads;
+mod unpriced;
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Token usage of the Messages API. `input_tokens` excludes tokens read from or written to the cache ("Prompt caching",
 //! section "Tracking cache performance", at platform.claude.com).
 
-use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -12,6 +12,9 @@ pub(super) struct AnthropicUsage {
     output: Option<u64>,
     cache_read: Option<u64>,
     cache_write: Option<u64>,
+    /// The part of `cache_write` that is kept for five minutes, and the part that is kept for an hour.
+    cache_write_5m: Option<u64>,
+    cache_write_1h: Option<u64>,
     thinking: Option<u64>,
     is_odd: bool,
 }
@@ -30,6 +33,8 @@ impl AnthropicUsage {
         set(&mut self.output, "/output_tokens");
         set(&mut self.cache_read, "/cache_read_input_tokens");
         set(&mut self.cache_write, "/cache_creation_input_tokens");
+        set(&mut self.cache_write_5m, "/cache_creation/ephemeral_5m_input_tokens");
+        set(&mut self.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens");
         set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
         self.is_odd |= is_odd;
     }
@@ -41,17 +46,25 @@ impl AnthropicUsage {
         }
         // The caller estimates a missing count.
         let missing = self.input.is_none() || self.output.is_none();
-        let parts = [self.input, self.cache_read, self.cache_write];
+        // An upstream may report the parts without their sum.
+        let parts_written = match (self.cache_write_5m, self.cache_write_1h) {
+            (None, None) => None,
+            (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
+        };
+        let written = self.cache_write.max(parts_written);
+        let parts = [self.input, self.cache_read, written];
         let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
         let completion = self.output.unwrap_or(0);
         let too_much = prompt > MAX_BELIEVABLE || self.thinking > Some(completion);
         let prompt = prompt.min(MAX_BELIEVABLE);
         let cached = self.cache_read.map(|cached| cached.min(prompt));
+        let cache_write = written.map(|written| written.min(prompt - cached.unwrap_or(0)));
         Some(Usage {
             prompt,
             completion,
             cached,
-            cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
+            cache_write,
+            cache_write_1h: self.cache_write_1h.map(|long| small(long.min(cache_write.unwrap_or(0)))),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()

@@ -105,7 +105,7 @@ fn a_typical_line_is_short() {
             model: "acme/fast".into(),
             status: "ok".into(),
             latency_ms: 1_431,
-            cost: 1_234_567_000,
+            cost: Some(1_234_567_000),
             reason: None,
         }],
         client: Some("203.0.113.7".to_owned()),

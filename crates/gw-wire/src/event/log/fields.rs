@@ -70,9 +70,11 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         completion,
         cached,
         cache_write,
+        cache_write_1h,
         reasoning,
         audio_prompt,
         audio_completion,
+        image_completion,
         accepted_prediction,
         rejected_prediction,
         estimated,
@@ -80,9 +82,15 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     put_count(log, prompt);
     put_count(log, completion);
     [cached, cache_write, reasoning].into_iter().for_each(|count| put_optional_count(log, count));
-    [audio_prompt, audio_completion, accepted_prediction, rejected_prediction]
-        .into_iter()
-        .for_each(|count| put_optional_count(log, count.map(u64::from)));
+    let small_counts = [
+        cache_write_1h,
+        audio_prompt,
+        audio_completion,
+        image_completion,
+        accepted_prediction,
+        rejected_prediction,
+    ];
+    small_counts.into_iter().for_each(|count| put_optional_count(log, count.map(u64::from)));
     log.push(u8::from(estimated));
 }
 
@@ -180,8 +188,10 @@ impl<'a> FieldReader<'a> {
             cached: self.optional_number()?,
             cache_write: self.optional_number()?,
             reasoning: self.optional_number()?,
+            cache_write_1h: self.optional_number()?,
             audio_prompt: self.optional_number()?,
             audio_completion: self.optional_number()?,
+            image_completion: self.optional_number()?,
             accepted_prediction: self.optional_number()?,
             rejected_prediction: self.optional_number()?,
             estimated: self.flag()?,
