@@ -49,12 +49,15 @@ struct RequestObject<'a> {
     cached_tokens: u64,
     cache_write_tokens: u64,
     /// The part of `cache_write_tokens` that the provider's cache keeps for an hour.
-    cache_write_1h_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_1h_tokens: Option<u64>,
     reasoning_tokens: u64,
     /// Whether the gateway estimated the tokens.
     estimated: bool,
     /// Null if a price is unknown.
     cost_usd: Option<Usd>,
+    /// Only if a price is unknown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     unpriced: bool,
     saved_usd: Usd,
     ttft_ms: Option<u64>,
@@ -145,7 +148,7 @@ impl<'a> RequestObject<'a> {
             total_tokens: tokens.prompt.saturating_add(tokens.completion),
             cached_tokens: tokens.cached,
             cache_write_tokens: tokens.cache_write,
-            cache_write_1h_tokens: entry.cache_write_1h,
+            cache_write_1h_tokens: Some(entry.cache_write_1h).filter(|tokens| *tokens > 0),
             reasoning_tokens: tokens.reasoning,
             estimated: entry.estimated,
             cost_usd: entry.known_cost().map(Usd),

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use gw_wire::dialects::ClientRequest;
 use gw_wire::json::View;
 use gw_wire::request::{
-    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt, PromptExtras,
-    References, Routing,
+    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt,
+    PromptExtras, References, Routing,
 };
 
 use self::required_capabilities::RequiredCapabilities;
@@ -154,7 +154,9 @@ impl ValidatedRequest {
     pub(crate) fn may_name_an_hour(&self) -> bool {
         // JSON may also write the letter as an escape.
         let is_in = |text: &str| {
-            [&b"1h\""[..], b"\\u0068\""].iter().any(|end| memchr::memmem::find(text.as_bytes(), end).is_some())
+            [&b"1h\""[..], b"\\u0068\""]
+                .iter()
+                .any(|end| memchr::memmem::find(text.as_bytes(), end).is_some())
         };
         self.body().members().any(|(_, text)| is_in(text))
     }

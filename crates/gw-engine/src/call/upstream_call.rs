@@ -318,9 +318,8 @@ impl UpstreamCalls {
     /// The model of the first call that uses something without a price.
     pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
         let records = self.0.lock();
-        let is_unpriced = |call: &&UpstreamCall| {
-            call.usage().is_some_and(|usage| !call.model.charge(&usage).is_complete)
-        };
+        let is_unpriced =
+            |call: &&UpstreamCall| call.usage().is_some_and(|usage| !call.model.charge(&usage).is_complete);
         records.calls.iter().find(is_unpriced).map(|call| Arc::clone(&call.model))
     }
 

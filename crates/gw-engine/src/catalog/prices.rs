@@ -232,6 +232,41 @@ mod tests {
     }
 
     #[test]
+    fn writes_for_an_hour_cost_twice_the_input_or_their_own_price() {
+        let write = |hour| Usage { cache_write_1h: Some(hour), ..usage(1000, 0, 500, 0) };
+        let rates = |cache_write_1h| Rates { cache_write: price("2.5"), cache_write_1h, ..sample().gateway };
+        let cost = |rates: Rates, hour| rates.charge(&write(hour)).known.to_string();
+        // 500 × 2 + 500 × 2.5, then 500 × 2 + 100 × 2.5 + 400 × 4, and with an own price 400 × 3.
+        assert_eq!(cost(rates(None), 0), "0.00225");
+        assert_eq!(cost(rates(None), 400), "0.00285");
+        assert_eq!(cost(rates(price("3")), 400), "0.00245");
+        // No more is written for an hour than is written.
+        assert_eq!(cost(rates(None), 9_999), "0.003");
+        // A write for an hour is never cheaper than one for five minutes.
+        let dear = Rates { cache_write: price("9"), ..sample().gateway };
+        assert_eq!(cost(dear, 500), "0.0055");
+    }
+
+    #[test]
+    fn what_has_no_price_is_marked_and_counts_as_text() {
+        let audio = Usage { audio_prompt: Some(400), ..usage(1000, 0, 0, 0) };
+        let image = Usage { image_completion: Some(40), ..usage(1000, 0, 0, 100) };
+        for (usage, known) in [(audio, "0.002"), (image, "0.003")] {
+            let charge = sample().charge(&usage);
+            assert_eq!((charge.known.to_string().as_str(), charge.is_complete), (known, false));
+        }
+        let priced = Rates {
+            audio_input: price("10"),
+            image_output: price("100"),
+            per_query: price("0.005"),
+            ..sample().gateway
+        };
+        assert_eq!(priced.charge(&audio).known.to_string(), "0.0102");
+        assert_eq!(priced.charge(&image).known.to_string(), "0.0116");
+        assert!(priced.charge(&audio).is_complete && priced.charge(&image).is_complete);
+    }
+
+    #[test]
     fn a_needed_price_that_is_unknown_makes_the_cost_unknown() {
         let input_only = Rates { input: price("2"), ..Rates::default() };
         let prices = Prices { gateway: input_only, currency: "USD".into(), ..Prices::default() };

@@ -35,7 +35,8 @@ impl Atomic<CostUsd> for ExactCost {
     }
 
     fn get(&self) -> CostUsd {
-        let [nanos, femtos] = [&self.nanos, &self.femtos].map(|part| u128::from(part.load(Ordering::Relaxed)));
+        let [nanos, femtos] =
+            [&self.nanos, &self.femtos].map(|part| u128::from(part.load(Ordering::Relaxed)));
         CostUsd(Money::from_femtos(i128::try_from(nanos * FEMTOS_PER_NANO + femtos).unwrap_or(i128::MAX)))
     }
 }

@@ -214,7 +214,9 @@ fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
         .text(limits.budget.map(|budget| budget.period.as_str()))
         .int(limits.burst.map(i64::from))
         .text(Some(limits.on_budget).filter(|way| *way != OnBudget::default()).map(OnBudget::as_str))
-        .text(Some(limits.unpriced).filter(|way| *way != UnpricedPolicy::default()).map(UnpricedPolicy::as_str))
+        .text(
+            Some(limits.unpriced).filter(|way| *way != UnpricedPolicy::default()).map(UnpricedPolicy::as_str),
+        )
 }
 
 fn read_limits(row: &Row) -> sqlx::Result<Limits> {

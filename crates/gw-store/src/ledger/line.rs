@@ -151,9 +151,9 @@ fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
     }
     let unpriced = entry.attempts.iter().find(|attempt| attempt.cost.is_none());
     if let Some(Attempt { model, provider, .. }) = unpriced
-        && let Some(other) = others.iter_mut().find(|other| {
-            other.model == indexed(model) && other.provider == indexed(provider)
-        })
+        && let Some(other) = others
+            .iter_mut()
+            .find(|other| other.model == indexed(model) && other.provider == indexed(provider))
     {
         other.sums.unpriced = std::mem::take(&mut sums.unpriced);
     }
@@ -163,7 +163,9 @@ fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
 
 fn bound(entry: &mut Entry) {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut entry.tokens;
-    for count in [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms, &mut entry.cache_write_1h] {
+    for count in
+        [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms, &mut entry.cache_write_1h]
+    {
         *count = (*count).min(MAX_COUNT);
     }
     entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MAX_COUNT));

@@ -29,6 +29,12 @@ pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
     found
 }
 
+/// The JSON documents in the data of frames, of every dialect.
+fn documents(frames: &[String]) -> Vec<Value> {
+    let lines = frames.iter().flat_map(|frame| frame.lines());
+    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
+}
+
 async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {

@@ -64,7 +64,10 @@ impl AnthropicUsage {
             completion,
             cached,
             cache_write,
-            cache_write_1h: self.cache_write_1h.map(|long| small(long.min(cache_write.unwrap_or(0)))),
+            cache_write_1h: self
+                .cache_write_1h
+                .map(|long| small(long.min(cache_write.unwrap_or(0))))
+                .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
@@ -123,6 +126,23 @@ mod tests {
         assert_eq!(after(&[start, cumulative]), Some(full), "cumulative: nothing is added up");
         assert_eq!(full.total(), 3260);
         assert_eq!(after(&[start, r#"{"input_tokens":null,"output_tokens":7}"#]).unwrap().prompt, 3210);
+    }
+
+    #[test]
+    fn cache_writes_for_an_hour_are_counted_apart() {
+        let start = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":50,"ephemeral_1h_input_tokens":150},"output_tokens":1}"#;
+        let usage = after(&[start, r#"{"output_tokens":5}"#]).unwrap();
+        assert_eq!((usage.prompt, usage.cache_write, usage.cache_write_1h), (210, Some(200), Some(150)));
+        // Later counts replace earlier ones, and the parts alone are enough.
+        let later = r#"{"output_tokens":5,"cache_creation":{"ephemeral_1h_input_tokens":100}}"#;
+        assert_eq!(after(&[start, later]).unwrap().cache_write_1h, Some(100));
+        let parts = r#"{"input_tokens":10,"output_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4}}"#;
+        let usage = after(&[parts]).unwrap();
+        assert_eq!((usage.prompt, usage.cache_write, usage.cache_write_1h), (17, Some(7), Some(4)));
+        let odd =
+            r#"{"input_tokens":10,"output_tokens":1,"cache_creation_input_tokens":5,"cache_creation":null}"#;
+        let usage = after(&[odd]).unwrap();
+        assert_eq!((usage.cache_write, usage.cache_write_1h, usage.estimated), (Some(5), None, false));
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn writes(counts: &TokenUsage, is_odd: &mut bool) -> (Option<u64>, Option<u64>) 
         }
     }
     let written = reported.unwrap_or(0).max(all.min(MAX_BELIEVABLE));
-    (Some(written), Some(long.min(written)))
+    (Some(written), Some(long.min(written)).filter(|long| *long > 0))
 }
 
 /// Reads the only count of an embeddings response (`inputTextTokenCount`).
@@ -78,4 +78,33 @@ fn count(value: &Value, is_odd: &mut bool) -> Option<u64> {
     *is_odd = true;
     let number = value.as_f64().filter(|number| !number.is_nan())?;
     Some(number.clamp(0.0, MAX_BELIEVABLE as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    fn writes(json: &str) -> (u64, Option<u64>, Option<u32>) {
+        let usage = super::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap();
+        (usage.prompt, usage.cache_write, usage.cache_write_1h)
+    }
+
+    #[test]
+    fn cache_writes_are_read_by_their_lifetime() {
+        for (details, read) in [
+            ("", (110, Some(100), None)),
+            (r#","cacheDetails":[]"#, (110, Some(100), None)),
+            (
+                r#","cacheDetails":[{"ttl":"1h","inputTokens":60},{"ttl":"5m","inputTokens":40}]"#,
+                (110, Some(100), Some(60)),
+            ),
+            (r#","cacheDetails":[{"ttl":"1h","inputTokens":900}]"#, (910, Some(900), Some(900))),
+            (r#","cacheDetails":[{"ttl":"5m","inputTokens":100},7,{"ttl":"1h"}]"#, (110, Some(100), None)),
+            (r#","cacheDetails":"none""#, (110, Some(100), None)),
+        ] {
+            let json =
+                format!(r#"{{"inputTokens":10,"outputTokens":1,"cacheWriteInputTokens":100{details}}}"#);
+            assert_eq!(writes(&json), read, "{details}");
+        }
+    }
 }

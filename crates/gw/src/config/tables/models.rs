@@ -130,7 +130,12 @@ static PRICING: Section = Section {
         AUDIO_INPUT,
         AUDIO_OUTPUT,
         IMAGE_OUTPUT,
-        key("official_per_query", Kind::Price, "", "The provider's fee for each request, not for a million tokens."),
+        key(
+            "official_per_query",
+            Kind::Price,
+            "",
+            "The provider's fee for each request, not for a million tokens.",
+        ),
         key("currency", Kind::Text(&CURRENCY), "\"USD\"", "The currency of these prices."),
         key(
             "tiers",

@@ -206,7 +206,9 @@ async fn amounts_are_written_to_the_last_digit_in_json_and_csv() {
     let answer = admin.get("/admin/v1/usage?by=model&model=acme/fast").await.ok();
     // Three answers cost 3 nano-dollars and 7 femto-dollars each; one cache hit saved 9 nano-dollars.
     assert!(
-        answer.text().contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009,\"unpriced_requests\":0}"),
+        answer
+            .text()
+            .contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009,\"unpriced_requests\":0}"),
         "{}",
         answer.text()
     );

@@ -6,7 +6,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
 use crate::harness::{KEY, serve};
-use crate::ledger::rows;
+use crate::ledger::{documents, rows};
 use crate::providers::dialects::{bedrock_chunk, frame};
 
 const HOSTS: [&str; 3] =
@@ -16,7 +16,7 @@ const COST: f64 = 0.8006;
 const COST_FEMTOS: i128 = 800_600_000_000_000;
 
 /// A gateway with Claude at its three hosts, which one upstream plays.
-async fn start() -> (Gateway, Client) {
+async fn start() -> (Gateway, Client, FakeUpstream) {
     let upstream = FakeUpstream::start().await;
     upstream.respond_with(answer);
     let mut config = format!(
@@ -36,22 +36,27 @@ async fn start() -> (Gateway, Client) {
     }
     let gateway = serve(&config).await;
     let client = gateway.client().with_key(KEY).with_header("anthropic-version", "2023-06-01");
-    (gateway, client)
+    (gateway, client, upstream)
 }
 
 /// Claude's answer in the host's form: 100 tokens of input, 10 of output, and 100,000 that the cache keeps for an hour.
-fn answer(request: &Recorded) -> Answer {
+pub(super) fn answer(request: &Recorded) -> Answer {
     let usage = json!({"input_tokens": 100, "cache_creation_input_tokens": 100_000, "cache_read_input_tokens": 0, "output_tokens": 10,
         "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 100_000}});
     let converse = json!({"inputTokens": 100, "outputTokens": 10, "totalTokens": 100_110, "cacheWriteInputTokens": 100_000,
         "cacheDetails": [{"ttl": "1h", "inputTokens": 100_000}]});
-    let message = |content: Value| json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content,
-        "stop_reason": "end_turn", "stop_sequence": null, "usage": usage});
+    let message = |content: Value| {
+        json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "up", "content": content,
+        "stop_reason": "end_turn", "stop_sequence": null, "usage": usage})
+    };
     let path = request.path.as_str();
     let streams = path.contains("stream") || request.json()["stream"] == true;
     if path.ends_with("/converse") {
         let message = json!({"message": {"role": "assistant", "content": [{"text": "Hi"}]}});
-        return Answer::json(200, &json!({"output": message, "stopReason": "end_turn", "usage": converse, "metrics": {"latencyMs": 5}}));
+        return Answer::json(
+            200,
+            &json!({"output": message, "stopReason": "end_turn", "usage": converse, "metrics": {"latencyMs": 5}}),
+        );
     }
     if path.ends_with("/converse-stream") {
         let mut body = frame("messageStart", &json!({"role": "assistant"}));
@@ -79,14 +84,17 @@ fn answer(request: &Recorded) -> Answer {
         let body: Vec<u8> = events.iter().flat_map(bedrock_chunk).collect();
         return Answer::full(200, &[("content-type", "application/vnd.amazon.eventstream")], body);
     }
-    let text = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("a type"));
+    let text =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("a type"));
     Answer::sse().chunk(events.iter().map(text).collect::<String>()).end()
 }
 
 /// The requests of one host: path, body.
 fn requests(model: &str) -> Vec<(&'static str, Value)> {
-    let cached = json!([{"type": "text", "text": "Long.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]);
-    let messages = json!({"model": model, "max_tokens": 64, "messages": [{"role": "user", "content": cached}]});
+    let cached =
+        json!([{"type": "text", "text": "Long.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]);
+    let messages =
+        json!({"model": model, "max_tokens": 64, "messages": [{"role": "user", "content": cached}]});
     let chat = messages.clone();
     let responses = json!({"model": model, "input": "Long."});
     let mut all = Vec::new();
@@ -114,14 +122,14 @@ fn usage_of(documents: &[Value]) -> Value {
 
 #[tokio::test]
 async fn s18_cache_writes_for_an_hour_have_their_own_price_on_every_surface() {
-    let (gateway, client) = start().await;
+    let (gateway, client, _upstream) = start().await;
     let mut asked = 0;
     for model in HOSTS {
         for (path, body) in requests(model) {
             let label = format!("{model} {path} {}", body["stream"]);
             let documents = if body["stream"] == true {
                 let frames = client.stream(path, &body).await.rest().await;
-                frames.iter().filter_map(|frame| gw_testkit::sse::parse(frame)).collect()
+                documents(&frames)
             } else {
                 vec![client.post_json(path, &body).await.ok().json()]
             };
@@ -136,5 +144,34 @@ async fn s18_cache_writes_for_an_hour_have_their_own_price_on_every_surface() {
             assert_eq!((row.cost, row.unpriced), (COST_FEMTOS, false), "{label}: {row:?}");
             assert_eq!((row.tokens.cache_write, row.cache_write_1h), (100_000, 100_000), "{label}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_charged_for_the_writes_that_its_start_reported() {
+    let (gateway, client, upstream) = start().await;
+    let usage = json!({"input_tokens": 100, "cache_creation_input_tokens": 100_000, "output_tokens": 1,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 100_000}});
+    let begun = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
+        "model": "up", "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage}});
+    let events = [
+        begun,
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}),
+    ];
+    let text =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("a type"));
+    let half: String = events.iter().map(text).collect();
+    for (asked, path) in [(1, "/v1/chat/completions"), (2, "/v1/messages")] {
+        upstream.enqueue(Answer::sse().chunk(half.clone()).end());
+        let body = json!({"model": HOSTS[0], "max_tokens": 64, "stream": true, "messages": [{"role": "user", "content": "Long."}]});
+        client.stream(path, &body).await.rest().await;
+        let row = rows(&gateway, asked).await.into_iter().max_by_key(|row| row.at).expect("a row");
+        // 100 tokens at 4, 100,000 at 8, and one token of text at 20 USD per million.
+        assert_eq!(
+            (row.status.as_str(), row.cost),
+            ("upstream_stream_error", 800_420_000_000_000),
+            "{path}: {row:?}"
+        );
     }
 }

@@ -33,10 +33,7 @@ async fn the_cost_of_a_failed_call_stands_with_its_own_model_and_provider() {
     let [failed, served] = [0, 1].map(|place| attempts[place]["cost_usd"].as_f64().expect("a cost"));
     assert!(failed > 0.0 && served > 0.0, "{attempts:?}");
     rows(&world.gateway, 1).await;
-    for (query, own) in [
-        ("model", ["acme/plain", "beta/spare"]),
-        ("provider", ["acme", "beta"]),
-    ] {
+    for (query, own) in [("model", ["acme/plain", "beta/spare"]), ("provider", ["acme", "beta"])] {
         let (mut groups, total) = report(&world, query).await;
         groups.sort_by_key(|group| group.0.to_string());
         let expected = vec![(json!(own[0]), 0, failed, 0), (json!(own[1]), 1, served, 0)];
@@ -59,7 +56,8 @@ async fn the_metric_of_costs_adds_no_float_errors() {
     }
     let admin = world.gateway.client().with_key(ADMIN);
     let page = admin.get("/metrics").await.ok().text();
-    let line = page.lines().find(|line| line.starts_with("gateway_cost_usd_total{") && line.contains("acme/fast"));
+    let line =
+        page.lines().find(|line| line.starts_with("gateway_cost_usd_total{") && line.contains("acme/fast"));
     // Thirty times 0.0000045 by floats is 0.00013499999999999997.
     assert_eq!(line.and_then(|line| line.rsplit(' ').next()), Some("0.000135"), "{page}");
 }

@@ -5,7 +5,7 @@ use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, Setup, World, chat, chat_with, with};
-use crate::ledger::rows;
+use crate::ledger::{documents, rows};
 
 const MODEL: &str = "acme/unpriced";
 
@@ -48,7 +48,7 @@ async fn c28_an_unknown_price_is_zero_in_a_chat_and_absent_everywhere_else() {
             world.upstream.enqueue(Answer::sse().all(&chat_transcript(&["x"])).done());
         }
         let frames = world.client.stream(path, &streamed).await.rest().await;
-        let documents: Vec<Value> = frames.iter().filter_map(|frame| gw_testkit::sse::parse(frame)).collect();
+        let documents = documents(&frames);
         let usages: Vec<&Value> = documents
             .iter()
             .flat_map(|document| [&document["usage"], &document["response"]["usage"]])
@@ -61,7 +61,8 @@ async fn c28_an_unknown_price_is_zero_in_a_chat_and_absent_everywhere_else() {
     let answer = world.client.post_json("/v1/embeddings", &embedding).await.ok();
     assert_eq!(answer.header("x-gateway-cost-usd"), None);
     // A known price is a number on all of them.
-    let priced = world.client.post_json("/v1/completions", &json!({"model": "acme/fast", "prompt": "Hi"})).await;
+    let priced =
+        world.client.post_json("/v1/completions", &json!({"model": "acme/fast", "prompt": "Hi"})).await;
     assert_eq!(priced.ok().json()["usage"]["cost_usd"].as_f64(), Some(0.000_004_5));
 }
 
@@ -79,7 +80,7 @@ async fn the_row_the_reports_and_the_metric_name_unpriced_requests() {
     assert_eq!(shown["attempts"][0]["cost_usd"], Value::Null);
     let listed = admin.get("/admin/v1/requests?model=acme/fast").await.ok().json();
     let priced = &listed["data"][0];
-    assert_eq!((priced["cost_usd"].as_f64(), &priced["unpriced"]), (Some(0.000_004_5), &json!(false)));
+    assert_eq!((priced["cost_usd"].as_f64(), &priced["unpriced"]), (Some(0.000_004_5), &Value::Null));
 
     let report = admin.get("/admin/v1/usage?by=model").await.ok().json();
     let of = |model: &str| {
@@ -95,7 +96,11 @@ async fn the_row_the_reports_and_the_metric_name_unpriced_requests() {
     assert!(line.ends_with(",0,0,1"), "{csv}");
     let me = world.client.get("/v1/me").await.ok().json();
     let day = &me["spend"]["day"];
-    assert_eq!((day["cost_usd"].as_f64(), day["unpriced_requests"].as_u64()), (Some(0.000_004_5), Some(1)), "{me}");
+    assert_eq!(
+        (day["cost_usd"].as_f64(), day["unpriced_requests"].as_u64()),
+        (Some(0.000_004_5), Some(1)),
+        "{me}"
+    );
     let page = admin.get("/metrics").await.ok().text();
     let counts = |line: &&str| line.starts_with("gateway_unpriced_requests_total{") && line.ends_with(" 1");
     assert_eq!(page.lines().filter(counts).count(), 1, "{page}");

@@ -181,7 +181,11 @@ fn check_row(case: &Case, row: &Entry) {
     let (served, others): (Vec<_>, Vec<_>) =
         row.attempts.iter().partition(|attempt| is_served(&attempt.status));
     assert_eq!(served[0].cost, Some(cost(model)), "{told}");
-    assert_eq!(row.cost, cost(model) + others.iter().filter_map(|attempt| attempt.cost).sum::<i128>(), "{told}");
+    assert_eq!(
+        row.cost,
+        cost(model) + others.iter().filter_map(|attempt| attempt.cost).sum::<i128>(),
+        "{told}"
+    );
     for other in others {
         let may_be_billed =
             ["cancelled", "upstream_timeout", "upstream_unreachable", "upstream_invalid_response"];
