@@ -29,6 +29,7 @@ pub(crate) struct LimitsObject {
     budget_usd: Option<Usd>,
     budget_period: Option<&'static str>,
     on_budget: Option<&'static str>,
+    unpriced: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     budget: Option<Option<BudgetObject>>,
 }
@@ -51,6 +52,7 @@ impl LimitsObject {
             budget_usd: limits.budget.map(|budget| Usd(budget.femtos())),
             budget_period: limits.budget.map(|budget| budget.period.as_str()),
             on_budget: limits.budget.map(|_| limits.on_budget.as_str()),
+            unpriced: limits.budget.map(|_| limits.unpriced.as_str()),
             budget: Some(limits.budget.map(|budget| BudgetObject {
                 spent_usd: Usd(spent),
                 resets_at: resets_at(budget.period.around(now).1),

@@ -45,6 +45,8 @@ struct SpendObject {
 #[derive(Serialize)]
 struct SumsObject {
     cost_usd: Usd,
+    /// The requests whose cost is not, or not whole, in the sum.
+    unpriced_requests: u64,
     requests: u64,
     failed: u64,
     tokens: u64,
@@ -53,7 +55,13 @@ struct SumsObject {
 impl From<Sums> for SumsObject {
     fn from(sums: Sums) -> Self {
         let tokens = sums.tokens.prompt.saturating_add(sums.tokens.completion);
-        Self { cost_usd: Usd(sums.cost), requests: sums.requests, failed: sums.failed, tokens }
+        Self {
+            cost_usd: Usd(sums.cost),
+            unpriced_requests: sums.unpriced,
+            requests: sums.requests,
+            failed: sums.failed,
+            tokens,
+        }
     }
 }
 

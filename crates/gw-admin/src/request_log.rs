@@ -48,10 +48,17 @@ struct RequestObject<'a> {
     total_tokens: u64,
     cached_tokens: u64,
     cache_write_tokens: u64,
+    /// The part of `cache_write_tokens` that the provider's cache keeps for an hour.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_1h_tokens: Option<u64>,
     reasoning_tokens: u64,
     /// Whether the gateway estimated the tokens.
     estimated: bool,
-    cost_usd: Usd,
+    /// Null if a price is unknown.
+    cost_usd: Option<Usd>,
+    /// Only if a price is unknown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unpriced: bool,
     saved_usd: Usd,
     ttft_ms: Option<u64>,
     latency_ms: u64,
@@ -72,7 +79,8 @@ struct AttemptObject<'a> {
     model: &'a str,
     status: &'a str,
     latency_ms: u64,
-    cost_usd: Usd,
+    /// Null if a price is unknown.
+    cost_usd: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -85,7 +93,7 @@ impl<'a> AttemptObject<'a> {
             model,
             status,
             latency_ms: *latency_ms,
-            cost_usd: Usd(*cost),
+            cost_usd: cost.map(Usd),
             reason: reason.as_deref(),
         }
     }
@@ -140,9 +148,11 @@ impl<'a> RequestObject<'a> {
             total_tokens: tokens.prompt.saturating_add(tokens.completion),
             cached_tokens: tokens.cached,
             cache_write_tokens: tokens.cache_write,
+            cache_write_1h_tokens: Some(entry.cache_write_1h).filter(|tokens| *tokens > 0),
             reasoning_tokens: tokens.reasoning,
             estimated: entry.estimated,
-            cost_usd: Usd(entry.cost),
+            cost_usd: entry.known_cost().map(Usd),
+            unpriced: entry.unpriced,
             saved_usd: Usd(entry.saved),
             ttft_ms: entry.ttft_ms,
             latency_ms: entry.latency_ms,

@@ -157,7 +157,7 @@ impl UsageReport {
 }
 
 /// The names and the exact values of sums, in the order of the report.
-fn columns(sums: &Sums) -> [(&'static str, String); 11] {
+fn columns(sums: &Sums) -> [(&'static str, String); 12] {
     let usd = |femtos| Money::from_femtos(femtos).to_string();
     let tokens = sums.tokens;
     [
@@ -172,6 +172,8 @@ fn columns(sums: &Sums) -> [(&'static str, String); 11] {
         ("reasoning_tokens", tokens.reasoning.to_string()),
         ("cost_usd", usd(sums.cost)),
         ("saved_usd", usd(sums.saved)),
+        // The requests whose cost is not, or not whole, in the sum.
+        ("unpriced_requests", sums.unpriced.to_string()),
     ]
 }
 

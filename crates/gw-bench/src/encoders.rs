@@ -169,7 +169,7 @@ fn finish(mut normaliser: Normaliser, out: &mut Vec<u8>) {
         similar: None,
     };
     normaliser.accept(Event::Finish { choice: 0, reason: Finish::Stop }, out);
-    let closing = Closing { usage: Usage::default(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: Usage::default(), cost: Some(Money::ZERO), gateway: &gateway };
     normaliser.finish(&closing, out);
 }
 

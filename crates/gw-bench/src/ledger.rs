@@ -106,7 +106,7 @@ fn entry(n: u64, rows: u64) -> Entry {
             model: "acme/model-1".into(),
             status: "ok".into(),
             latency_ms: 1_432,
-            cost: 0,
+            cost: Some(0),
             reason: None,
         }],
         end_user: Some(format!("user-{}", mixed % 1_000)),

@@ -44,7 +44,7 @@ pub struct Stored {
 }
 
 /// The first byte of a value. A value with another byte comes from another version, and is a miss.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// The length of the checksum at the end of a value.
 const CHECKSUM_BYTES: usize = 32;
 
@@ -137,6 +137,8 @@ impl Stored {
             audio_completion: fields.optional()?.map(small),
             accepted_prediction: fields.optional()?.map(small),
             rejected_prediction: fields.optional()?.map(small),
+            cache_write_1h: fields.optional()?.map(small),
+            image_completion: fields.optional()?.map(small),
             estimated: fields.byte()? == 1,
             ..Usage::default()
         };
@@ -159,7 +161,7 @@ impl Stored {
 }
 
 /// The counts that may be unknown, in the order of the encoding.
-fn details(usage: &Usage) -> [Option<u64>; 7] {
+fn details(usage: &Usage) -> [Option<u64>; 9] {
     [
         usage.cached,
         usage.cache_write,
@@ -168,6 +170,8 @@ fn details(usage: &Usage) -> [Option<u64>; 7] {
         usage.audio_completion.map(u64::from),
         usage.accepted_prediction.map(u64::from),
         usage.rejected_prediction.map(u64::from),
+        usage.cache_write_1h.map(u64::from),
+        usage.image_completion.map(u64::from),
     ]
 }
 

@@ -171,6 +171,11 @@ impl Caller {
         self.subjects().iter().any(|subject| subject.is_cut_by_budget())
     }
 
+    /// The key or its team, if its budget refuses requests whose cost it cannot know (`unpriced = "refuse"`).
+    pub(crate) fn refuses_unpriced(&self) -> Option<SubjectKind> {
+        self.subjects().iter().find(|subject| subject.refuses_unpriced()).map(|subject| subject.kind())
+    }
+
     /// The key and its team, as far as they have limits.
     pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
         &self.0.subjects

@@ -40,8 +40,8 @@ pub(crate) struct Call {
     pub(crate) progress: CallProgress,
     /// The summary of a complete answer, for a call that is shared.
     pub(crate) summary: Option<CallSummary>,
-    /// The cost that the client is told: of the answer, and of attempts that began it.
-    pub(crate) cost: Money,
+    /// The cost that the client is told: of the answer, and of attempts that began it. None = a price is unknown.
+    pub(crate) cost: Option<Money>,
     /// The money set aside for a stream that broke off, until another upstream continues it.
     pub(crate) reservation: Option<StreamReservation>,
     /// The answer of a shared call in the gateway's own format, if its client speaks another dialect.
@@ -68,7 +68,7 @@ impl Call {
             plan,
             progress: CallProgress::new(settlement),
             summary: None,
-            cost: Money::ZERO,
+            cost: Some(Money::ZERO),
             reservation: None,
             shared_document: None,
         }
@@ -86,11 +86,11 @@ impl Call {
         self.progress.finish_hedge();
         let calls = &self.context.upstream_calls;
         let answer = calls.answer();
-        self.cost = answer.cost;
+        self.cost = answer.known_cost();
         self.summary = self.context.is_shared.then(|| CallSummary {
             candidate: candidate.clone(),
             usage: answer.usage,
-            cost: billed.known_cost().map(|_| answer.cost),
+            cost: answer.known_cost(),
             is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
             is_continued: calls.answering_attempts() > 1,
         });

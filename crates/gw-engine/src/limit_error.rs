@@ -57,6 +57,16 @@ pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> E
     }
 }
 
+/// The error of a request whose cost a budget cannot know (`unpriced = "refuse"`).
+pub(crate) fn unpriced(subject: SubjectKind, model: &str) -> Error {
+    Error::new(
+        Kind::InsufficientQuota,
+        format!(
+            "The price of the model '{model}' is unknown, and the budget of this {subject} refuses requests whose cost it cannot know (unpriced = \"refuse\")."
+        ),
+    )
+}
+
 fn over_budget(subject: SubjectKind, advice: &str, resets_in: Option<Duration>) -> Error {
     let period = match resets_in {
         Some(wait) => format!(" A new budget period begins in {}.", in_words(wait)),

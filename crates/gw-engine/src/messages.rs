@@ -75,7 +75,7 @@ fn empty(mut call: Box<Call>) -> Result<Reply> {
         call.context.request.client().map(|client| Arc::clone(&client.form)).ok_or_else(no_candidate)?;
     let gateway: GatewayMeta = call.meta(&first, true);
     let headers = reply_headers(Some(&first));
-    let (usage, cost) = (Usage::default(), Money::ZERO);
+    let (usage, cost) = (Usage::default(), Some(Money::ZERO));
     call.finish_without_upstream();
     if call.context.request.wants_stream() {
         let mut out = Vec::new();

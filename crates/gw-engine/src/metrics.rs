@@ -1,9 +1,9 @@
 //! The engine's metrics: attempts, tokens, cost. A call looks up its model's handles once.
 
+mod exact_cost;
 mod gen_ai;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -18,7 +18,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
+use crate::catalog::Model;
 use crate::semantic_names;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -67,7 +69,7 @@ struct ComponentLabels {
 /// Operations that are counted.
 const OPERATIONS: usize = 5;
 
-type Cost = Counter<f64, AtomicU64>;
+type Cost = Counter<CostUsd, ExactCost>;
 
 /// All of the engine's metrics.
 #[derive(Debug)]
@@ -76,6 +78,7 @@ pub struct Metrics {
     tokens: Family<TokenLabels, Counter>,
     cost: Family<ModelLabels, Cost>,
     price_unknown: Family<ModelLabels, Counter>,
+    unpriced_requests: Family<ModelLabels, Counter>,
     first_token: Family<ModelLabels, Histogram, fn() -> Histogram>,
     outcomes: Family<OutcomeLabels, Counter>,
     /// The handles of successful calls, by operation.
@@ -152,6 +155,7 @@ impl Metrics {
             tokens: Family::default(),
             cost: Family::default(),
             price_unknown: Family::default(),
+            unpriced_requests: Family::default(),
             first_token: Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
             outcomes: Family::default(),
             ok: std::array::from_fn(|_| OnceLock::new()),
@@ -188,6 +192,11 @@ impl Metrics {
             "gateway_price_unknown",
             "Served calls of models without a price",
             metrics.price_unknown.clone(),
+        );
+        registry.register(
+            "gateway_unpriced_requests",
+            "Requests whose cost is not known, by the first model without a needed price",
+            metrics.unpriced_requests.clone(),
         );
         registry.register_with_unit(
             "gateway_first_token",
@@ -261,13 +270,19 @@ impl Metrics {
         match cost {
             Some(cost) if cost == Money::ZERO => {}
             Some(cost) => {
-                model.cost.inc_by(cost.approx_usd());
+                model.cost.inc_by(CostUsd(cost));
             }
             None => {
                 let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
                 self.price_unknown.get_or_create(&labels).inc();
             }
         }
+    }
+
+    /// Counts a request whose cost is not known, because a price of this model is unknown.
+    pub(crate) fn unpriced_request(&self, model: &Model) {
+        let labels = ModelLabels { provider: model.provider.to_string(), model: model.id.to_string() };
+        self.unpriced_requests.get_or_create(&labels).inc();
     }
 
     /// Measures an attempt that has ended.

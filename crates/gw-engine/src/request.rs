@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use gw_wire::dialects::ClientRequest;
 use gw_wire::json::View;
 use gw_wire::request::{
-    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Prompt, PromptExtras,
-    References, Routing,
+    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt,
+    PromptExtras, References, Routing,
 };
 
 use self::required_capabilities::RequiredCapabilities;
@@ -147,6 +147,23 @@ impl ValidatedRequest {
                 Cow::Owned(PromptExtras { frames: request.inputs.len() as u64, ..PromptExtras::default() })
             }
         }
+    }
+
+    /// Whether the prompt has audio.
+    pub(crate) fn has_audio(&self) -> bool {
+        self.beside().media.iter().any(|medium| matches!(medium, Medium::Audio { .. }))
+    }
+
+    /// Whether a string of the request ends in `1h`, the lifetime of a cache write that costs more than others. A text may
+    /// end so by chance.
+    pub(crate) fn may_name_an_hour(&self) -> bool {
+        // JSON may also write the letter as an escape.
+        let is_in = |text: &str| {
+            [&b"1h\""[..], b"\\u0068\""]
+                .iter()
+                .any(|end| memchr::memmem::find(text.as_bytes(), end).is_some())
+        };
+        self.body().members().any(|(_, text)| is_in(text))
     }
 
     /// How many answers it asks for, including the candidates of `best_of`.

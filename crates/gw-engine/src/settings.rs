@@ -66,6 +66,12 @@ pub struct PricingSettings {
     pub gateway_output_per_m: Option<Price>,
     pub cached_input_per_m: Option<Price>,
     pub cache_write_per_m: Option<Price>,
+    pub cache_write_1h_per_m: Option<Price>,
+    pub official_audio_input_per_m: Option<Price>,
+    pub official_audio_output_per_m: Option<Price>,
+    pub official_image_output_per_m: Option<Price>,
+    /// The fee of one request.
+    pub official_per_query: Option<Price>,
     pub currency: Option<String>,
     pub tiers: Option<Vec<TierSettings>>,
     pub tools: ToolPrices,
@@ -82,6 +88,10 @@ pub struct TierSettings {
     pub gateway_output_per_m: Option<Price>,
     pub cached_input_per_m: Option<Price>,
     pub cache_write_per_m: Option<Price>,
+    pub cache_write_1h_per_m: Option<Price>,
+    pub official_audio_input_per_m: Option<Price>,
+    pub official_audio_output_per_m: Option<Price>,
+    pub official_image_output_per_m: Option<Price>,
 }
 
 /// One `[[models]]` entry. It adds to the shipped catalogue or overrides it field by field.
@@ -113,7 +123,7 @@ pub struct ModelSettings {
 
 pub use gw_limits::SessionLimits;
 pub use gw_store::keys::Role;
-pub use gw_store::limits::{Budget, Limits, OnBudget, Period};
+pub use gw_store::limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
 
 /// One `[[keys]]` entry.
 #[derive(Clone, Debug)]

@@ -162,7 +162,7 @@ impl Limiter {
     pub async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
         match &self.0.redis {
             None => Some(self.0.in_process.inspect(subjects).await),
-            Some(redis) => redis.inspect(subjects).await,
+            Some(redis) => redis.inspect(&*self.0.in_process.ledger, subjects).await,
         }
     }
 

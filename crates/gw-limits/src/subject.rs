@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use gw_store::{Limits, OnBudget};
+use gw_store::{Limits, OnBudget, UnpricedPolicy};
 
 use crate::budget::BudgetState;
 use crate::gcra::GcraState;
@@ -44,6 +44,12 @@ impl Subject {
     #[must_use]
     pub fn is_cut_by_budget(&self) -> bool {
         self.limits.budget.is_some() && self.limits.on_budget == OnBudget::Cut
+    }
+
+    /// Whether its budget refuses requests whose cost it cannot know.
+    #[must_use]
+    pub fn refuses_unpriced(&self) -> bool {
+        self.limits.budget.is_some() && self.limits.unpriced == UnpricedPolicy::Refuse
     }
 
     pub(crate) fn has_budget(&self) -> bool {

@@ -78,7 +78,10 @@ impl LogLine<'_> {
             line.integer("prompt_tokens", call.prompt_tokens);
             line.integer("completion_tokens", call.completion_tokens);
             line.boolean("estimated", call.estimated);
-            call.cost.write(line.member("cost_usd"));
+            match call.known_cost() {
+                Some(cost) => cost.write(line.member("cost_usd")),
+                None => line.raw("cost_usd", "null"),
+            }
             line.integer("attempts", u64::from(call.attempts));
             line.boolean("stream", call.stream);
             line.boolean("fallback", call.fallback);
@@ -107,8 +110,13 @@ impl LogLine<'_> {
             visible(&mut out, call.model.as_deref().unwrap_or("no model"));
             let estimated = if call.estimated { "~" } else { "" };
             let _ = write!(out, " {estimated}{}+{} tokens ", call.prompt_tokens, call.completion_tokens);
-            call.cost.write(&mut out);
-            put(&mut out, " USD");
+            match call.known_cost() {
+                Some(cost) => {
+                    cost.write(&mut out);
+                    put(&mut out, " USD");
+                }
+                None => put(&mut out, "unpriced"),
+            }
             if call.fallback {
                 put(&mut out, " fallback");
             }

@@ -68,12 +68,17 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
-    /// Its cost in femto-USD; 0 = free, or no price is known.
-    #[serde(default)]
-    pub cost: i128,
+    /// Its cost in femto-USD; None = a price is unknown. Old rows have 0 then.
+    #[serde(default = "free")]
+    pub cost: Option<i128>,
     /// The upstream's message about a failed call, for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the type of the member")]
+fn free() -> Option<i128> {
+    Some(0)
 }
 
 /// One request. Deserialising it reads the old JSON format with member names.
@@ -112,8 +117,12 @@ pub struct Entry {
     pub tokens: Tokens,
     /// Whether the gateway estimated the tokens.
     pub estimated: bool,
-    /// Cost in femto-USD.
+    /// The part of `tokens.cache_write` that the provider's cache keeps for an hour.
+    pub cache_write_1h: u64,
+    /// Cost in femto-USD, as far as prices are known.
     pub cost: i128,
+    /// Whether a price that the cost needs is unknown.
+    pub unpriced: bool,
     /// The cost that the cache saved, in femto-USD.
     pub saved: i128,
     /// Milliseconds to the first content of a stream.
@@ -132,6 +141,12 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The cost in femto-USD; None = a price is unknown.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<i128> {
+        (!self.unpriced).then_some(self.cost)
+    }
+
     /// The API through which the request came: `chat`, `responses`, `messages`, `completions` or `embeddings`.
     #[must_use]
     pub fn surface(&self) -> &str {
@@ -164,8 +179,10 @@ pub struct Sums {
     pub cache_hits: u64,
     /// Tokens.
     pub tokens: Tokens,
-    /// Cost in femto-USD.
+    /// Cost in femto-USD, as far as prices are known.
     pub cost: i128,
+    /// Number of requests of which a price is unknown.
+    pub unpriced: u64,
     /// Cost saved by the cache, in femto-USD.
     pub saved: i128,
 }
@@ -177,6 +194,7 @@ impl Sums {
         self.cache_hits += u64::from(entry.cache_hit);
         self.tokens.add(&entry.tokens);
         self.cost += entry.cost;
+        self.unpriced += u64::from(entry.unpriced);
         self.saved += entry.saved;
     }
 
@@ -187,6 +205,7 @@ impl Sums {
         self.cache_hits = self.cache_hits.saturating_sub(part.cache_hits);
         self.tokens.subtract(&part.tokens);
         self.cost -= part.cost;
+        self.unpriced = self.unpriced.saturating_sub(part.unpriced);
         self.saved -= part.saved;
         self
     }
@@ -197,6 +216,7 @@ impl Sums {
         self.cache_hits += more.cache_hits;
         self.tokens.add(&more.tokens);
         self.cost += more.cost;
+        self.unpriced += more.unpriced;
         self.saved += more.saved;
     }
 }

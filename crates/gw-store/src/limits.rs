@@ -19,6 +19,38 @@ pub struct Limits {
     pub budget: Option<Budget>,
     /// Treatment of an answer that would exceed the budget.
     pub on_budget: OnBudget,
+    /// Treatment of a request whose cost the budget cannot know.
+    pub unpriced: UnpricedPolicy,
+}
+
+/// Treatment of a request whose cost a budget cannot know, because a price is unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnpricedPolicy {
+    /// It passes, and the budget counts the part of its cost that is known.
+    #[default]
+    Allow,
+    /// It is refused before anything is sent.
+    Refuse,
+}
+
+impl UnpricedPolicy {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Allow, Self::Refuse];
+
+    /// The spelling in the store, the configuration and the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Refuse => "refuse",
+        }
+    }
+
+    /// The reverse of [`UnpricedPolicy::as_str`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == text)
+    }
 }
 
 /// Treatment of an answer that would exceed the budget.

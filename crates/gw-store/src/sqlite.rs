@@ -250,6 +250,7 @@ fn migrator() -> Migrator {
         change(14, "configuration", include_str!("../migrations/0014_configuration.sql")),
         change(15, "running responses", include_str!("../migrations/0015_running_responses.sql")),
         change(16, "response chains", include_str!("../migrations/0016_response_chains.sql")),
+        change(17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
     ])
 }
 

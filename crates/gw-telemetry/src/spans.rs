@@ -113,7 +113,8 @@ impl SpanBuilder {
             about.count("gateway.attempts", record.attempts.into());
             about.boolean("gateway.fallback", record.fallback);
             about.boolean("gateway.cache_hit", record.cache_hit);
-            about.maybe_number("gateway.cost_usd", Some(record.cost.approx_usd()));
+            about
+                .maybe_number("gateway.cost_usd", record.known_cost().map(gw_wire::money::Money::approx_usd));
             about.maybe_count("gateway.ttft_ms", record.ttft_ms);
         }
         let is_fault = server.status >= 500;

@@ -103,6 +103,18 @@ impl Price {
         Self(u64::try_from((product + 500_000_000) / 1_000_000_000).unwrap_or(u64::MAX))
     }
 
+    /// Twice the price.
+    #[must_use]
+    pub fn doubled(self) -> Self {
+        Self(self.0.saturating_mul(2))
+    }
+
+    /// The amount itself, for a price of one unit instead of a million tokens.
+    #[must_use]
+    pub fn whole(self) -> Money {
+        self.cost(1_000_000)
+    }
+
     /// The cost of this many tokens.
     #[must_use]
     pub fn cost(self, tokens: u64) -> Money {

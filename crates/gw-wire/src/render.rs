@@ -22,8 +22,8 @@ pub struct Envelope<'a> {
     pub fingerprint: &'a str,
     /// Usage, reported or estimated.
     pub usage: Usage,
-    /// The request's cost.
-    pub cost: Money,
+    /// The request's cost; None = a price is unknown.
+    pub cost: Option<Money>,
     /// The `gateway` object.
     pub gateway: &'a GatewayMeta,
 }
@@ -68,7 +68,8 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
         );
     }
     put(&mut out, "],\"usage\":");
-    usage(&mut out, &envelope.usage, Some(envelope.cost));
+    // SPEC.md wants a number. An unknown cost is 0, and `gateway.warnings` has `price_unknown`.
+    usage(&mut out, &envelope.usage, Some(envelope.cost.unwrap_or_default()));
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
     members(&mut out, reply, |name| name != STOP_SEQUENCE);
@@ -109,7 +110,7 @@ pub fn text(reply: &TextReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     head(&mut out, "text_completion", envelope, reply.model.as_deref());
     text_choices(&mut out, reply);
     put(&mut out, "],\"usage\":");
-    usage(&mut out, &envelope.usage, Some(envelope.cost));
+    usage(&mut out, &envelope.usage, envelope.cost);
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
@@ -289,7 +290,7 @@ pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
     }
 }
 
-/// Writes the usage object; `cost` is given only where the answer has the member.
+/// Writes the usage object, without the member `cost_usd` if there is no `cost`.
 pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     put(out, "{\"prompt_tokens\":");
     put_int(out, usage.prompt);
@@ -312,6 +313,7 @@ pub(crate) fn usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
         [
             ("reasoning_tokens", usage.reasoning),
             ("audio_tokens", usage.audio_completion.map(u64::from)),
+            ("image_tokens", usage.image_completion.map(u64::from)),
             ("accepted_prediction_tokens", usage.accepted_prediction.map(u64::from)),
             ("rejected_prediction_tokens", usage.rejected_prediction.map(u64::from)),
         ],

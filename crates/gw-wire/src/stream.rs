@@ -73,8 +73,8 @@ impl Opening {
 pub struct Closing<'a> {
     /// Usage, reported or estimated.
     pub usage: Usage,
-    /// The request's cost.
-    pub cost: Money,
+    /// The request's cost; None = a price is unknown.
+    pub cost: Option<Money>,
     /// The `gateway` object.
     pub gateway: &'a GatewayMeta,
 }
@@ -386,7 +386,9 @@ impl Normaliser {
         let shared = self.head.len().saturating_sub(CHOICE_OPEN.len());
         out.extend_from_slice(self.head.get(..shared).unwrap_or_default());
         put(out, "\"choices\":[],\"usage\":");
-        usage(out, &closing.usage, Some(closing.cost));
+        // SPEC.md wants a number in a chat. `gateway.warnings` has `price_unknown` if it is not known.
+        let chat_cost = (self.opening.shape == Shape::Chat).then(|| closing.cost.unwrap_or_default());
+        usage(out, &closing.usage, chat_cost.or(closing.cost));
         self.write_members(out);
         put(out, ",\"gateway\":");
         gateway(out, closing.gateway);

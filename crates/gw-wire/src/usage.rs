@@ -13,12 +13,16 @@ pub struct Usage {
     pub cached: Option<u64>,
     /// Prompt tokens written to the provider's cache, when known.
     pub cache_write: Option<u64>,
+    /// The part of `cache_write` that the cache keeps for an hour, when known. The rest is kept for five minutes.
+    pub cache_write_1h: Option<u32>,
     /// Reasoning tokens, when known.
     pub reasoning: Option<u64>,
     /// Audio tokens of the prompt, when known.
     pub audio_prompt: Option<u32>,
     /// Audio tokens of the answer, when known.
     pub audio_completion: Option<u32>,
+    /// Image tokens of the answer, when known.
+    pub image_completion: Option<u32>,
     /// Tokens of a `prediction` that are part of the answer, when known.
     pub accepted_prediction: Option<u32>,
     /// Tokens of a `prediction` that are billed but not part of the answer, when known.
@@ -75,9 +79,11 @@ impl Usage {
             completion: self.completion.saturating_add(other.completion),
             cached: add(self.cached, other.cached),
             cache_write: add(self.cache_write, other.cache_write),
+            cache_write_1h: add_small(self.cache_write_1h, other.cache_write_1h),
             reasoning: add(self.reasoning, other.reasoning),
             audio_prompt: add_small(self.audio_prompt, other.audio_prompt),
             audio_completion: add_small(self.audio_completion, other.audio_completion),
+            image_completion: add_small(self.image_completion, other.image_completion),
             accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),
             rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
             hosted: self.hosted.plus(&other.hosted),

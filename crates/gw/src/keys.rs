@@ -103,6 +103,10 @@ struct NewKeyArgs {
     #[arg(long, requires = "budget_usd")]
     #[serde(skip_serializing_if = "Option::is_none")]
     on_budget: Option<String>,
+    /// Requests to models whose price is unknown: allow or refuse [default: allow]
+    #[arg(long, requires = "budget_usd")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpriced: Option<String>,
     /// Store the redacted text of its requests and answers
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]

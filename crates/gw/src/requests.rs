@@ -36,7 +36,7 @@ struct RequestPage<'a> {
     data: Vec<LogRow<'a>>,
 }
 
-/// A row of the log. The amount is kept as it is written, so that it passes through no float.
+/// A row of the log; without an amount if a price is unknown. The amount is kept as it is written, so that it passes through no float.
 #[derive(Deserialize)]
 struct LogRow<'a> {
     at: String,
@@ -48,7 +48,7 @@ struct LogRow<'a> {
     status: String,
     total_tokens: u64,
     #[serde(borrow)]
-    cost_usd: &'a RawValue,
+    cost_usd: Option<&'a RawValue>,
     latency_ms: u64,
 }
 
@@ -84,7 +84,7 @@ fn table(json: &str) -> Result<String, CommandError> {
             clean(&row.requested_model),
             clean(&row.status),
             row.total_tokens.to_string(),
-            clean(row.cost_usd.get()),
+            row.cost_usd.map_or_else(|| "unpriced".to_owned(), |amount| clean(amount.get())),
             row.latency_ms.to_string(),
         ]);
     }

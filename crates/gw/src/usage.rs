@@ -69,10 +69,18 @@ struct UsageReport<'a> {
 }
 
 fn table(json: &str) -> Result<String, CommandError> {
-    const MEMBERS: [&str; 7] =
-        ["requests", "failed", "cache_hits", "prompt_tokens", "completion_tokens", "cost_usd", "saved_usd"];
-    const HEADER: [&str; 7] =
-        ["REQUESTS", "FAILED", "CACHED", "PROMPT", "COMPLETION", "COST USD", "SAVED USD"];
+    const MEMBERS: [&str; 8] = [
+        "requests",
+        "failed",
+        "cache_hits",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_usd",
+        "unpriced_requests",
+        "saved_usd",
+    ];
+    const HEADER: [&str; 8] =
+        ["REQUESTS", "FAILED", "CACHED", "PROMPT", "COMPLETION", "COST USD", "UNPRICED", "SAVED USD"];
     let report: UsageReport<'_> = serde_json::from_str(json)
         .map_err(|error| CommandError::Runtime(format!("the answer is not a usage report: {error}")))?;
     let groups: Vec<&str> = match report.by.as_str() {
@@ -106,7 +114,7 @@ mod tests {
     #[test]
     fn a_table_has_a_line_per_group_and_a_total_with_exact_amounts() {
         let sums = r#""requests":2,"failed":1,"cache_hits":0,"prompt_tokens":10,"completion_tokens":5,
-            "cost_usd":0.123456789012345,"saved_usd":0"#;
+            "cost_usd":0.123456789012345,"saved_usd":0,"unpriced_requests":7"#;
         let json = format!(
             r#"{{"object":"usage","by":"key","data":[{{"key":"sk-gw-000000","key_name":"a\u001bb",{sums}}},
             {{"key":null,"key_name":null,{sums}}}],"total":{{{sums}}}}}"#
@@ -118,6 +126,7 @@ mod tests {
         assert!(lines[1].starts_with("sk-gw-000000  a b "), "{table}");
         assert!(lines[2].starts_with("- "), "{table}");
         assert!(lines[3].starts_with("total ") && lines[3].contains("0.123456789012345"), "{table}");
+        assert!(lines[0].contains("UNPRICED") && lines[3].contains(" 7 "), "{table}");
         assert!(super::table("{}").is_err());
     }
 }

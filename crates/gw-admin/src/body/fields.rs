@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_store::limits::OnBudget;
+use gw_store::limits::{OnBudget, UnpricedPolicy};
 use gw_store::{Period, Role};
 use gw_wire::json::{Kind, View};
 use gw_wire::money::{Price, PriceError};
@@ -74,6 +74,12 @@ pub(super) fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid
 pub(super) fn on_budget(path: &Path<'_>, value: View<'_>) -> Result<OnBudget, Invalid> {
     let text = string(path, value)?;
     OnBudget::parse(&text).ok_or_else(|| not_one_of(path, &OnBudget::ALL.map(OnBudget::as_str), &text))
+}
+
+pub(super) fn unpriced(path: &Path<'_>, value: View<'_>) -> Result<UnpricedPolicy, Invalid> {
+    let text = string(path, value)?;
+    let names = UnpricedPolicy::ALL.map(UnpricedPolicy::as_str);
+    UnpricedPolicy::parse(&text).ok_or_else(|| not_one_of(path, &names, &text))
 }
 
 pub(super) fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {

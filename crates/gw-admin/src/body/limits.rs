@@ -1,15 +1,15 @@
 //! The limits in the body of a key or a team.
 
-use gw_store::limits::{Budget, Limits, OnBudget, Period};
+use gw_store::limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
 use gw_wire::json::View;
 use gw_wire::request::Invalid;
 use gw_wire::request::fields::{Path, invalid_value};
 
-use super::fields::{Patch, money, nullable, on_budget, period, positive};
+use super::fields::{Patch, money, nullable, on_budget, period, positive, unpriced};
 
 /// The members of a body that are limits.
-pub(super) const LIMIT_MEMBERS: [&str; 7] =
-    ["rpm", "burst", "tpm", "max_in_flight", "budget_usd", "budget_period", "on_budget"];
+pub(super) const LIMIT_MEMBERS: [&str; 8] =
+    ["rpm", "burst", "tpm", "max_in_flight", "budget_usd", "budget_period", "on_budget", "unpriced"];
 
 const MAX_RPM: i64 = 10_000_000;
 const MAX_TPM: i64 = 1_000_000_000_000;
@@ -26,6 +26,7 @@ pub(super) struct LimitChanges {
     budget: Patch<u64>,
     period: Patch<Period>,
     on_budget: Patch<OnBudget>,
+    unpriced: Patch<UnpricedPolicy>,
 }
 
 impl LimitChanges {
@@ -45,6 +46,7 @@ impl LimitChanges {
             "budget_usd" => self.budget = nullable(value, |value| money(path, value))?,
             "budget_period" => self.period = nullable(value, |value| period(path, value))?,
             "on_budget" => self.on_budget = nullable(value, |value| on_budget(path, value))?,
+            "unpriced" => self.unpriced = nullable(value, |value| unpriced(path, value))?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -63,7 +65,8 @@ impl LimitChanges {
             tpm: self.tpm.unwrap_or(before.tpm),
             max_in_flight: self.max_in_flight.unwrap_or(before.max_in_flight),
             budget,
-            on_budget: self.new_on_budget(budget, before.on_budget)?,
+            on_budget: of_budget("on_budget", budget, self.on_budget, before.on_budget)?,
+            unpriced: of_budget("unpriced", budget, self.unpriced, before.unpriced)?,
         })
     }
 
@@ -82,16 +85,6 @@ impl LimitChanges {
         }
     }
 
-    /// Whether an answer is finished or cut when the budget is used up. Without a budget it is the default, so a later budget
-    /// begins with the default.
-    fn new_on_budget(&self, budget: Option<Budget>, before: OnBudget) -> Result<OnBudget, Invalid> {
-        match (budget, self.on_budget) {
-            (None, Some(Some(_))) => Err(requires("on_budget", "budget_usd")),
-            (None, _) => Ok(OnBudget::default()),
-            (Some(_), on_budget) => Ok(on_budget.map_or(before, Option::unwrap_or_default)),
-        }
-    }
-
     /// The burst, which exists only together with `rpm`.
     fn new_burst(&self, rpm: Option<u32>, before: Option<u32>) -> Result<Option<u32>, Invalid> {
         match (rpm, self.burst) {
@@ -99,6 +92,20 @@ impl LimitChanges {
             (None, _) => Ok(None),
             (Some(_), burst) => Ok(burst.unwrap_or(before)),
         }
+    }
+}
+
+/// A part of a budget. Without a budget it is the default, so a later budget begins with the default.
+fn of_budget<T: Copy + Default>(
+    member: &str,
+    budget: Option<Budget>,
+    change: Patch<T>,
+    before: T,
+) -> Result<T, Invalid> {
+    match (budget, change) {
+        (None, Some(Some(_))) => Err(requires(member, "budget_usd")),
+        (None, _) => Ok(T::default()),
+        (Some(_), change) => Ok(change.map_or(before, Option::unwrap_or_default)),
     }
 }
 

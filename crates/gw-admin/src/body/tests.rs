@@ -1,6 +1,6 @@
 //! The members of a body and what they change.
 
-use gw_store::limits::{Budget, OnBudget, Period};
+use gw_store::limits::{Budget, OnBudget, Period, UnpricedPolicy};
 use gw_store::{NewKey, Role};
 
 use super::*;
@@ -31,7 +31,7 @@ fn an_absent_member_stays_and_null_clears() {
     let full = changed(
         &new_key(),
         r#"{"name":"n","role":"admin","team":"t","models":["a/m"],"rpm":60,"burst":5,"tpm":1000,"max_in_flight":2,
-            "budget_usd":1.5,"budget_period":"day","on_budget":"cut","log_payloads":true,
+            "budget_usd":1.5,"budget_period":"day","on_budget":"cut","unpriced":"refuse","log_payloads":true,
             "expires_at":"2027-01-01T00:00:00Z","metadata":{"a":1}}"#,
     );
     let budget = Budget { nano: USD * 3 / 2, period: Period::Day };
@@ -44,6 +44,7 @@ fn an_absent_member_stays_and_null_clears() {
             max_in_flight: Some(2),
             budget: Some(budget),
             on_budget: OnBudget::Cut,
+            unpriced: UnpricedPolicy::Refuse,
         }
     );
     assert_eq!((full.expires_at, full.metadata.as_deref()), (Some(1_798_761_600), Some(r#"{"a":1}"#)));
@@ -71,6 +72,8 @@ fn a_limit_that_another_one_carries_ends_with_it() {
         (r#"{"budget_usd":1,"budget_period":"day"}"#, r#"{"budget_period":null}"#, r#"{"budget_usd":1}"#),
         (r#"{"budget_usd":1,"on_budget":"cut"}"#, r#"{"budget_usd":null}"#, "{}"),
         (r#"{"budget_usd":1,"on_budget":"cut"}"#, r#"{"on_budget":null}"#, r#"{"budget_usd":1}"#),
+        (r#"{"budget_usd":1,"unpriced":"refuse"}"#, r#"{"budget_usd":null}"#, "{}"),
+        (r#"{"budget_usd":1,"unpriced":"refuse"}"#, r#"{"unpriced":null}"#, r#"{"budget_usd":1}"#),
     ] {
         let key = changed(&changed(&new_key(), before), body);
         assert_eq!(key.limits, changed(&new_key(), after).limits, "{before} then {body}");
@@ -83,6 +86,7 @@ fn a_wrong_limit_is_refused_with_its_name() {
         (r#"{"burst":5}"#, "invalid_value", "Invalid 'burst': it requires 'rpm'."),
         (r#"{"budget_period":"day"}"#, "invalid_value", "Invalid 'budget_period': it requires 'budget_usd'."),
         (r#"{"on_budget":"cut"}"#, "invalid_value", "Invalid 'on_budget': it requires 'budget_usd'."),
+        (r#"{"unpriced":"refuse"}"#, "invalid_value", "Invalid 'unpriced': it requires 'budget_usd'."),
         (
             r#"{"budget_usd":-1}"#,
             "decimal_below_min_value",
@@ -107,7 +111,7 @@ fn a_wrong_limit_is_refused_with_its_name() {
             r#"{"name":"n"}"#,
             "unsupported_parameter",
             "Invalid 'name': there is no such field. The fields are rpm, burst, tpm, max_in_flight, budget_usd, \
-             budget_period, on_budget.",
+             budget_period, on_budget, unpriced.",
         ),
     ] {
         let found = rejection(parse_team_limits(body.as_bytes()));

@@ -9,7 +9,8 @@ use gw_wire::usage::Usage;
 #[derive(Debug)]
 pub(crate) struct AnswerClosing {
     pub(crate) usage: Usage,
-    pub(crate) cost: Money,
+    /// None = a price is unknown.
+    pub(crate) cost: Option<Money>,
     pub(crate) gateway: GatewayMeta,
 }
 

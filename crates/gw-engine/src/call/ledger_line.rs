@@ -88,17 +88,15 @@ impl LedgerLine {
         if self.begun.is_some() && spent.cost == Money::ZERO && *self.entry.model == *candidate.model.id {
             return Ok(());
         }
-        let (mut usage, mut cost) = (spent.usage, spent.cost);
+        let mut billed = spent;
         for size in request.sizes(candidate) {
-            let prompt = Usage::estimate(size.prompt_tokens, 0);
-            usage = usage.plus(&prompt);
-            cost += candidate.model.cost(&prompt).unwrap_or_default();
+            billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
         }
         if self.begun.is_some() {
-            self.note_progress(candidate, &usage, cost);
+            self.note_progress(candidate, &billed);
             return Ok(());
         }
-        self.note_usage(candidate, &usage, cost);
+        self.note_usage(candidate, &billed);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is unavailable, and its journal cannot take more requests.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))
@@ -108,11 +106,12 @@ impl LedgerLine {
 
     /// Notes that a hedge begins: it adds the cost of its own prompts.
     pub(crate) fn begin_hedge(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
-        let costs = request.sizes(candidate).into_iter().map(|size| {
-            let prompt = Usage::estimate(size.prompt_tokens, 0);
-            candidate.model.cost(&prompt).unwrap_or_default()
-        });
-        self.entry.cost = self.entry.cost.saturating_add(costs.sum::<Money>().femtos());
+        let mut billed = BilledUsage::default();
+        for size in request.sizes(candidate) {
+            billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
+        }
+        self.entry.cost = self.entry.cost.saturating_add(billed.cost.femtos());
+        self.entry.unpriced |= billed.known_cost().is_none();
         if let Some(begun) = &mut self.begun {
             self.journal.progress(begun, &self.entry);
         }
@@ -124,8 +123,8 @@ impl LedgerLine {
     }
 
     /// Notes the usage and cost by now. A process that dies later is charged for it.
-    pub(crate) fn note_progress(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
-        self.note_usage(candidate, usage, cost);
+    pub(crate) fn note_progress(&mut self, candidate: &Candidate, billed: &BilledUsage) {
+        self.note_usage(candidate, billed);
         if let Some(begun) = &mut self.begun {
             self.journal.progress(begun, &self.entry);
         }
@@ -139,23 +138,24 @@ impl LedgerLine {
             model: Arc::clone(model),
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
-            cost: cost.unwrap_or_default().femtos(),
+            cost: cost.map(Money::femtos),
             reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),
         });
     }
 
     /// Notes the upstream that answered, with usage and cost.
-    pub(crate) fn note_usage(&mut self, candidate: &Candidate, usage: &Usage, cost: Money) {
+    pub(crate) fn note_usage(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let entry = &mut self.entry;
         if *entry.model != *candidate.model.id {
             entry.model = candidate.model.id.to_string();
             entry.provider = candidate.model.provider.to_string();
         }
         entry.fallback = candidate.is_fallback;
-        self.note_counts(usage, cost);
+        self.note_counts(&billed.usage, billed);
     }
 
-    fn note_counts(&mut self, usage: &Usage, cost: Money) {
+    /// Notes the tokens of the answer, and the cost of all calls.
+    fn note_counts(&mut self, usage: &Usage, billed: &BilledUsage) {
         self.entry.tokens = Tokens {
             prompt: usage.prompt,
             completion: usage.completion,
@@ -163,8 +163,10 @@ impl LedgerLine {
             cache_write: usage.cache_write.unwrap_or(0),
             reasoning: usage.reasoning.unwrap_or(0),
         };
+        self.entry.cache_write_1h = usage.cache_write_1h.unwrap_or(0).into();
         self.entry.estimated = usage.estimated;
-        self.entry.cost = cost.femtos();
+        self.entry.cost = billed.cost.femtos();
+        self.entry.unpriced = billed.known_cost().is_none();
     }
 
     /// Notes the cost that the cache saved.
@@ -173,7 +175,7 @@ impl LedgerLine {
     }
 
     /// Notes an answer out of the cache.
-    pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: Money) {
+    pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: &BilledUsage) {
         self.entry.model = stored.model_used.to_string();
         self.entry.provider = stored.provider.to_string();
         self.entry.fallback = fallback;
@@ -183,8 +185,8 @@ impl LedgerLine {
     }
 
     /// Notes the usage and cost of a request that got no answer.
-    pub(crate) fn note_unanswered(&mut self, usage: &Usage, cost: Money) {
-        self.note_counts(usage, cost);
+    pub(crate) fn note_unanswered(&mut self, billed: &BilledUsage) {
+        self.note_counts(&billed.usage, billed);
     }
 
     /// Notes the error's code: the upstream's own code if it is more specific than ours.

@@ -125,7 +125,11 @@ impl CallProgress {
             self.end_attempt(candidate, attempt, AttemptOutcome::Failed, code);
             log_failure(context, candidate, &failure, code);
         } else {
-            self.settlement.discard_attempt(candidate, attempt);
+            let billed = self.settlement.discard_attempt(candidate, attempt);
+            if billed.usage.total() > 0 {
+                // Another part of a divided request was answered before, and its cost belongs to this candidate.
+                self.record(candidate, attempt, retry_policy::kind(&failure).code(), &billed);
+            }
             self.settlement.note_attempts(self.records.len());
         }
         self.failures.push(failure);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gw_limits::{Limiter, Reservation};
+use gw_limits::{Limiter, Reservation, SubjectKind};
 use gw_wire::money::Money;
 
 use crate::call::Call;
@@ -10,7 +10,7 @@ use crate::call::attempt_context::AttemptContext;
 use crate::error::Result;
 use crate::limit_error;
 use crate::plan::candidate::Plan;
-use crate::plan::cost_estimate::{least_case, worst_case};
+use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
 use crate::request::ValidatedRequest;
 
 /// Reserves the request's worst case for its key and its team.
@@ -40,6 +40,9 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
 /// Reserves for the caller's subjects. If the budget must not be exceeded, a part of the worst case is enough, and its
 /// amount is returned.
 async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Reservation, Option<Money>)> {
+    if let Some(subject) = call.context.client.caller.refuses_unpriced() {
+        keep_priced(call, subject)?;
+    }
     let AttemptContext { client, request, snapshot, .. } = &call.context;
     let subjects = client.caller.subjects();
     // The tokens of embeddings are those of their inputs, so they need no cut.
@@ -63,5 +66,23 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
         // Permitted upgrades must not refuse a request that would be served without them.
         Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await,
         reserved => reserved,
+    }
+}
+
+/// Leaves out the candidates without a price, because a budget would not count their cost.
+///
+/// # Errors
+/// No candidate has a price.
+fn keep_priced(call: &mut Call, subject: SubjectKind) -> Result<()> {
+    let request = &call.context.request;
+    let candidates = &mut call.plan.candidates;
+    match candidates.first() {
+        Some(first) if !candidates.iter().any(|candidate| is_priced(request, candidate)) => {
+            Err(limit_error::unpriced(subject, &first.model.id))
+        }
+        _ => {
+            candidates.retain(|candidate| is_priced(request, candidate));
+            Ok(())
+        }
     }
 }

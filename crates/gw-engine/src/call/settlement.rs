@@ -201,13 +201,14 @@ impl Settlement {
         billed
     }
 
-    /// Ends an attempt whose last request was refused before anything was sent.
-    pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
+    /// Ends an attempt whose last request was refused before anything was sent. Returns the use of its earlier parts.
+    pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) -> BilledUsage {
         let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed, None);
         // Another part of a divided request may have been answered before.
         if billed.usage.total() > 0 {
             self.meter(candidate, &billed);
         }
+        billed
     }
 
     fn measure_attempt(
@@ -238,9 +239,9 @@ impl Settlement {
     /// Notes in the journal what the request has used by now. `usage` is that of the attempt under way.
     pub(crate) fn note_progress(&mut self, candidate: &Candidate, usage: &Usage) {
         let usage = self.upstream_calls.answer().usage.plus(usage);
-        let cost = self.upstream_calls.all().cost;
+        let billed = self.upstream_calls.all().with_usage(usage);
         if let Some(line) = &mut self.line {
-            line.note_progress(candidate, &usage, cost);
+            line.note_progress(candidate, &billed);
         }
     }
 
@@ -351,12 +352,12 @@ impl Settlement {
         let Some(candidate) = self.upstream_calls.last_answering() else {
             return self.write_unanswered();
         };
-        let cost = self.upstream_calls.all().cost;
+        let billed = self.upstream_calls.all();
         let (found, saved) = self.found;
         // Vectors from the cache cost nothing, and are a part of the answer.
         let usage = self.upstream_calls.answer().usage.plus(&found);
         if let Some(line) = &mut self.line {
-            line.note_usage(&candidate, &usage, cost);
+            line.note_usage(&candidate, &billed.with_usage(usage));
             line.note_saved(saved);
         }
         self.log.note(|record| {
@@ -365,7 +366,7 @@ impl Settlement {
             record.prompt_tokens = usage.prompt;
             record.completion_tokens = usage.completion;
             record.estimated = usage.estimated;
-            record.cost = cost;
+            billed.note_cost(record);
             record.fallback = candidate.is_fallback;
         });
     }
@@ -374,16 +375,16 @@ impl Settlement {
     fn write_unanswered(&mut self) {
         let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
-            line.note_unanswered(&billed.usage, billed.cost);
+            line.note_unanswered(&billed);
         }
-        self.log.note(|record| record.cost = billed.cost);
+        self.log.note(|record| billed.note_cost(record));
     }
 
     /// Writes the row of a request that is answered without an upstream call of its own. Calls that were made in vain are paid.
     fn write_cached(&mut self, stored: &Stored, is_fallback: bool) {
-        let cost = self.upstream_calls.all().cost;
+        let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
-            line.note_cached(stored, is_fallback, cost);
+            line.note_cached(stored, is_fallback, &billed);
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&stored.model_used));
@@ -393,7 +394,7 @@ impl Settlement {
             record.estimated = stored.usage.estimated;
             record.fallback = is_fallback;
             record.cache_hit = true;
-            record.cost = cost;
+            billed.note_cost(record);
         });
     }
 
@@ -409,6 +410,11 @@ impl Settlement {
             tracing.end(&self.upstream_calls);
         }
         let billed = self.upstream_calls.all();
+        if billed.known_cost().is_none()
+            && let Some(model) = self.upstream_calls.first_unpriced()
+        {
+            self.metrics.unpriced_request(&model);
+        }
         if let Some(session) = self.session.take() {
             session.settle(billed.cost);
         }

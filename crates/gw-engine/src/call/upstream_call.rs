@@ -16,6 +16,7 @@ use crate::catalog::Model;
 use crate::clock;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
+use crate::request::context::CallRecord;
 use crate::request::trace::{AnswerTrace, AttemptTrace};
 
 /// One attempt of a request: a candidate that is asked for the answer. A divided request makes several upstream calls in one attempt.
@@ -64,9 +65,9 @@ pub(crate) struct UpstreamCallId(usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BilledUsage {
     pub(crate) usage: Usage,
-    /// The sum over the calls, each in its own price tier. A call of a model without a price costs nothing.
+    /// The sum over the calls, each in its own price tier. Of a call with an unknown price it has the known part.
     pub(crate) cost: Money,
-    /// The calls of models without a price.
+    /// The calls that use something without a price.
     unpriced: u32,
 }
 
@@ -76,13 +77,28 @@ impl BilledUsage {
         (self.unpriced == 0).then_some(self.cost)
     }
 
+    /// The cost, beside the usage that it is shown with.
+    pub(crate) fn with_usage(self, usage: Usage) -> Self {
+        Self { usage, ..self }
+    }
+
+    /// Notes the cost in the access log's record.
+    pub(crate) fn note_cost(&self, record: &mut CallRecord) {
+        (record.cost, record.unpriced) = (self.cost, self.unpriced > 0);
+    }
+
     fn add(&mut self, call: &UpstreamCall) {
-        let Some(usage) = call.usage() else { return };
-        self.usage = self.usage.plus(&usage);
-        match call.model.cost(&usage) {
-            Some(cost) => self.cost += cost,
-            None => self.unpriced += 1,
+        if let Some(usage) = call.usage() {
+            self.add_usage(&call.model, &usage);
         }
+    }
+
+    /// Adds the usage of one call of a model.
+    pub(crate) fn add_usage(&mut self, model: &Model, usage: &Usage) {
+        self.usage = self.usage.plus(usage);
+        let charge = model.charge(usage);
+        self.cost += charge.known;
+        self.unpriced += u32::from(!charge.is_complete);
     }
 }
 
@@ -309,6 +325,14 @@ impl UpstreamCalls {
         self.0.lock().sum(|_| true)
     }
 
+    /// The model of the first call that uses something without a price.
+    pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
+        let records = self.0.lock();
+        let is_unpriced =
+            |call: &&UpstreamCall| call.usage().is_some_and(|usage| !call.model.charge(&usage).is_complete);
+        records.calls.iter().find(is_unpriced).map(|call| Arc::clone(&call.model))
+    }
+
     /// The sum over the calls of the attempts whose tokens the client's answer consists of.
     pub(crate) fn answer(&self) -> BilledUsage {
         let records = self.0.lock();
@@ -334,7 +358,7 @@ impl UpstreamCalls {
         let grown = |call: &UpstreamCall| {
             let usage = call.usage()?;
             let completion = usage.completion.saturating_add(more.saturating_mul(call.size.answers));
-            call.model.cost(&Usage { completion, ..usage })
+            Some(call.model.charge(&Usage { completion, ..usage }).known)
         };
         records.calls.iter().filter(|call| call.attempt == attempt.number).filter_map(grown).sum()
     }

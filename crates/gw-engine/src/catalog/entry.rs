@@ -135,6 +135,31 @@ fn rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
     object.number_or_null("gateway_output_per_m", gateway.output);
     object.number_or_null("cached_input_per_m", gateway.cached_input);
     known(object, "cache_write_per_m", gateway.cache_write);
+    known(object, "cache_write_1h_per_m", gateway.cache_write_1h);
+    for (name, price, charged_name, charged) in [
+        (
+            "official_audio_input_per_m",
+            official.audio_input,
+            "gateway_audio_input_per_m",
+            gateway.audio_input,
+        ),
+        (
+            "official_audio_output_per_m",
+            official.audio_output,
+            "gateway_audio_output_per_m",
+            gateway.audio_output,
+        ),
+        (
+            "official_image_output_per_m",
+            official.image_output,
+            "gateway_image_output_per_m",
+            gateway.image_output,
+        ),
+        ("official_per_query", official.per_query, "gateway_per_query", gateway.per_query),
+    ] {
+        known(object, name, price);
+        known(object, charged_name, charged);
+    }
 }
 
 /// The `quality_scores` object, in entries and comparisons.

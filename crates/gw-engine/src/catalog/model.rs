@@ -11,7 +11,7 @@ use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
-use super::prices::Prices;
+use super::prices::{Charge, Prices};
 use crate::error::{Error, Kind, Result};
 
 /// The kinds of content that a model reads and writes.
@@ -147,6 +147,12 @@ impl Model {
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
         self.prices.as_ref()?.cost(usage)
+    }
+
+    /// The charge for a call. Without prices nothing of it is known.
+    #[must_use]
+    pub fn charge(&self, usage: &Usage) -> Charge {
+        self.prices.as_ref().map(|prices| prices.charge(usage)).unwrap_or_default()
     }
 
     /// Gateway input plus output price in nano-USD per million tokens; None sorts last.

@@ -4,7 +4,7 @@ use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::{Money, Price};
 use gw_wire::usage::Usage;
 
-/// Prices per million tokens; None = unknown.
+/// The prices of a model's units; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Prompt tokens.
@@ -15,29 +15,59 @@ pub struct Rates {
     pub cached_input: Option<Price>,
     /// Prompt tokens written to the provider's cache; None = as `input`.
     pub cache_write: Option<Price>,
+    /// Prompt tokens written to the provider's cache for an hour; None = twice `input`.
+    pub cache_write_1h: Option<Price>,
+    /// Audio tokens of the prompt.
+    pub audio_input: Option<Price>,
+    /// Audio tokens of the answer.
+    pub audio_output: Option<Price>,
+    /// Image tokens of the answer.
+    pub image_output: Option<Price>,
+    /// The fee of one request, in the currency itself; None = no fee.
+    pub per_query: Option<Price>,
+}
+
+/// The charge for the usage of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// The part of the cost that the known prices give: the cost is at least so high.
+    pub known: Money,
+    /// Whether every unit of the usage has a price.
+    pub is_complete: bool,
+}
+
+impl Charge {
+    /// Both charges together.
+    fn plus(self, other: Self) -> Self {
+        Self { known: self.known + other.known, is_complete: self.is_complete && other.is_complete }
+    }
 }
 
 impl Rates {
     /// These prices, with those of `below` where one is missing.
     #[must_use]
     pub fn or(self, below: Self) -> Self {
-        Self {
-            input: self.input.or(below.input),
-            output: self.output.or(below.output),
-            cached_input: self.cached_input.or(below.cached_input),
-            cache_write: self.cache_write.or(below.cache_write),
-        }
+        self.merge(below, Option::or)
     }
 
     /// The prices times the multiplier of a provider.
     #[must_use]
     pub fn times(self, multiplier: Price) -> Self {
-        let times = |price: Option<Price>| price.map(|price| price.times(multiplier));
+        self.merge(self, |price, _| price.map(|price| price.times(multiplier)))
+    }
+
+    /// Combines each price with the one of another list.
+    fn merge(self, other: Self, one: impl Fn(Option<Price>, Option<Price>) -> Option<Price>) -> Self {
         Self {
-            input: times(self.input),
-            output: times(self.output),
-            cached_input: times(self.cached_input),
-            cache_write: times(self.cache_write),
+            input: one(self.input, other.input),
+            output: one(self.output, other.output),
+            cached_input: one(self.cached_input, other.cached_input),
+            cache_write: one(self.cache_write, other.cache_write),
+            cache_write_1h: one(self.cache_write_1h, other.cache_write_1h),
+            audio_input: one(self.audio_input, other.audio_input),
+            audio_output: one(self.audio_output, other.audio_output),
+            image_output: one(self.image_output, other.image_output),
+            per_query: one(self.per_query, other.per_query),
         }
     }
 
@@ -47,23 +77,42 @@ impl Rates {
         *self == Self::default()
     }
 
-    fn cost(&self, usage: &Usage) -> Option<Money> {
+    /// The price of a cache write for an hour. Only Claude has such writes, and Anthropic charges twice the input price
+    /// ("Prompt caching", section "Pricing", at platform.claude.com; Bedrock and Vertex AI do the same).
+    fn hour_write(&self) -> Option<Price> {
+        let derived = || self.input.map(|input| input.doubled().max(self.cache_write.unwrap_or_default()));
+        self.cache_write_1h.or_else(derived)
+    }
+
+    fn charge(&self, usage: &Usage) -> Charge {
         let prompt = usage.prompt.min(MAX_TOKENS);
         let cached = usage.cached.unwrap_or(0).min(prompt);
         let written = usage.cache_write.unwrap_or(0).min(prompt - cached);
-        let input = self.input?;
-        let output = match self.output {
-            Some(price) => price.cost(usage.completion.min(MAX_TOKENS)),
-            // An embedding model generates no tokens, so it needs no price for them.
-            None if usage.completion == 0 => Money::ZERO,
-            None => return None,
-        };
-        Some(
-            input.cost(prompt - cached - written)
-                + self.cached_input.unwrap_or(input).cost(cached)
-                + self.cache_write.unwrap_or(input).cost(written)
-                + output,
-        )
+        let hour = u64::from(usage.cache_write_1h.unwrap_or(0)).min(written);
+        let audio_input = u64::from(usage.audio_prompt.unwrap_or(0)).min(prompt - cached - written);
+        let completion = usage.completion.min(MAX_TOKENS);
+        let audio_output = u64::from(usage.audio_completion.unwrap_or(0)).min(completion);
+        let image_output = u64::from(usage.image_completion.unwrap_or(0)).min(completion - audio_output);
+        let (input, output) = (self.input, self.output);
+        // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
+        let units = [
+            (prompt - cached - written - audio_input, input, None),
+            (cached, self.cached_input.or(input), None),
+            (written - hour, self.cache_write.or(input), None),
+            (hour, self.hour_write(), None),
+            (audio_input, self.audio_input, input),
+            (completion - audio_output - image_output, output, None),
+            (audio_output, self.audio_output, output),
+            (image_output, self.image_output, output),
+        ];
+        // An embedding model generates no tokens, so it needs no price for them. Its input has a price even if it is empty.
+        let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() };
+        for (tokens, price, least) in units {
+            charge.is_complete &= tokens == 0 || price.is_some();
+            charge.known += price.or(least).unwrap_or_default().cost(tokens);
+        }
+        charge.known += self.per_query.unwrap_or_default().whole();
+        charge
     }
 }
 
@@ -124,18 +173,19 @@ impl ToolPrices {
         *self == Self::default()
     }
 
-    /// The cost of these calls. A call without a price, which only the operator can let pass, adds nothing.
-    fn cost(&self, calls: &HostedCalls) -> Money {
-        let one = |tool| {
+    /// The charge for these calls. A call without a price, which only the operator can let pass, makes it incomplete.
+    fn charge(&self, calls: &HostedCalls) -> Charge {
+        let none = Charge { known: Money::ZERO, is_complete: true };
+        HostedTool::ALL.into_iter().filter(|tool| calls.of(*tool) > 0).fold(none, |sum, tool| {
             let price: Option<Price> = self.of(tool);
-            price.map_or(Money::ZERO, |price| price.cost(u64::from(calls.of(tool)) * MILLION))
-        };
-        HostedTool::ALL.into_iter().map(one).sum()
+            let known = price.unwrap_or_default().cost(u64::from(calls.of(tool)) * MILLION);
+            sum.plus(Charge { known, is_complete: price.is_some() })
+        })
     }
 }
 
 /// A bound on token counts, so that no cost can overflow.
-const MAX_TOKENS: u64 = 1 << 62;
+const MAX_TOKENS: u64 = 1 << 60;
 
 /// The prices of requests whose prompt exceeds a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,14 +227,21 @@ impl Prices {
         reached.map_or(&self.gateway, |tier| &tier.gateway)
     }
 
+    /// The charge for a call in USD. Prices in another currency are unknown prices.
+    #[must_use]
+    pub fn charge(&self, usage: &Usage) -> Charge {
+        if !self.is_usd() {
+            return Charge::default();
+        }
+        let tokens = self.rates(usage.prompt).charge(usage);
+        if usage.hosted.is_none() { tokens } else { tokens.plus(self.tools.charge(&usage.hosted)) }
+    }
+
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {
-        if !self.is_usd() {
-            return None;
-        }
-        let tokens = self.rates(usage.prompt).cost(usage)?;
-        Some(if usage.hosted.is_none() { tokens } else { tokens + self.tools.cost(&usage.hosted) })
+        let charge = self.charge(usage);
+        charge.is_complete.then_some(charge.known)
     }
 
     /// Whether calls of this hosted tool can be charged.
@@ -202,6 +259,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
+    use gw_wire::usage::small;
     use proptest::prelude::*;
 
     use super::*;
@@ -220,12 +278,14 @@ mod tests {
             output: price("10"),
             cached_input: price("0.1"),
             cache_write: price("2.5"),
+            ..Rates::default()
         };
         let above = Rates {
             input: price("4"),
             output: price("15"),
             cached_input: price("0.2"),
             cache_write: price("5"),
+            ..Rates::default()
         };
         Prices {
             official: gateway,
@@ -262,6 +322,41 @@ mod tests {
         let gateway = Rates { input: price("2"), output: price("10"), ..Rates::default() };
         let prices = Prices { gateway, currency: "USD".into(), ..Prices::default() };
         assert_eq!(prices.cost(&usage(1000, 400, 100, 0)), prices.cost(&usage(1000, 0, 0, 0)));
+    }
+
+    #[test]
+    fn writes_for_an_hour_cost_twice_the_input_or_their_own_price() {
+        let write = |hour| Usage { cache_write_1h: Some(hour), ..usage(1000, 0, 500, 0) };
+        let rates = |cache_write_1h| Rates { cache_write: price("2.5"), cache_write_1h, ..sample().gateway };
+        let cost = |rates: Rates, hour| rates.charge(&write(hour)).known.to_string();
+        // 500 × 2 + 500 × 2.5, then 500 × 2 + 100 × 2.5 + 400 × 4, and with an own price 400 × 3.
+        assert_eq!(cost(rates(None), 0), "0.00225");
+        assert_eq!(cost(rates(None), 400), "0.00285");
+        assert_eq!(cost(rates(price("3")), 400), "0.00245");
+        // No more is written for an hour than is written.
+        assert_eq!(cost(rates(None), 9_999), "0.003");
+        // A write for an hour is never cheaper than one for five minutes.
+        let dear = Rates { cache_write: price("9"), ..sample().gateway };
+        assert_eq!(cost(dear, 500), "0.0055");
+    }
+
+    #[test]
+    fn what_has_no_price_is_marked_and_counts_as_text() {
+        let audio = Usage { audio_prompt: Some(400), ..usage(1000, 0, 0, 0) };
+        let image = Usage { image_completion: Some(40), ..usage(1000, 0, 0, 100) };
+        for (usage, known) in [(audio, "0.002"), (image, "0.003")] {
+            let charge = sample().charge(&usage);
+            assert_eq!((charge.known.to_string().as_str(), charge.is_complete), (known, false));
+        }
+        let priced = Rates {
+            audio_input: price("10"),
+            image_output: price("100"),
+            per_query: price("0.005"),
+            ..sample().gateway
+        };
+        assert_eq!(priced.charge(&audio).known.to_string(), "0.0102");
+        assert_eq!(priced.charge(&image).known.to_string(), "0.0116");
+        assert!(priced.charge(&audio).is_complete && priced.charge(&image).is_complete);
     }
 
     #[test]
@@ -302,7 +397,7 @@ mod tests {
         ) {
             let [input, output, cached_input, cache_write] = nanos.map(|n| Some(Price::from_nanos(n)));
             let prices = Prices {
-                gateway: Rates { input, output, cached_input, cache_write },
+                gateway: Rates { input, output, cached_input, cache_write, ..Rates::default() },
                 currency: "USD".into(),
                 ..Prices::default()
             };
@@ -321,10 +416,15 @@ mod tests {
             nanos in any::<[u64; 4]>(), tokens in any::<[u64; 4]>(),
         ) {
             let [input, output, cached_input, cache_write] = nanos.map(|n| Some(Price::from_nanos(n)));
-            let rates = Rates { input, output, cached_input, cache_write };
+            let rates = Rates { input, output, cached_input, cache_write, per_query: input, ..Rates::default() };
             let [prompt, cached, written, completion] = tokens;
-            let cost = rates.cost(&usage(prompt, cached, written, completion)).unwrap();
-            prop_assert!(cost >= Money::ZERO);
+            let usage = Usage {
+                cache_write_1h: Some(small(written)),
+                audio_prompt: Some(small(prompt)),
+                image_completion: Some(small(completion)),
+                ..usage(prompt, cached, written, completion)
+            };
+            prop_assert!(rates.charge(&usage).known >= Money::ZERO);
         }
     }
 }

@@ -48,6 +48,11 @@ impl PriceDraft {
             output: set.official_output_per_m,
             cached_input: set.cached_input_per_m,
             cache_write: set.cache_write_per_m,
+            cache_write_1h: set.cache_write_1h_per_m,
+            audio_input: set.official_audio_input_per_m,
+            audio_output: set.official_audio_output_per_m,
+            image_output: set.official_image_output_per_m,
+            per_query: set.official_per_query,
         };
         self.official = official.or(self.official);
         self.outright = outright(set.gateway_input_per_m, set.gateway_output_per_m).or(self.outright);
@@ -95,6 +100,12 @@ impl From<&TierSettings> for TierDraft {
             output: set.official_output_per_m,
             cached_input: set.cached_input_per_m,
             cache_write: set.cache_write_per_m,
+            cache_write_1h: set.cache_write_1h_per_m,
+            audio_input: set.official_audio_input_per_m,
+            audio_output: set.official_audio_output_per_m,
+            image_output: set.official_image_output_per_m,
+            // The fee does not depend on the length of the prompt.
+            per_query: None,
         };
         let outright = outright(set.gateway_input_per_m, set.gateway_output_per_m);
         Self { above: set.above_input_tokens, official, outright }

@@ -64,6 +64,10 @@ pub(super) struct ShippedPricing<'a> {
     cached_input_per_m: Digits<'a>,
     #[serde(borrow)]
     cache_write_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cache_write_1h_per_m: Digits<'a>,
+    #[serde(borrow)]
+    image_output_per_m: Digits<'a>,
     #[serde(borrow, default)]
     pub(super) tiers: Vec<ShippedTier<'a>>,
     #[serde(borrow, default)]
@@ -114,6 +118,10 @@ pub(super) struct ShippedTier<'a> {
     cached_input_per_m: Digits<'a>,
     #[serde(borrow)]
     cache_write_per_m: Digits<'a>,
+    #[serde(borrow)]
+    cache_write_1h_per_m: Digits<'a>,
+    #[serde(borrow)]
+    image_output_per_m: Digits<'a>,
 }
 
 impl ShippedPricing<'_> {
@@ -124,6 +132,9 @@ impl ShippedPricing<'_> {
             output: price(self.official_output_per_m)?,
             cached_input: price(self.cached_input_per_m)?,
             cache_write: price(self.cache_write_per_m)?,
+            cache_write_1h: price(self.cache_write_1h_per_m)?,
+            image_output: price(self.image_output_per_m)?,
+            ..Rates::default()
         })
     }
 }
@@ -136,6 +147,9 @@ impl ShippedTier<'_> {
             output: price(self.official_output_per_m)?,
             cached_input: price(self.cached_input_per_m)?,
             cache_write: price(self.cache_write_per_m)?,
+            cache_write_1h: price(self.cache_write_1h_per_m)?,
+            image_output: price(self.image_output_per_m)?,
+            ..Rates::default()
         })
     }
 }

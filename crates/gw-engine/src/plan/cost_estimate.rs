@@ -8,7 +8,7 @@
 //! could write 128,000 tokens rarely do.
 
 use gw_wire::money::Money;
-use gw_wire::usage::Usage;
+use gw_wire::usage::{Usage, small};
 
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::{Candidate, Plan};
@@ -88,6 +88,13 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
     model.cost(&Usage { prompt: request.prompt_tokens(candidate), completion, ..Usage::default() })
 }
 
+/// Whether every price that the request surely needs at a candidate is known.
+pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bool {
+    let completion = u64::from(!matches!(request, ValidatedRequest::Embeddings(_)));
+    let audio_prompt = request.has_audio().then_some(1);
+    candidate.model.charge(&Usage { prompt: 2, completion, audio_prompt, ..Usage::default() }).is_complete
+}
+
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.
 pub(crate) fn least_case(request: &ValidatedRequest, plan: &Plan) -> Money {
     let one = |candidate: &Candidate| costs(request, candidate, SHORT_ANSWER_TOKENS);
@@ -97,10 +104,11 @@ pub(crate) fn least_case(request: &ValidatedRequest, plan: &Plan) -> Money {
 /// The longest answer in tokens that an amount of money can pay at a candidate; None if the model has no price.
 pub(crate) fn affordable(request: &ValidatedRequest, candidate: &Candidate, money: Money) -> Option<u64> {
     candidate.model.prices.as_ref()?;
+    let kinds = CostlyTokens::of(request, candidate);
     let (mut least, mut most) = (1, MAX_ANSWER_TOKENS);
     while least < most {
         let middle = least + (most - least).div_ceil(2);
-        if costs(request, candidate, middle) <= money { least = middle } else { most = middle - 1 }
+        if kinds.costs(request, candidate, middle) <= money { least = middle } else { most = middle - 1 }
     }
     // A model with free answers needs no bound.
     (least < MAX_ANSWER_TOKENS).then_some(least)
@@ -126,15 +134,47 @@ fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -
 
 /// The cost of all upstream calls if each answer has this many tokens.
 pub(crate) fn costs(request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
-    let most_hosted = request.most_hosted(candidate);
-    let one = |size: CallSize| {
-        let CallSize { prompt_tokens: prompt, answers, hosted, .. } = size;
-        let hosted = hosted.plus(&most_hosted);
-        let usage = Usage { prompt, completion: answers.saturating_mul(answer), hosted, ..Usage::default() };
-        // A provider may write the whole prompt into its cache, which can cost more than reading it.
-        let written = Usage { cache_write: Some(prompt), ..usage };
-        let cost = |usage| candidate.model.cost(usage).unwrap_or_default();
-        cost(&usage).max(cost(&written))
-    };
-    request.sizes(candidate).into_iter().map(one).sum()
+    CostlyTokens::of(request, candidate).costs(request, candidate, answer)
+}
+
+/// The kinds of tokens that a request may use besides text, at a model that has prices for them.
+struct CostlyTokens {
+    /// The prompt may be written into the provider's cache for an hour.
+    hour_writes: bool,
+    /// The prompt has audio.
+    audio_input: bool,
+}
+
+impl CostlyTokens {
+    fn of(request: &ValidatedRequest, candidate: &Candidate) -> Self {
+        let rates = candidate.model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
+        let has_write_price = rates.cache_write.is_some() || rates.cache_write_1h.is_some();
+        Self {
+            hour_writes: has_write_price && request.may_name_an_hour(),
+            audio_input: rates.audio_input.is_some() && request.has_audio(),
+        }
+    }
+
+    /// The cost of all upstream calls if each answer has this many tokens.
+    fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
+        let most_hosted = request.most_hosted(candidate);
+        let one = |size: CallSize| {
+            let CallSize { prompt_tokens: prompt, answers, hosted, .. } = size;
+            let completion = answers.saturating_mul(answer);
+            let hosted = hosted.plus(&most_hosted);
+            let usage = Usage { prompt, completion, hosted, ..Usage::default() };
+            // A provider may write the whole prompt into its cache, which can cost more than reading it.
+            let cache_write_1h = self.hour_writes.then(|| small(prompt));
+            let written = Usage { cache_write: Some(prompt), cache_write_1h, ..usage };
+            let heard = Usage { audio_prompt: self.audio_input.then(|| small(prompt)), ..usage };
+            let cost = |usage: &Usage| {
+                // A model that makes images may make nothing else.
+                let drawn = Usage { image_completion: Some(small(completion)), ..*usage };
+                let drawn = candidate.model.cost(&drawn).unwrap_or_default();
+                candidate.model.charge(usage).known.max(drawn)
+            };
+            cost(&usage).max(cost(&written)).max(cost(&heard))
+        };
+        request.sizes(candidate).into_iter().map(one).sum()
+    }
 }

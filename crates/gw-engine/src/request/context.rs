@@ -74,8 +74,10 @@ pub struct CallRecord {
     pub completion_tokens: u64,
     /// The token counts are estimates.
     pub estimated: bool,
-    /// The cost of all upstream calls.
+    /// The cost of all upstream calls, as far as prices are known.
     pub cost: Money,
+    /// A price that the cost needs is unknown.
+    pub unpriced: bool,
     /// How many attempts were made.
     pub attempts: u32,
     /// Milliseconds from acceptance to the first content of a stream.
@@ -88,6 +90,14 @@ pub struct CallRecord {
     pub cache_hit: bool,
     /// The reason of the last failed upstream: one line of at most 2 KiB, without secrets and quotations of the prompt.
     pub upstream_error: Option<Arc<str>>,
+}
+
+impl CallRecord {
+    /// The cost of all upstream calls; None = a price is unknown.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<Money> {
+        (!self.unpriced).then_some(self.cost)
+    }
 }
 
 impl CallLog {

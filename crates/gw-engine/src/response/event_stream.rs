@@ -366,9 +366,10 @@ impl EventStream {
         let breaker = &call.context.snapshot.routing.breaker;
         stream.candidate.note_success(breaker, stream.first_content, clock::now());
         stream.record_throughput(billed.usage.completion);
-        let gateway = call.meta(&stream.candidate, billed.known_cost().is_some());
         let answer = call.context.upstream_calls.answer();
-        let closing = AnswerClosing { usage: answer.usage, cost: answer.cost, gateway };
+        let cost = answer.known_cost();
+        let gateway = call.meta(&stream.candidate, cost.is_some());
+        let closing = AnswerClosing { usage: answer.usage, cost, gateway };
         self.close(&mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();

@@ -8,9 +8,9 @@ use crate::plan::candidate::Candidate;
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
 const PROVIDER: HeaderName = HeaderName::from_static("x-gateway-provider");
 
-/// The header with a cost, for an answer whose body may have no member for it.
-pub(crate) fn cost_header(cost: Money) -> Option<(HeaderName, HeaderValue)> {
-    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost.to_string()).ok()?))
+/// The header with a cost, for an answer whose body may have no member for it. None: a price is unknown.
+pub(crate) fn cost_header(cost: Option<Money>) -> Option<(HeaderName, HeaderValue)> {
+    Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost?.to_string()).ok()?))
 }
 
 /// The headers that name the candidate that answered.

@@ -142,7 +142,7 @@ impl FollowerStream {
             (ReaderRole::Leader(_), None) => return self.broken(&gone()),
             (ReaderRole::Joined(_), _) => {
                 let gateway = reply_context.meta(answer, warnings);
-                let closing = Closing { usage: answer.usage, cost: Money::ZERO, gateway: &gateway };
+                let closing = Closing { usage: answer.usage, cost: Some(Money::ZERO), gateway: &gateway };
                 self.reader.finish(&closing, &mut out);
             }
         }

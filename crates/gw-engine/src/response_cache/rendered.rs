@@ -27,7 +27,7 @@ pub(crate) fn written(
         model: &stored.model_used,
         fingerprint: "",
         usage: stored.usage,
-        cost: Money::ZERO,
+        cost: Some(Money::ZERO),
         gateway: &reply_context.meta(stored, warnings),
     };
     match (content, reply_context.form()) {
@@ -47,7 +47,7 @@ pub(crate) fn replayed(
     let mut normaliser = Normaliser::new(reply_context.opening(&stored.model_used));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = reply_context.meta(stored, warnings);
-    normaliser.finish(&Closing { usage: stored.usage, cost: Money::ZERO, gateway: &gateway }, &mut out);
+    normaliser.finish(&Closing { usage: stored.usage, cost: Some(Money::ZERO), gateway: &gateway }, &mut out);
     out
 }
 

@@ -83,7 +83,9 @@ impl ReplyContext {
 
     /// The header with the cost of a complete answer in another dialect than OpenAI's, whose body may have no member for it.
     pub(crate) fn cost_header(&self) -> Option<(HeaderName, HeaderValue)> {
-        (self.form().is_some() && !self.streams).then(|| cost_header(self.log.record().cost)).flatten()
+        (self.form().is_some() && !self.streams)
+            .then(|| cost_header(self.log.record().known_cost()))
+            .flatten()
     }
 
     /// The kind of the answer.

@@ -199,7 +199,7 @@ fn settle(
         model: &candidate.model.upstream_model,
         fingerprint,
         usage: billed.usage,
-        cost: billed.cost,
+        cost: billed.known_cost(),
         gateway: &meta,
     });
     call.finish_served(candidate, &billed);

@@ -1,6 +1,7 @@
 -- Reads how far the limits of subjects are used up. Nothing is counted.
 --
--- Answers with the four common fields, then four fields for each subject, '' if there is no such limit:
+-- Answers with the four common fields, then four fields for each subject, '' if there is no such limit. The common fields
+-- name the first subject whose spending the ledger can tell: 'unknown' and the begin of the period.
 --   requests: with a burst the TAT, without a burst 'requests newest 0' (WindowState in sliding_window.rs)
 --   tokens: the TAT
 --   requests in flight
@@ -23,7 +24,11 @@ for i, subject in ipairs(subjects(0)) do
   end
   if subject.budget then
     local money = budget_state(subject, subject.period)
-    if money.is_known then answer[slot + 3] = whole(money.spent) .. ' ' .. whole(money.reserved) end
+    if money.is_known then
+      answer[slot + 3] = whole(money.spent) .. ' ' .. whole(money.reserved)
+    elseif answer[2] == '0' and unknown_reason() == 'unknown' then
+      answer[2], answer[3], answer[4] = tostring(i), 'unknown', whole(money.start)
+    end
   end
 end
 return answer

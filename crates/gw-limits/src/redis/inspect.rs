@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use super::RedisLimiter;
 use super::amount::FEMTOS_OF_NANO;
-use super::answer::Answer;
+use super::answer::{Answer, ScriptRefusal};
+use super::late_budget::report_added_budgets;
+use super::retries::Retries;
 use crate::limit_state::{RateState, TokenState};
+use crate::spending_ledger::SpendingLedger;
 use crate::subject::Subject;
 use crate::subject_use::{BudgetUse, SubjectUse};
 
@@ -13,14 +16,32 @@ use crate::subject_use::{BudgetUse, SubjectUse};
 const FIELDS: usize = 4;
 
 impl RedisLimiter {
-    /// How far the limits of these subjects are used up. None if Redis does not answer.
-    pub(crate) async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
+    /// How far the limits of these subjects are used up. Spending that Redis does not know is asked of the ledger: a subject
+    /// may have made no request yet. None if Redis does not answer.
+    pub(crate) async fn inspect(
+        &self,
+        ledger: &dyn SpendingLedger,
+        subjects: &[Arc<Subject>],
+    ) -> Option<Vec<SubjectUse>> {
         let replica = &self.replica;
-        let call = replica.call("").subjects(&replica.settings.prefix, subjects);
-        let answer = replica.ask(&replica.scripts.inspect, &call).await.ok()?;
-        if answer.refused.is_some() {
-            return None;
-        }
+        report_added_budgets(replica, subjects).await.ok()?;
+        let mut retries = Retries::new();
+        let answer = loop {
+            let call = replica.call("").subjects(&replica.settings.prefix, subjects);
+            let answer = replica.ask(&replica.scripts.inspect, &call).await.ok()?;
+            match answer.refused {
+                None => break answer,
+                Some((_, ScriptRefusal::Unknown(_))) => {
+                    // Without the ledger's answer that spending is shown as unknown.
+                    let retry =
+                        replica.prepare_retry(ledger, subjects, &call, answer.refused, &mut retries).await;
+                    if !matches!(retry, Ok(true)) {
+                        break answer;
+                    }
+                }
+                Some(_) => return None,
+            }
+        };
         let uses = subjects.iter().enumerate();
         Some(uses.map(|(index, subject)| read(&answer, index * FIELDS, subject)).collect())
     }

@@ -3,6 +3,7 @@
 mod added_budgets;
 mod equivalence;
 mod hostile;
+mod inspecting;
 mod leases;
 mod partial_reservations;
 mod periods;

@@ -3,7 +3,7 @@
 use super::{Role, StoredKey};
 use crate::audit::AuditRecord;
 use crate::db::{Result, Store, WriteTransaction};
-use crate::limits::{Budget, Limits, OnBudget, Period};
+use crate::limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
 use crate::sql::{Row, Sql};
 
 /// A team: its limits and its budget apply above those of its keys.
@@ -214,6 +214,9 @@ fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
         .text(limits.budget.map(|budget| budget.period.as_str()))
         .int(limits.burst.map(i64::from))
         .text(Some(limits.on_budget).filter(|way| *way != OnBudget::default()).map(OnBudget::as_str))
+        .text(
+            Some(limits.unpriced).filter(|way| *way != UnpricedPolicy::default()).map(UnpricedPolicy::as_str),
+        )
 }
 
 fn read_limits(row: &Row) -> sqlx::Result<Limits> {
@@ -223,6 +226,7 @@ fn read_limits(row: &Row) -> sqlx::Result<Limits> {
     let period: Option<String> = row.get("budget_period")?;
     let period = period.as_deref().and_then(Period::parse).unwrap_or_default();
     let on_budget: Option<String> = row.get("on_budget")?;
+    let unpriced: Option<String> = row.get("unpriced")?;
     Ok(Limits {
         rpm: small("rpm")?,
         burst: small("burst")?,
@@ -230,14 +234,16 @@ fn read_limits(row: &Row) -> sqlx::Result<Limits> {
         max_in_flight: small("max_in_flight")?,
         budget: large("budget_nano")?.map(|nano| Budget { nano, period }),
         on_budget: on_budget.as_deref().and_then(OnBudget::parse).unwrap_or_default(),
+        unpriced: unpriced.as_deref().and_then(UnpricedPolicy::parse).unwrap_or_default(),
     })
 }
 
 fn put(team: &Team) -> Sql<'_> {
     let put = "INSERT INTO teams (id, rpm, tpm, max_in_flight, budget_nano, budget_period, burst, \
-        on_budget, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
+        on_budget, unpriced, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET rpm = excluded.rpm, \
         tpm = excluded.tpm, max_in_flight = excluded.max_in_flight, budget_nano = excluded.budget_nano, \
-        budget_period = excluded.budget_period, burst = excluded.burst, on_budget = excluded.on_budget";
+        budget_period = excluded.budget_period, burst = excluded.burst, on_budget = excluded.on_budget, \
+        unpriced = excluded.unpriced";
     limits(Sql::new(put).text(&*team.id), &team.limits).int(team.created_at)
 }
 
@@ -248,16 +254,16 @@ fn read_team(row: &Row) -> sqlx::Result<Team> {
 fn update(key: &StoredKey) -> Sql<'_> {
     let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
         team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
-        burst = $14, on_budget = $15, metadata = $16, previous_hash = $17, previous_until = $18, \
-        log_payloads = $19 WHERE id = $1";
+        burst = $14, on_budget = $15, unpriced = $16, metadata = $17, previous_hash = $18, previous_until = $19, \
+        log_payloads = $20 WHERE id = $1";
     rest(Sql::new(update).text(&*key.id), key)
 }
 
 fn insert(key: &StoredKey) -> Sql<'_> {
     let insert = "INSERT INTO keys (created_at, id, name, role, hash, models, expires_at, revoked_at, team, rpm, tpm, \
-        max_in_flight, budget_nano, budget_period, burst, on_budget, metadata, previous_hash, previous_until, \
+        max_in_flight, budget_nano, budget_period, burst, on_budget, unpriced, metadata, previous_hash, previous_until, \
         log_payloads) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
     rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
@@ -33,6 +33,7 @@ const STREAM: u8 = 1;
 const CACHE_HIT: u8 = 2;
 const FALLBACK: u8 = 4;
 const ESTIMATED: u8 = 8;
+const UNPRICED: u8 = 16;
 
 /// An encoded entry: its values are bounded, and it is serialised only once.
 #[derive(Debug)]
@@ -45,7 +46,17 @@ pub struct Line {
     /// The status of a failed request; `None` for a successful one.
     pub(crate) failure: Option<String>,
     pub(crate) session: Option<String>,
-    /// The entry's share of the sums.
+    /// The entry's share of the sums, without the costs of other models.
+    pub(crate) sums: Sums,
+    /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
+    pub(crate) others: Vec<OtherCost>,
+}
+
+/// The cost of attempts at a model that is not the entry's.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OtherCost {
+    pub(crate) model: String,
+    pub(crate) provider: String,
     pub(crate) sums: Sums,
 }
 
@@ -68,9 +79,10 @@ impl Line {
         let (text, shared_part, rest) = encode(b'E', &entry);
         let mut sums = Sums::default();
         sums.add(&entry);
+        let others = costs_of_others(&entry, &mut sums);
         let Entry { request_id, at, status, session, .. } = entry;
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, shared_part, rest, request_id, at, failure, session, sums }
+        Self { text, shared_part, rest, request_id, at, failure, session, sums, others }
     }
 
     /// The journal line of a request that begins.
@@ -115,9 +127,45 @@ impl Names {
     }
 }
 
+/// Moves the costs of attempts at other models out of the sums of an entry. All parts add up to the entry. A request with an
+/// unknown price counts where the price is missing.
+fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
+    let mut others: Vec<OtherCost> = Vec::new();
+    for Attempt { model, provider, cost, .. } in &entry.attempts {
+        let is_own = **model == *entry.model && **provider == *entry.provider;
+        if is_own || *cost == Some(0) {
+            continue;
+        }
+        let (model, provider) = (indexed(model), indexed(provider));
+        let place = others.iter().position(|other| other.model == model && other.provider == provider);
+        let place = place.unwrap_or_else(|| {
+            let (model, provider) = (model.into_owned(), provider.into_owned());
+            others.push(OtherCost { model, provider, sums: Sums::default() });
+            others.len() - 1
+        });
+        let Some(OtherCost { sums: other, .. }) = others.get_mut(place) else { continue };
+        // The bounds of the entry bound its parts, too.
+        let cost = cost.unwrap_or(0).clamp(0, sums.cost.max(0));
+        other.cost += cost;
+        sums.cost -= cost;
+    }
+    let unpriced = entry.attempts.iter().find(|attempt| attempt.cost.is_none());
+    if let Some(Attempt { model, provider, .. }) = unpriced
+        && let Some(other) = others
+            .iter_mut()
+            .find(|other| other.model == indexed(model) && other.provider == indexed(provider))
+    {
+        other.sums.unpriced = std::mem::take(&mut sums.unpriced);
+    }
+    others.retain(|other| other.sums != Sums::default());
+    others
+}
+
 fn bound(entry: &mut Entry) {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut entry.tokens;
-    for count in [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms] {
+    for count in
+        [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms, &mut entry.cache_write_1h]
+    {
         *count = (*count).min(MAX_COUNT);
     }
     entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MAX_COUNT));
@@ -164,18 +212,25 @@ fn encode(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let [cached, cache_write, reasoning] = [cached, cache_write, reasoning].map(i128::from);
     let seldom = [i128::from(flags(entry)), cached, cache_write, reasoning, entry.saved];
-    let said = match &entry.session {
-        Some(_) => seldom.len(),
-        None => seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1),
+    let has_end = entry.session.is_some() || entry.cache_write_1h != 0;
+    let said = match has_end {
+        true => seldom.len(),
+        false => seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1),
     };
     seldom.iter().take(said).for_each(|value| item(&mut out, value));
-    entry.session.iter().for_each(|session| item(&mut out, session));
+    if has_end {
+        item(&mut out, &entry.session);
+    }
+    if entry.cache_write_1h != 0 {
+        item(&mut out, &entry.cache_write_1h);
+    }
     out.push(b']');
     // JSON is text.
     (String::from_utf8(out).unwrap_or_default(), shared_part, rest)
 }
 
-/// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost.
+/// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost. A cost is null if a price
+/// is unknown.
 fn calls(out: &mut Vec<u8>, entry: &Entry) {
     out.extend(b",[");
     let are_many = entry.attempts.len() > 1;
@@ -185,7 +240,8 @@ fn calls(out: &mut Vec<u8>, entry: &Entry) {
         out.extend(if n == 0 { &b"["[..] } else { b",[" });
         value(out, &**status);
         item(out, latency_ms);
-        let cost = Some(cost).filter(|cost| are_many && **cost != 0);
+        let usual = if are_many { 0 } else { entry.cost };
+        let cost = Some(cost).filter(|cost| **cost != Some(usual));
         if **provider != *entry.provider || **model != *entry.model {
             item(out, &**provider);
             item(out, &**model);
@@ -214,7 +270,7 @@ fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 /// The flags as bits.
 fn flags(entry: &Entry) -> u8 {
     let all = [(entry.stream, STREAM), (entry.cache_hit, CACHE_HIT), (entry.fallback, FALLBACK)];
-    let all = all.into_iter().chain([(entry.estimated, ESTIMATED)]);
+    let all = all.into_iter().chain([(entry.estimated, ESTIMATED), (entry.unpriced, UNPRICED)]);
     all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
 }
 
@@ -252,6 +308,8 @@ struct EncodedFields {
     saved: i128,
     #[serde(default)]
     session: Option<String>,
+    #[serde(default)]
+    cache_write_1h: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -262,7 +320,14 @@ struct Call {
     provider: Option<Arc<str>>,
     model: Option<Arc<str>>,
     reason: Option<String>,
-    cost: i128,
+    /// None: the usual cost.
+    #[serde(deserialize_with = "written_cost")]
+    cost: Option<Option<i128>>,
+}
+
+/// Reads a cost that is written; null is an unknown price.
+fn written_cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i128>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 impl Entry {
@@ -278,7 +343,7 @@ pub(crate) fn read(json: &str) -> sqlx::Result<Entry> {
     if json.starts_with('{') {
         let mut entry: Entry = serde_json::from_str(json).map_err(unreadable)?;
         if let [only] = entry.attempts.as_mut_slice() {
-            only.cost = entry.cost;
+            only.cost = Some(entry.cost);
         }
         return Ok(entry);
     }
@@ -310,13 +375,13 @@ fn first<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<(T, usize), usize> {
 
 fn entry(said: EncodedFields) -> Entry {
     let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
-    let only_cost = Some(said.cost).filter(|_| said.calls.len() == 1);
+    let usual_cost = if said.calls.len() == 1 { said.cost } else { 0 };
     let call = |call: Call| Attempt {
         provider: call.provider.unwrap_or_else(|| Arc::clone(&provider)),
         model: call.model.unwrap_or_else(|| Arc::clone(&model)),
         status: call.status.into(),
         latency_ms: call.latency_ms,
-        cost: only_cost.unwrap_or(call.cost),
+        cost: call.cost.unwrap_or(Some(usual_cost)),
         reason: call.reason,
     };
     let is_on = |bit| said.flags & bit != 0;
@@ -325,6 +390,7 @@ fn entry(said: EncodedFields) -> Entry {
         cache_hit: is_on(CACHE_HIT),
         fallback: is_on(FALLBACK),
         estimated: is_on(ESTIMATED),
+        unpriced: is_on(UNPRICED),
         attempts: said.calls.into_iter().map(call).collect(),
         request_id: said.request_id,
         at: said.at,
@@ -351,6 +417,7 @@ fn entry(said: EncodedFields) -> Entry {
         end_user: said.end_user,
         client: said.client,
         session: said.session,
+        cache_write_1h: said.cache_write_1h,
     }
 }
 

@@ -235,7 +235,8 @@ const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
     CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS cost_nano, \
     CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS cost_rest, \
     CAST(coalesce(sum(saved_nano), 0) AS BIGINT) AS saved_nano, \
-    CAST(coalesce(sum(saved_rest), 0) AS BIGINT) AS saved_rest";
+    CAST(coalesce(sum(saved_rest), 0) AS BIGINT) AS saved_rest, \
+    CAST(coalesce(sum(unpriced), 0) AS BIGINT) AS unpriced";
 
 fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     if let Some(since) = filter.since {
@@ -292,6 +293,7 @@ fn read_sums(row: &Row) -> sqlx::Result<Sums> {
         cache_hits: count(row, "cache_hits")?,
         tokens: read_tokens(row)?,
         cost: joined(row.get("cost_nano")?, row.get("cost_rest")?),
+        unpriced: count(row, "unpriced")?,
         saved: joined(row.get("saved_nano")?, row.get("saved_rest")?),
     })
 }

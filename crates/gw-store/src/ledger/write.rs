@@ -104,17 +104,23 @@ fn added_up<'g>(
     lines: impl Iterator<Item = (&'g Line, usize)>,
 ) -> (Vec<UsageRow<'g, 4>>, Vec<UsageRow<'g, 6>>) {
     let mut of_groups: BTreeMap<(i64, usize, &str), Sums> = BTreeMap::new();
+    let mut of_others = Vec::new();
     for (line, place) in lines {
         let hour = line.at.div_euclid(HOUR_MS) * 3600;
         let session = line.session.as_deref().unwrap_or("");
         of_groups.entry((hour, place, session)).or_default().join(&line.sums);
+        of_others.extend(line.others.iter().map(|other| ((hour, place, session), other)));
     }
     let mut by_hour: BTreeMap<(i64, [&str; 4]), Sums> = BTreeMap::new();
     let mut by_session: BTreeMap<(i64, [&str; 6]), Sums> = BTreeMap::new();
-    for ((hour, place, session), more) in of_groups {
+    let of_groups = of_groups.into_iter().map(|(group, sums)| (group, sums, None));
+    let of_others = of_others.into_iter().map(|(group, other)| (group, other.sums, Some(other)));
+    for ((hour, place, session), more, other) in of_groups.chain(of_others) {
         let Some((_, names)) = groups.get(place) else { continue };
         let team = names.team.as_deref().unwrap_or("");
         let Names { key_id, model, provider, surface, .. } = names;
+        // A cost belongs to the model and the provider of its own call.
+        let (model, provider) = other.map_or((model, provider), |other| (&other.model, &other.provider));
         by_hour.entry((hour, [key_id, team, model, provider])).or_default().join(&more);
         let group = [session, surface, key_id, team, model, provider];
         by_session.entry((hour, group)).or_default().join(&more);
@@ -186,7 +192,7 @@ macro_rules! add_up {
             " AS sums (hour, ",
             $names,
             ", requests, failed, cache_hits, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, \
-             reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest) ",
+             reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest, unpriced) ",
             $rows,
             " ON CONFLICT (hour, ",
             $names,
@@ -198,7 +204,8 @@ macro_rules! add_up {
              cache_write_tokens = sums.cache_write_tokens + excluded.cache_write_tokens, \
              reasoning_tokens = sums.reasoning_tokens + excluded.reasoning_tokens, \
              cost_nano = sums.cost_nano + excluded.cost_nano, cost_rest = sums.cost_rest + excluded.cost_rest, \
-             saved_nano = sums.saved_nano + excluded.saved_nano, saved_rest = sums.saved_rest + excluded.saved_rest"
+             saved_nano = sums.saved_nano + excluded.saved_nano, saved_rest = sums.saved_rest + excluded.saved_rest, \
+             unpriced = sums.unpriced + excluded.unpriced"
         )
     };
 }
@@ -230,30 +237,30 @@ macro_rules! sqlite_statement {
 
 /// A statement that adds this many rows or fewer to the sums by hour, and its number of rows.
 fn sqlite_hours(rows: usize) -> (&'static str, usize) {
-    sqlite_statement!(hours, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+    sqlite_statement!(hours, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
 }
 
 /// As [`sqlite_hours`], for the sums by session.
 fn sqlite_sessions(rows: usize) -> (&'static str, usize) {
-    sqlite_statement!(sessions, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+    sqlite_statement!(sessions, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
 }
 
 const POSTGRES_HOURS: &str = hours!(
     "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
-     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])"
+     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[])"
 );
 const POSTGRES_SESSIONS: &str = sessions!(
     "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
-     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[])"
+     $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[])"
 );
 
 /// A row of a table of sums: its key columns and its counters, in the order in which both databases bind them.
 struct UsageRow<'e, const NAMES: usize> {
     hour: i64,
     names: [&'e str; NAMES],
-    counts: [i64; 12],
+    counts: [i64; 13],
 }
 
 async fn add_up_sqlite<const NAMES: usize>(
@@ -289,7 +296,7 @@ async fn add_up_postgres<const NAMES: usize>(
             let names = rows.iter().filter_map(|row| row.names.get(column).copied().map(str::to_owned));
             query = query.bind(names.collect::<Vec<_>>());
         }
-        for column in 0..12 {
+        for column in 0..13 {
             query =
                 query.bind(rows.iter().filter_map(|row| row.counts.get(column).copied()).collect::<Vec<_>>());
         }
@@ -299,7 +306,7 @@ async fn add_up_postgres<const NAMES: usize>(
 }
 
 /// The counters of a group, in the order of the columns.
-fn counts(sums: &Sums) -> [i64; 12] {
+fn counts(sums: &Sums) -> [i64; 13] {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
     let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
     [
@@ -315,5 +322,6 @@ fn counts(sums: &Sums) -> [i64; 12] {
         cost_rest,
         saved_nano,
         saved_rest,
+        int(sums.unpriced),
     ]
 }

@@ -80,8 +80,9 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
         ];
         if place.is_postgres() {
             changes.extend([
-                "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget",
-                "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget",
+                "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget, DROP COLUMN unpriced",
+                "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget, DROP COLUMN unpriced",
+                "ALTER TABLE usage_hours DROP COLUMN unpriced",
                 "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface",
                 "DROP TABLE usage_sessions",
                 "DROP TABLE gateway_secrets",

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 11] = [
+pub(super) const CHANGES: [(i64, &str); 12] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
@@ -21,6 +21,7 @@ pub(super) const CHANGES: [(i64, &str); 11] = [
     (9, include_str!("../../migrations/postgres/0009_configuration.sql")),
     (10, include_str!("../../migrations/postgres/0010_running_responses.sql")),
     (11, include_str!("../../migrations/postgres/0011_response_chains.sql")),
+    (12, include_str!("../../migrations/postgres/0012_unpriced.sql")),
 ];
 /// The lock that processes starting at the same time compete for.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";

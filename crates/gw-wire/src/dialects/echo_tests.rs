@@ -142,7 +142,7 @@ fn plain(form: &dyn AnswerForm, reply: &ChatReply<'_>) -> Value {
         model: "m",
         fingerprint: "",
         usage: Usage::default(),
-        cost: Money::ZERO,
+        cost: Some(Money::ZERO),
         gateway: &gateway,
     };
     serde_json::from_slice(&form.write(reply, &envelope)).unwrap()
@@ -174,7 +174,7 @@ fn streamed(form: &dyn AnswerForm, blocks: &[Block]) -> Vec<Value> {
         }
     }
     let gateway = meta();
-    let closing = Closing { usage: Usage::default(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: Usage::default(), cost: Some(Money::ZERO), gateway: &gateway };
     encoder.finish(Some(Finish::Stop), &closing, &mut out);
     let text = String::from_utf8(out).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");

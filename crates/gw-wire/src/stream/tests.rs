@@ -47,7 +47,7 @@ fn run(opening: Opening, events: Vec<Event<'_>>) -> Vec<Value> {
     assert!(normaliser.is_complete(), "{:?}", normaliser.take_failure());
     let estimate = Usage::estimate(2, normaliser.answer_bytes());
     let usage = normaliser.reported_usage().unwrap_or(estimate);
-    normaliser.finish(&Closing { usage, cost: Money::ZERO, gateway: &meta() }, &mut out);
+    normaliser.finish(&Closing { usage, cost: Some(Money::ZERO), gateway: &meta() }, &mut out);
     frames(&out)
 }
 

@@ -216,6 +216,7 @@ fn add_limits(object: &mut Value, limits: &Limits) {
         ("budget_usd", json!(usd)),
         ("budget_period", json!(budget.map(|budget| budget.period.as_str()))),
         ("on_budget", json!(budget.map(|_| limits.on_budget.as_str()))),
+        ("unpriced", json!(budget.map(|_| limits.unpriced.as_str()))),
     ] {
         members.insert(name.to_owned(), value);
     }

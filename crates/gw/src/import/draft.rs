@@ -222,11 +222,12 @@ fn unique(base: &str, separator: &str, is_taken: impl Fn(&str) -> bool) -> Strin
 /// The facts of the shipped catalogue that a copy of a model under another id would lose.
 fn shipped_facts(id: &str) -> Members {
     const FACTS: [&str; 2] = ["context_length", "max_output_tokens"];
-    const PRICES: [&str; 5] = [
+    const PRICES: [&str; 6] = [
         "official_input_per_m",
         "official_output_per_m",
         "cached_input_per_m",
         "cache_write_per_m",
+        "cache_write_1h_per_m",
         "currency",
     ];
     let entries: Vec<Value> = serde_json::from_str(gw_engine::catalog::SHIPPED).unwrap_or_default();

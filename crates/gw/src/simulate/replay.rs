@@ -8,9 +8,9 @@ use gw_engine::catalog::{Catalog, Model};
 use gw_routing::facts::{Facts, Prior};
 use gw_routing::score::{Weights, order};
 use gw_routing::strategy::Strategy;
-use gw_store::ledger::{Entry, Tokens};
+use gw_store::ledger::Entry;
 use gw_wire::money::Money;
-use gw_wire::usage::Usage;
+use gw_wire::usage::{Usage, small};
 
 use super::figures::{LogFigures, Mean, ModelFigures, has_strategy};
 
@@ -161,8 +161,8 @@ impl Replay {
         let candidates = candidates(catalog, entry)?;
         let served =
             candidates.iter().find(|model| *model.id == *entry.model).ok_or(SkipReason::Elsewhere)?;
-        let usage = usage(&entry.tokens);
-        served.cost(&usage).ok_or(SkipReason::Unpriced)?;
+        let usage = usage(entry);
+        served.cost(&usage).filter(|_| !entry.unpriced).ok_or(SkipReason::Unpriced)?;
         let facts: Vec<Facts> =
             candidates.iter().map(|model| facts(model, &usage, &self.log.of(&model.id))).collect();
         let order = order(self.strategy, &self.weights, &facts, self.turn);
@@ -230,12 +230,14 @@ fn facts(model: &Model, usage: &Usage, figures: &ModelFigures) -> Facts {
     }
 }
 
-fn usage(tokens: &Tokens) -> Usage {
+fn usage(entry: &Entry) -> Usage {
+    let tokens = &entry.tokens;
     Usage {
         prompt: tokens.prompt,
         completion: tokens.completion,
         cached: Some(tokens.cached),
         cache_write: Some(tokens.cache_write),
+        cache_write_1h: Some(small(entry.cache_write_1h)),
         reasoning: Some(tokens.reasoning),
         estimated: false,
         ..Usage::default()

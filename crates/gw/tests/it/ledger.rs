@@ -6,7 +6,10 @@ mod clock_jumps;
 mod cost;
 pub(crate) mod crash;
 mod damaged_journal;
+mod hour_writes;
+mod owners_of_costs;
 mod payloads;
+mod unpriced;
 
 use std::path::Path;
 
@@ -29,6 +32,12 @@ pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
     let found = rows_of(&store, wanted).await;
     store.close().await;
     found
+}
+
+/// The JSON documents in the data of frames, of every dialect.
+fn documents(frames: &[String]) -> Vec<Value> {
+    let lines = frames.iter().flat_map(|frame| frame.lines());
+    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
 }
 
 async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {

@@ -125,10 +125,11 @@ impl EventStream {
         let ((_, class, code), mut out) = (error.kind.row(), std::mem::take(&mut stream.output));
         stream.observe(&call.context.upstream_calls);
         let (candidate, attempt) = (stream.candidate.clone(), stream.attempt);
-        let billed = call.progress.end_attempt(&candidate, attempt, AttemptOutcome::Interrupted, code);
-        let gateway = call.meta(&candidate, billed.known_cost().is_some());
+        call.progress.end_attempt(&candidate, attempt, AttemptOutcome::Interrupted, code);
         let answer = call.context.upstream_calls.answer();
-        let closing = AnswerClosing { usage: answer.usage, cost: answer.cost, gateway };
+        let cost = answer.known_cost();
+        let gateway = call.meta(&candidate, cost.is_some());
+        let closing = AnswerClosing { usage: answer.usage, cost, gateway };
         call.progress.settlement.finish(&Outcome::Interrupted(code));
         if self.is_recorded {
             self.closing = Some(Box::new(closing));

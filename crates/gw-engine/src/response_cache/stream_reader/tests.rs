@@ -145,7 +145,7 @@ fn finished(reader: &mut StreamReader, request: &str) -> String {
         similar: None,
     };
     let mut out = Vec::new();
-    let closing = Closing { usage: Usage::default(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: Usage::default(), cost: Some(Money::ZERO), gateway: &gateway };
     reader.finish(&closing, &mut out);
     String::from_utf8(out).unwrap()
 }

@@ -36,7 +36,7 @@ fn the_second_upstream_answers_when_it_is_faster_and_the_first_one_is_billed_its
         assert!(world.seen()[0].is_dropped);
         world.settled().await;
         let row = world.row();
-        assert!(row.attempts[0].cost > 0 && row.tokens.completion == 5, "{row:#?}");
+        assert!(row.attempts[0].cost > Some(0) && row.tokens.completion == 5, "{row:#?}");
         world.check().await;
     });
 }
@@ -126,7 +126,7 @@ fn usage_that_the_slower_upstream_told_before_its_first_content_is_billed() {
         let ended = world.ask(&world.chat(true)).await;
         assert_eq!(ended.attempts(), ["a cancelled", "b ok"]);
         let told = Usage { prompt: 700, completion: 1, ..Usage::default() };
-        assert_eq!(world.row().attempts[0].cost, world.price("a", &told));
+        assert_eq!(world.row().attempts[0].cost, Some(world.price("a", &told)));
         world.check().await;
     });
 }

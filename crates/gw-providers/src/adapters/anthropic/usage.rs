@@ -13,6 +13,9 @@ pub(super) struct AnthropicUsage {
     output: Option<u64>,
     cache_read: Option<u64>,
     cache_write: Option<u64>,
+    /// The part of `cache_write` that is kept for five minutes, and the part that is kept for an hour.
+    cache_write_5m: Option<u64>,
+    cache_write_1h: Option<u64>,
     thinking: Option<u64>,
     /// The calls of hosted tools that the API counted.
     web_search: Option<u64>,
@@ -36,6 +39,8 @@ impl AnthropicUsage {
         set(&mut self.output, "/output_tokens");
         set(&mut self.cache_read, "/cache_read_input_tokens");
         set(&mut self.cache_write, "/cache_creation_input_tokens");
+        set(&mut self.cache_write_5m, "/cache_creation/ephemeral_5m_input_tokens");
+        set(&mut self.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens");
         set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
         set(&mut self.web_search, "/server_tool_use/web_search_requests");
         set(&mut self.web_fetch, "/server_tool_use/web_fetch_requests");
@@ -66,17 +71,28 @@ impl AnthropicUsage {
         }
         // The caller estimates a missing count.
         let missing = self.input.is_none() || self.output.is_none();
-        let parts = [self.input, self.cache_read, self.cache_write];
+        // An upstream may report the parts without their sum.
+        let parts_written = match (self.cache_write_5m, self.cache_write_1h) {
+            (None, None) => None,
+            (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
+        };
+        let written = self.cache_write.max(parts_written);
+        let parts = [self.input, self.cache_read, written];
         let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
         let completion = self.output.unwrap_or(0);
         let too_much = prompt > MAX_BELIEVABLE || self.thinking > Some(completion);
         let prompt = prompt.min(MAX_BELIEVABLE);
         let cached = self.cache_read.map(|cached| cached.min(prompt));
+        let cache_write = written.map(|written| written.min(prompt - cached.unwrap_or(0)));
         Some(Usage {
             prompt,
             completion,
             cached,
-            cache_write: self.cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
+            cache_write,
+            cache_write_1h: self
+                .cache_write_1h
+                .map(|long| small(long.min(cache_write.unwrap_or(0))))
+                .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             hosted: self.hosted(),
             estimated: self.is_odd || missing || too_much,
@@ -136,6 +152,23 @@ mod tests {
         assert_eq!(after(&[start, cumulative]), Some(full), "cumulative: nothing is added up");
         assert_eq!(full.total(), 3260);
         assert_eq!(after(&[start, r#"{"input_tokens":null,"output_tokens":7}"#]).unwrap().prompt, 3210);
+    }
+
+    #[test]
+    fn cache_writes_for_an_hour_are_counted_apart() {
+        let start = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":50,"ephemeral_1h_input_tokens":150},"output_tokens":1}"#;
+        let usage = after(&[start, r#"{"output_tokens":5}"#]).unwrap();
+        assert_eq!((usage.prompt, usage.cache_write, usage.cache_write_1h), (210, Some(200), Some(150)));
+        // Later counts replace earlier ones, and the parts alone are enough.
+        let later = r#"{"output_tokens":5,"cache_creation":{"ephemeral_1h_input_tokens":100}}"#;
+        assert_eq!(after(&[start, later]).unwrap().cache_write_1h, Some(100));
+        let parts = r#"{"input_tokens":10,"output_tokens":1,"cache_creation":{"ephemeral_5m_input_tokens":3,"ephemeral_1h_input_tokens":4}}"#;
+        let usage = after(&[parts]).unwrap();
+        assert_eq!((usage.prompt, usage.cache_write, usage.cache_write_1h), (17, Some(7), Some(4)));
+        let odd =
+            r#"{"input_tokens":10,"output_tokens":1,"cache_creation_input_tokens":5,"cache_creation":null}"#;
+        let usage = after(&[odd]).unwrap();
+        assert_eq!((usage.cache_write, usage.cache_write_1h, usage.estimated), (Some(5), None, false));
     }
 
     #[test]

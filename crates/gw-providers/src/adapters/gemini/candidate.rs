@@ -21,7 +21,8 @@ pub(super) struct GeminiResponse<'a> {
     pub(super) candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow)]
     pub(super) prompt_feedback: Option<PromptFeedback<'a>>,
-    pub(super) usage_metadata: Option<UsageMetadata>,
+    #[serde(borrow)]
+    pub(super) usage_metadata: Option<UsageMetadata<'a>>,
     #[serde(borrow)]
     pub(super) model_version: Option<Text<'a>>,
     #[serde(borrow)]

@@ -51,7 +51,8 @@ struct GeminiEmbeddings<'a> {
     /// The member of `embedContent`, which takes one text.
     #[serde(borrow)]
     embedding: Option<GeminiEmbedding<'a>>,
-    usage_metadata: Option<UsageMetadata>,
+    #[serde(borrow)]
+    usage_metadata: Option<UsageMetadata<'a>>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }

@@ -2,19 +2,26 @@
 
 use std::fmt;
 
-use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The reported counts.
 #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct UsageMetadata {
+pub(super) struct UsageMetadata<'a> {
     prompt_token_count: Option<TokenCount>,
     tool_use_prompt_token_count: Option<TokenCount>,
     candidates_token_count: Option<TokenCount>,
     thoughts_token_count: Option<TokenCount>,
     cached_content_token_count: Option<TokenCount>,
     total_token_count: Option<TokenCount>,
+    /// Lists of `ModalityTokenCount`.
+    #[serde(borrow)]
+    prompt_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    candidates_tokens_details: Option<&'a RawValue>,
 }
 
 /// A count, and whether it was unbelievable and had to be changed.
@@ -24,7 +31,7 @@ struct TokenCount {
     is_odd: bool,
 }
 
-impl UsageMetadata {
+impl UsageMetadata<'_> {
     /// Returns the usage; None without counts, which Vertex AI sends in the middle of streams.
     pub(super) fn usage(&self) -> Option<Usage> {
         let mut is_odd = false;
@@ -66,12 +73,29 @@ impl UsageMetadata {
             prompt,
             completion,
             cached: cached.map(|cached| cached.min(prompt)),
-            cache_write: None,
             reasoning: thoughts.map(|thoughts| thoughts.min(completion)),
+            audio_prompt: tokens_of("AUDIO", self.prompt_tokens_details, prompt),
+            audio_completion: tokens_of("AUDIO", self.candidates_tokens_details, completion),
+            image_completion: tokens_of("IMAGE", self.candidates_tokens_details, completion),
             estimated: is_odd,
             ..Usage::default()
         })
     }
+}
+
+/// Reads the tokens of one modality, at most `all`. None: the list, which is nearly always one of text, has none.
+fn tokens_of(modality: &str, details: Option<&RawValue>, all: u64) -> Option<u32> {
+    let text = details?.get();
+    if !text.contains(modality) {
+        return None;
+    }
+    let list: Vec<Value> = serde_json::from_str(text).ok()?;
+    let is_of = |part: &&Value| part.get("modality").and_then(Value::as_str) == Some(modality);
+    let counts = list.iter().filter(is_of).filter_map(|part| {
+        let count: TokenCount = serde_json::from_value(part.get("tokenCount")?.clone()).ok()?;
+        Some(count.value)
+    });
+    counts.reduce(u64::saturating_add).map(|tokens| small(tokens.min(all)))
 }
 
 impl TokenCount {
@@ -138,7 +162,7 @@ mod tests {
     type Read = (u64, u64, Option<u64>, Option<u64>, bool);
 
     fn read(json: &str) -> Option<Read> {
-        let usage = serde_json::from_str::<UsageMetadata>(json).unwrap().usage()?;
+        let usage = serde_json::from_str::<UsageMetadata<'_>>(json).unwrap().usage()?;
         Some((usage.prompt, usage.completion, usage.cached, usage.reasoning, usage.estimated))
     }
 
@@ -161,6 +185,22 @@ mod tests {
             Some((10, 4, None, None, false))
         );
         assert_eq!(read(r#"{"trafficType":"ON_DEMAND"}"#), None);
+    }
+
+    #[test]
+    fn tokens_of_audio_and_images_are_counted_apart() {
+        let json = r#"{"promptTokenCount":300,"candidatesTokenCount":1300,
+            "promptTokensDetails":[{"modality":"TEXT","tokenCount":100},{"modality":"AUDIO","tokenCount":200}],
+            "candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":1290},{"modality":"TEXT","tokenCount":10}]}"#;
+        let usage = serde_json::from_str::<UsageMetadata<'_>>(json).unwrap().usage().unwrap();
+        assert_eq!((usage.prompt, usage.completion), (300, 1300));
+        assert_eq!((usage.audio_prompt, usage.audio_completion), (Some(200), None));
+        assert_eq!(usage.image_completion, Some(1290));
+        for odd in ["5", "null", r#"["IMAGE"]"#, r#"[{"modality":"IMAGE"}]"#] {
+            let json = format!(r#"{{"promptTokenCount":3,"candidatesTokensDetails":{odd}}}"#);
+            let usage = serde_json::from_str::<UsageMetadata<'_>>(&json).unwrap().usage().unwrap();
+            assert_eq!((usage.prompt, usage.image_completion), (3, None), "{odd}");
+        }
     }
 
     #[test]

@@ -26,8 +26,10 @@ struct SpelledCounts {
 struct TokenDetails {
     cached: Option<u64>,
     cache_write: Option<u64>,
+    cache_write_1h: Option<u64>,
     reasoning: Option<u64>,
     audio: Option<u64>,
+    image: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
 }
@@ -40,9 +42,11 @@ struct ReportedCounts {
     total: Option<u64>,
     cached: Option<u64>,
     cache_write: Option<u64>,
+    cache_write_1h: Option<u64>,
     reasoning: Option<u64>,
     audio_prompt: Option<u64>,
     audio_completion: Option<u64>,
+    image_completion: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
     is_odd: bool,
@@ -80,9 +84,11 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
         total: found.total_tokens,
         cached: prompt_details.cached.or(found.prompt_cache_hit_tokens).or(found.cached_tokens),
         cache_write: prompt_details.cache_write.or(found.cache_creation_input_tokens),
+        cache_write_1h: prompt_details.cache_write_1h,
         reasoning: completion_details.reasoning.or(found.reasoning_tokens),
         audio_prompt: prompt_details.audio,
         audio_completion: completion_details.audio,
+        image_completion: completion_details.image,
         accepted_prediction: completion_details.accepted_prediction,
         rejected_prediction: completion_details.rejected_prediction,
         is_odd: false,
@@ -93,9 +99,11 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
         counts.total,
         counts.cached,
         counts.cache_write,
+        counts.cache_write_1h,
         counts.reasoning,
         counts.audio_prompt,
         counts.audio_completion,
+        counts.image_completion,
         counts.accepted_prediction,
         counts.rejected_prediction,
     ];
@@ -127,8 +135,22 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<
         "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
         "reasoning_tokens" => plain_count(reader, &mut found.reasoning),
         "audio_tokens" => plain_count(reader, &mut found.audio),
+        "image_tokens" => plain_count(reader, &mut found.image),
+        // LiteLLM reports the lifetimes of Claude's cache writes here.
+        "cache_creation_token_details" => lifetimes(reader, &mut found.cache_write_1h),
         "accepted_prediction_tokens" => plain_count(reader, &mut found.accepted_prediction),
         "rejected_prediction_tokens" => plain_count(reader, &mut found.rejected_prediction),
+        _ => reader.value().map(drop),
+    })
+}
+
+/// Reads an object of cache writes by their lifetime, or null. None when a count is repeated.
+fn lifetimes(reader: &mut Reader<'_>, hour: &mut Option<u64>) -> Option<()> {
+    if reader.null() {
+        return Some(());
+    }
+    reader.object(|reader, name| match name {
+        "ephemeral_1h_input_tokens" => plain_count(reader, hour),
         _ => reader.value().map(drop),
     })
 }
@@ -156,6 +178,9 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
             "/input_tokens_details/cache_write_tokens",
             "/cache_creation_input_tokens",
         ]),
+        cache_write_1h: first(&[
+            "/prompt_tokens_details/cache_creation_token_details/ephemeral_1h_input_tokens",
+        ]),
         reasoning: first(&[
             "/completion_tokens_details/reasoning_tokens",
             "/output_tokens_details/reasoning_tokens",
@@ -163,6 +188,7 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         ]),
         audio_prompt: first(&["/prompt_tokens_details/audio_tokens"]),
         audio_completion: first(&["/completion_tokens_details/audio_tokens"]),
+        image_completion: first(&["/completion_tokens_details/image_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
         is_odd: false,
@@ -195,14 +221,17 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     odd |=
         cached.unwrap_or(0).saturating_add(cache_write.unwrap_or(0)) > prompt || reasoning > Some(completion);
     let cached = cached.map(|cached| cached.min(prompt));
+    let cache_write = cache_write.map(|written| written.min(prompt - cached.unwrap_or(0)));
     Some(Usage {
         prompt,
         completion,
         cached,
-        cache_write: cache_write.map(|written| written.min(prompt - cached.unwrap_or(0))),
+        cache_write,
+        cache_write_1h: counts.cache_write_1h.map(|hour| small(hour.min(cache_write.unwrap_or(0)))),
         reasoning: reasoning.map(|reasoning| reasoning.min(completion)),
         audio_prompt: counts.audio_prompt.map(|audio| small(audio.min(prompt))),
         audio_completion: counts.audio_completion.map(|audio| small(audio.min(completion))),
+        image_completion: counts.image_completion.map(|image| small(image.min(completion))),
         accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
         estimated: odd,
@@ -263,9 +292,11 @@ mod tests {
             completion: 5,
             cached: Some(4),
             cache_write: Some(2),
+            cache_write_1h: None,
             reasoning: Some(3),
             audio_prompt: Some(0),
             audio_completion: Some(1),
+            image_completion: None,
             accepted_prediction: Some(2),
             rejected_prediction: Some(0),
             estimated: false,

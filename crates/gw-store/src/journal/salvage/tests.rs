@@ -18,7 +18,7 @@ fn entry(n: u64) -> Entry {
             model: "acme/fast".into(),
             status: "ok".into(),
             latency_ms: 7,
-            cost: 77,
+            cost: Some(77),
             reason: Some("a [\"reason\"] E[\"".to_owned()),
         }],
         ..Entry::default()

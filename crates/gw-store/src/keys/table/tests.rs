@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::db::Error;
 use crate::keys::{NewKey, Role, StoredKey, Team};
-use crate::limits::{Budget, Limits, OnBudget, Period};
+use crate::limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
 use crate::testing::{TestDatabase, on_both};
 
 #[tokio::test]
@@ -23,6 +23,7 @@ async fn keys_are_found_again_after_a_restart() {
                 max_in_flight: Some(3),
                 budget: Some(Budget { nano: 4, period: Period::Week }),
                 on_budget: OnBudget::Cut,
+                unpriced: UnpricedPolicy::Refuse,
             },
             log_payloads: true,
             metadata: Some("{\"a\":1}".to_owned()),

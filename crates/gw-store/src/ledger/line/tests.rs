@@ -18,8 +18,8 @@ prop_compose! {
 
 prop_compose! {
     fn calls()(calls in prop::collection::vec(
-        (text(), text(), text(), any::<u64>(), prop::option::of(text()), 0..1_i128 << 90), 0..3)) -> Vec<Attempt> {
-        let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, i128)| Attempt {
+        (text(), text(), text(), any::<u64>(), prop::option::of(text()), prop::option::of(0..1_i128 << 90)), 0..3)) -> Vec<Attempt> {
+        let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, Option<i128>)| Attempt {
             provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost, reason,
         };
         calls.into_iter().map(call).collect()
@@ -31,7 +31,7 @@ prop_compose! {
         texts in prop::array::uniform9(text()),
         maybe in prop::array::uniform4(prop::option::of(text())),
         at in any::<i64>(),
-        switches in any::<[bool; 4]>(),
+        switches in any::<[bool; 5]>(),
         tokens in tokens(),
         cost in -1_000_000_000_000_000_000_000_i128..1_000_000_000_000_000_000_000,
         saved in prop_oneof![Just(0_i128), 0..1_i128 << 60],
@@ -39,19 +39,23 @@ prop_compose! {
         latency_ms in 0..1_u64 << 39,
         mut attempts in calls(),
         is_usual in any::<bool>(),
+        cache_write_1h in prop_oneof![Just(0_u64), 0..1_u64 << 39],
     ) -> Entry {
         let [request_id, key_id, key_name, operation, requested_model, model, provider, status, strategy] = texts;
         let [team, end_user, client, session] = maybe;
-        let [stream, cache_hit, fallback, estimated] = switches;
+        let [stream, cache_hit, fallback, estimated, unpriced] = switches;
         if let Some(first) = attempts.first_mut().filter(|_| is_usual) {
             (first.provider, first.model) = (provider.as_str().into(), model.as_str().into());
         }
-        if let [only] = attempts.as_mut_slice() {
-            only.cost = cost;
+        if let [only] = attempts.as_mut_slice()
+            && is_usual
+        {
+            only.cost = Some(cost);
         }
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
-            stream, cache_hit, fallback, tokens, estimated, cost, saved, ttft_ms, latency_ms, attempts, end_user, client, session,
+            stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, ttft_ms, latency_ms, attempts, end_user, client,
+            session,
         }
     }
 }
@@ -80,7 +84,10 @@ proptest! {
         prop_assert_eq!(again, line.json());
         let mut sums = Sums::default();
         sums.add(&entry);
-        prop_assert_eq!(line.sums, sums);
+        // The entry's share and those of other models add up to the entry.
+        let mut parts = line.sums;
+        line.others.iter().for_each(|other| parts.join(&other.sums));
+        prop_assert_eq!(parts, sums);
     }
 }
 
@@ -105,7 +112,7 @@ fn a_typical_line_is_short() {
             model: "acme/fast".into(),
             status: "ok".into(),
             latency_ms: 1_431,
-            cost: 1_234_567_000,
+            cost: Some(1_234_567_000),
             reason: None,
         }],
         client: Some("203.0.113.7".to_owned()),
@@ -152,4 +159,42 @@ fn a_line_of_an_older_version_has_no_session() {
     assert!(with.json().ends_with(",0,0,0,0,0,\"run 7\"]"), "{}", with.json());
     assert_eq!(read(line.json()).unwrap(), entry);
     assert_eq!(read(with.json()).unwrap().session.as_deref(), Some("run 7"));
+}
+
+#[test]
+fn an_attempt_of_an_older_version_has_a_known_cost() {
+    let one =
+        r#"["req_1",7,"k","n",null,"chat","a/m","a","default","ok","m",9,3,4,55,null,[["ok",8]],null,null]"#;
+    assert_eq!(read(one).unwrap().attempts[0].cost, Some(55));
+    let two = r#"["req_1",7,"k","n",null,"chat","a/m","a","default","ok","m",9,3,4,55,null,
+        [["upstream_timeout",5,"b","b/m",null,15],["ok",8]],null,null]"#;
+    let costs: Vec<_> = read(two).unwrap().attempts.iter().map(|attempt| attempt.cost).collect();
+    assert_eq!(costs, [Some(15), Some(0)]);
+}
+
+#[test]
+fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
+    let attempt = |provider: &str, cost| Attempt {
+        provider: provider.into(),
+        model: format!("{provider}/m").into(),
+        status: "ok".into(),
+        latency_ms: 1,
+        cost,
+        reason: None,
+    };
+    let entry = Entry {
+        model: "b/m".to_owned(),
+        provider: "b".to_owned(),
+        status: "ok".to_owned(),
+        cost: 70,
+        unpriced: true,
+        attempts: vec![attempt("a", Some(30)), attempt("c", None), attempt("b", Some(40))],
+        ..Entry::default()
+    };
+    let line = Line::new(entry.clone());
+    assert_eq!((line.sums.cost, line.sums.unpriced, line.sums.requests), (40, 0, 1));
+    let others: Vec<_> =
+        line.others.iter().map(|other| (&*other.model, other.sums.cost, other.sums.unpriced)).collect();
+    assert_eq!(others, [("a/m", 30, 0), ("c/m", 0, 1)]);
+    assert_eq!(read(line.json()).unwrap(), entry);
 }

@@ -32,7 +32,7 @@ pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &Me
     put(&mut out, "],");
     write_stop(&mut out, choice.and_then(|choice| choice.finish), &blocks);
     put(&mut out, ",\"usage\":");
-    usage::write_complete(&mut out, &envelope.usage, (!context.plain).then_some(envelope.cost));
+    usage::write_complete(&mut out, &envelope.usage, (!context.plain).then_some(envelope.cost).flatten());
     if !context.plain {
         put(&mut out, ",\"gateway\":");
         crate::render::gateway(&mut out, envelope.gateway);

@@ -161,7 +161,7 @@ impl MessagesEncoder {
     fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {
         self.native.flush(out);
         let Some(end) = self.native.take_end() else { return false };
-        let cost = (!self.context.plain).then_some(closing.cost);
+        let cost = (!self.context.plain).then_some(closing.cost).flatten();
         let gateway = (!self.context.plain).then_some(closing.gateway);
         let spliced = native::with_gateway(&end, cost, gateway);
         put_frame(out, "message_delta", &String::from_utf8_lossy(&spliced));
@@ -172,7 +172,7 @@ impl MessagesEncoder {
         put(out, "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{");
         response::write_stop(out, finish, &self.blocks);
         put(out, "},\"usage\":");
-        let cost = (!self.context.plain).then_some(closing.cost);
+        let cost = (!self.context.plain).then_some(closing.cost).flatten();
         usage::write_last(out, &closing.usage, cost);
         if !self.context.plain {
             put(out, ",\"gateway\":");

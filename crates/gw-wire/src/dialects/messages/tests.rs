@@ -84,7 +84,7 @@ fn stream(context: &MessagesContext, events: &[Event<'_>], finish: Option<Finish
     let gateway = meta();
     encoder.finish(
         finish,
-        &Closing { usage: usage(), cost: Money::from_femtos(5), gateway: &gateway },
+        &Closing { usage: usage(), cost: Some(Money::from_femtos(5)), gateway: &gateway },
         &mut out,
     );
     String::from_utf8(out).expect("UTF-8")

@@ -8,6 +8,8 @@ use crate::usage::Usage;
 struct PromptTokens {
     input: u64,
     cache_creation: u64,
+    /// The part of `cache_creation` that is kept for an hour.
+    cache_creation_1h: u64,
     cache_read: u64,
 }
 
@@ -16,7 +18,8 @@ impl PromptTokens {
         let cache_read = usage.cached.unwrap_or(0).min(usage.prompt);
         let uncached = usage.prompt - cache_read;
         let cache_creation = usage.cache_write.unwrap_or(0).min(uncached);
-        Self { input: uncached - cache_creation, cache_creation, cache_read }
+        let cache_creation_1h = u64::from(usage.cache_write_1h.unwrap_or(0)).min(cache_creation);
+        Self { input: uncached - cache_creation, cache_creation, cache_creation_1h, cache_read }
     }
 
     fn write(&self, object: &mut ObjectWriter<'_>) {
@@ -24,12 +27,24 @@ impl PromptTokens {
         object.integer("cache_creation_input_tokens", self.cache_creation);
         object.integer("cache_read_input_tokens", self.cache_read);
     }
+
+    fn write_lifetimes(&self, object: &mut ObjectWriter<'_>) {
+        object.object("cache_creation", |parts| {
+            // Five minutes is the default, so a provider that reports no lifetime means five minutes.
+            parts.integer("ephemeral_5m_input_tokens", self.cache_creation - self.cache_creation_1h);
+            parts.integer("ephemeral_1h_input_tokens", self.cache_creation_1h);
+        });
+    }
 }
 
 /// Writes the usage of `message_start`, before the answer. `output_tokens` is 1 there, as in the API's own streams.
 pub(super) fn write_first(out: &mut Vec<u8>, usage: &Usage) {
     let mut object = ObjectWriter::begin(out);
-    PromptTokens::of(usage).write(&mut object);
+    let prompt = PromptTokens::of(usage);
+    prompt.write(&mut object);
+    if prompt.cache_creation_1h > 0 {
+        prompt.write_lifetimes(&mut object);
+    }
     object.integer("output_tokens", 1);
     object.finish();
 }
@@ -37,7 +52,11 @@ pub(super) fn write_first(out: &mut Vec<u8>, usage: &Usage) {
 /// Writes the cumulative usage of `message_delta`; `cost` is None for clients that want no extra members.
 pub(super) fn write_last(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {
     let mut object = ObjectWriter::begin(out);
-    PromptTokens::of(usage).write(&mut object);
+    let prompt = PromptTokens::of(usage);
+    prompt.write(&mut object);
+    if prompt.cache_creation_1h > 0 {
+        prompt.write_lifetimes(&mut object);
+    }
     write_output(&mut object, usage, cost);
     object.finish();
 }
@@ -47,11 +66,7 @@ pub(super) fn write_complete(out: &mut Vec<u8>, usage: &Usage, cost: Option<Mone
     let prompt = PromptTokens::of(usage);
     let mut object = ObjectWriter::begin(out);
     prompt.write(&mut object);
-    object.object("cache_creation", |parts| {
-        // Providers do not report the lifetime of the entries, and five minutes is the default.
-        parts.integer("ephemeral_5m_input_tokens", prompt.cache_creation);
-        parts.integer("ephemeral_1h_input_tokens", 0);
-    });
+    prompt.write_lifetimes(&mut object);
     write_output(&mut object, usage, cost);
     object.string("service_tier", "standard");
     object.finish();

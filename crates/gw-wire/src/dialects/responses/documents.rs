@@ -94,7 +94,7 @@ pub fn compaction(parts: &Compaction<'_>) -> Vec<u8> {
     item.string("encrypted_content", parts.encrypted);
     item.finish();
     output.push(b']');
-    let cost = (!parts.is_plain).then_some(parts.closing.cost);
+    let cost = (!parts.is_plain).then_some(parts.closing.cost).flatten();
     write_usage(answer.member("usage"), &parts.closing.usage, cost);
     if !parts.is_plain {
         crate::render::gateway(answer.member("gateway"), parts.closing.gateway);

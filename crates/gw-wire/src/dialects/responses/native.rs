@@ -29,9 +29,15 @@ pub(super) fn answer(facts: &AnswerFacts, id: &str, document: &str, closing: &Cl
         let usage = splice.get("usage").filter(|usage| usage.kind() == Kind::Object);
         if let Some(usage) = usage {
             let mut members = ObjectSplice::new(usage.text(), usage);
-            let mut cost = Vec::new();
-            closing.cost.write(&mut cost);
-            members.set("cost_usd", cost);
+            match closing.cost {
+                Some(cost) => {
+                    let mut digits = Vec::new();
+                    cost.write(&mut digits);
+                    members.set("cost_usd", digits);
+                }
+                // The upstream may be a gateway, and its cost is not the cost here.
+                None => members.remove("cost_usd"),
+            }
             splice.set("usage", members.apply());
         }
         let mut meta = Vec::new();

@@ -53,7 +53,7 @@ impl Snapshot<'_> {
         object.string("service_tier", self.tier(facts));
         match self.closing {
             Some(closing) => {
-                let cost = (!facts.is_plain).then_some(closing.cost);
+                let cost = (!facts.is_plain).then_some(closing.cost).flatten();
                 write_usage(object.member("usage"), &closing.usage, cost);
             }
             None => object.raw("usage", "null"),

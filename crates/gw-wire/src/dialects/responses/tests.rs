@@ -96,7 +96,7 @@ fn encoded(context: &ResponsesContext, events: &[Event<'_>], finish: Finish) -> 
     let mut out = Vec::new();
     events.iter().for_each(|event| encoder.accept(event, &mut out));
     let gateway = meta();
-    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
     encoder.finish(Some(finish), &closing, &mut out);
     let stream = String::from_utf8(out).unwrap();
     let document = final_object(&stream);

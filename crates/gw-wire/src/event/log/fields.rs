@@ -71,9 +71,11 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         completion,
         cached,
         cache_write,
+        cache_write_1h,
         reasoning,
         audio_prompt,
         audio_completion,
+        image_completion,
         accepted_prediction,
         rejected_prediction,
         hosted,
@@ -82,9 +84,15 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     put_count(log, prompt);
     put_count(log, completion);
     [cached, cache_write, reasoning].into_iter().for_each(|count| put_optional_count(log, count));
-    [audio_prompt, audio_completion, accepted_prediction, rejected_prediction]
-        .into_iter()
-        .for_each(|count| put_optional_count(log, count.map(u64::from)));
+    let small_counts = [
+        cache_write_1h,
+        audio_prompt,
+        audio_completion,
+        image_completion,
+        accepted_prediction,
+        rejected_prediction,
+    ];
+    small_counts.into_iter().for_each(|count| put_optional_count(log, count.map(u64::from)));
     HostedTool::ALL.into_iter().for_each(|tool| put_count(log, hosted.of(tool).into()));
     log.push(u8::from(estimated));
 }
@@ -183,8 +191,10 @@ impl<'a> FieldReader<'a> {
             cached: self.optional_number()?,
             cache_write: self.optional_number()?,
             reasoning: self.optional_number()?,
+            cache_write_1h: self.optional_number()?,
             audio_prompt: self.optional_number()?,
             audio_completion: self.optional_number()?,
+            image_completion: self.optional_number()?,
             accepted_prediction: self.optional_number()?,
             rejected_prediction: self.optional_number()?,
             hosted: self.hosted()?,

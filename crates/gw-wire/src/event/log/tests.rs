@@ -60,7 +60,7 @@ fn usage() -> impl Strategy<Value = Usage> {
     (
         (any::<u64>(), any::<u64>(), any::<bool>()),
         [optional(), optional(), optional()],
-        [small(), small(), small(), small()],
+        [small(), small(), small(), small(), small(), small()],
         any::<[u32; 4]>(),
     )
         .prop_map(
@@ -69,9 +69,11 @@ fn usage() -> impl Strategy<Value = Usage> {
                 completion,
                 cached,
                 cache_write,
+                cache_write_1h: small[4],
                 reasoning,
                 audio_prompt: small[0],
                 audio_completion: small[1],
+                image_completion: small[5],
                 accepted_prediction: small[2],
                 rejected_prediction: small[3],
                 hosted: HostedCalls {

@@ -105,7 +105,7 @@ proptest! {
         if shared.is_complete() {
             let (mut end, mut log) = (Vec::new(), Vec::new());
             let gateway = gateway();
-            let closing = Closing { usage: Usage::default(), cost: Money::ZERO, gateway: &gateway };
+            let closing = Closing { usage: Usage::default(), cost: Some(Money::ZERO), gateway: &gateway };
             alone.finish(&closing, &mut end);
             shared.finish_recording(&mut log);
             let mut read_end = read(&log, &mut reader);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, Role};
+use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, Role, UnpricedPolicy};
 use secrecy::ExposeSecret;
 
 use super::super::problems::ProblemReport;
@@ -45,7 +45,13 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
 pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
     let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
-    for (part, whole) in [("budget_period", "budget_usd"), ("on_budget", "budget_usd"), ("burst", "rpm")] {
+    let unpriced = table.choice("unpriced").and_then(UnpricedPolicy::parse);
+    for (part, whole) in [
+        ("budget_period", "budget_usd"),
+        ("on_budget", "budget_usd"),
+        ("unpriced", "budget_usd"),
+        ("burst", "rpm"),
+    ] {
         if table.has(part) && !table.has(whole) {
             report.fault(table.position(part), &table.path(part), format!("needs '{whole}'"));
         }
@@ -60,5 +66,6 @@ pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
         max_in_flight: table.int("max_in_flight"),
         budget,
         on_budget: on_budget.unwrap_or_default(),
+        unpriced: unpriced.unwrap_or_default(),
     }
 }

@@ -75,6 +75,11 @@ fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
         gateway_output_per_m: table.price("gateway_output_per_m"),
         cached_input_per_m: table.price("cached_input_per_m"),
         cache_write_per_m: table.price("cache_write_per_m"),
+        cache_write_1h_per_m: table.price("cache_write_1h_per_m"),
+        official_audio_input_per_m: table.price("official_audio_input_per_m"),
+        official_audio_output_per_m: table.price("official_audio_output_per_m"),
+        official_image_output_per_m: table.price("official_image_output_per_m"),
+        official_per_query: table.price("official_per_query"),
         currency: table.text("currency"),
         tools: table.table("tools").map(tool_prices).unwrap_or_default(),
         tiers: table.has("tiers").then(|| tiers(table, report)),
@@ -108,6 +113,10 @@ fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
             gateway_output_per_m: table.price("gateway_output_per_m"),
             cached_input_per_m: table.price("cached_input_per_m"),
             cache_write_per_m: table.price("cache_write_per_m"),
+            cache_write_1h_per_m: table.price("cache_write_1h_per_m"),
+            official_audio_input_per_m: table.price("official_audio_input_per_m"),
+            official_audio_output_per_m: table.price("official_audio_output_per_m"),
+            official_image_output_per_m: table.price("official_image_output_per_m"),
         });
     }
     tiers

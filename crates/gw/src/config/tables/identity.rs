@@ -2,7 +2,7 @@
 
 use super::super::formats::{BASE_URL, CREDENTIAL, LABEL, NAMED_ORIGIN, WORD};
 use super::super::schema::{Kind, Section, key, required};
-use super::keys::{BUDGET_PERIOD, ON_BUDGET};
+use super::keys::{BUDGET_PERIOD, ON_BUDGET, UNPRICED};
 
 const WORDS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 1 };
 const LABELS: Kind = Kind::List { of: &Kind::Text(&LABEL), min: 1 };
@@ -112,6 +112,7 @@ static ISSUER: Section = Section {
         key("budget_usd", Kind::Price, "no limit", "As `budget_usd` of a key, for each identity."),
         BUDGET_PERIOD,
         ON_BUDGET,
+        UNPRICED,
         key(
             "client_id",
             Kind::Text(&WORD),

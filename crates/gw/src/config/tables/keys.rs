@@ -40,6 +40,12 @@ pub(super) const ON_BUDGET: Key = key(
     "\"finish\"",
     "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
 );
+pub(super) const UNPRICED: Key = key(
+    "unpriced",
+    Kind::Choice(&[("allow", &[]), ("refuse", &[])]),
+    "\"allow\"",
+    "Whether a request to a model whose price is unknown may pass. `allow`: the budget counts the known part of its cost. `refuse`: it gets 429 `insufficient_quota` before anything is sent.",
+);
 
 pub(super) static KEY: Section = Section {
     doc: "A key that clients use to call the gateway. The gateway keeps only its hash.",
@@ -65,6 +71,7 @@ pub(super) static KEY: Section = Section {
         BUDGET_USD,
         BUDGET_PERIOD,
         ON_BUDGET,
+        UNPRICED,
         key(
             "log_payloads",
             Kind::Bool,

@@ -92,6 +92,30 @@ const CACHED_INPUT: Key =
     key("cached_input_per_m", Kind::Price, "", "The price of input that the provider read from its cache.");
 const CACHE_WRITE: Key =
     key("cache_write_per_m", Kind::Price, "", "The price of input that the provider wrote to its cache.");
+const CACHE_WRITE_1H: Key = key(
+    "cache_write_1h_per_m",
+    Kind::Price,
+    "2 × input",
+    "The price of input that the provider wrote to its cache for an hour.",
+);
+const AUDIO_INPUT: Key = key(
+    "official_audio_input_per_m",
+    Kind::Price,
+    "",
+    "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced.",
+);
+const AUDIO_OUTPUT: Key = key(
+    "official_audio_output_per_m",
+    Kind::Price,
+    "",
+    "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced.",
+);
+const IMAGE_OUTPUT: Key = key(
+    "official_image_output_per_m",
+    Kind::Price,
+    "",
+    "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced.",
+);
 
 static PRICING: Section = Section {
     doc: "Prices per million tokens, as exact decimals.",
@@ -102,6 +126,16 @@ static PRICING: Section = Section {
         GATEWAY_OUTPUT,
         CACHED_INPUT,
         CACHE_WRITE,
+        CACHE_WRITE_1H,
+        AUDIO_INPUT,
+        AUDIO_OUTPUT,
+        IMAGE_OUTPUT,
+        key(
+            "official_per_query",
+            Kind::Price,
+            "",
+            "The provider's fee for each request, not for a million tokens.",
+        ),
         key("currency", Kind::Text(&CURRENCY), "\"USD\"", "The currency of these prices."),
         key(
             "tiers",
@@ -149,6 +183,10 @@ static TIER: Section = Section {
         GATEWAY_OUTPUT,
         CACHED_INPUT,
         CACHE_WRITE,
+        CACHE_WRITE_1H,
+        AUDIO_INPUT,
+        AUDIO_OUTPUT,
+        IMAGE_OUTPUT,
     ],
 };
 

@@ -2,7 +2,7 @@
 
 use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LINE, STORE_URL, TEAM_ID};
 use super::super::schema::{Kind, Section, Word, key, required};
-use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM};
+use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM, UNPRICED};
 
 pub(super) static STORE: Section = Section {
     doc: "The store of keys, usage and the request log.",
@@ -72,6 +72,7 @@ static STORED_KEY: Section = Section {
         BUDGET_USD,
         BUDGET_PERIOD,
         ON_BUDGET,
+        UNPRICED,
         key("log_payloads", Kind::Bool, "false", "Whether the texts of its requests and answers are stored."),
         key("created_at", Kind::Time, "the start of 1970", "The time at which the key was created."),
         key("expires_at", Kind::Time, "never", "The time at which the key expires."),
@@ -93,6 +94,7 @@ static STORED_TEAM: Section = Section {
         BUDGET_USD,
         BUDGET_PERIOD,
         ON_BUDGET,
+        UNPRICED,
         key("created_at", Kind::Time, "the start of 1970", "The time at which the team was created."),
     ],
 };

@@ -11,11 +11,15 @@ use super::groups::Target;
 use super::providers::{PROVIDER_KEYS, divide};
 
 /// Prices per token and their keys here.
-const PRICES: [(&str, &str); 4] = [
+const PRICES: [(&str, &str); 8] = [
     ("input_cost_per_token", "official_input_per_m"),
     ("output_cost_per_token", "official_output_per_m"),
     ("cache_read_input_token_cost", "cached_input_per_m"),
     ("cache_creation_input_token_cost", "cache_write_per_m"),
+    ("cache_creation_input_token_cost_above_1hr", "cache_write_1h_per_m"),
+    ("input_cost_per_audio_token", "official_audio_input_per_m"),
+    ("output_cost_per_audio_token", "official_audio_output_per_m"),
+    ("output_cost_per_image_token", "official_image_output_per_m"),
 ];
 
 /// The parameters of a request that an entry can set for all requests.

@@ -53,7 +53,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             model: model.into(),
             status: status.to_owned().into(),
             latency_ms: 12,
-            cost: 0,
+            cost: Some(0),
             reason: None,
         }],
         end_user: Some("ann".to_owned()),
@@ -206,7 +206,9 @@ async fn amounts_are_written_to_the_last_digit_in_json_and_csv() {
     let answer = admin.get("/admin/v1/usage?by=model&model=acme/fast").await.ok();
     // Three answers cost 3 nano-dollars and 7 femto-dollars each; one cache hit saved 9 nano-dollars.
     assert!(
-        answer.text().contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009}"),
+        answer
+            .text()
+            .contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009,\"unpriced_requests\":0}"),
         "{}",
         answer.text()
     );
@@ -221,7 +223,7 @@ async fn amounts_are_written_to_the_last_digit_in_json_and_csv() {
     assert!(answer.text().contains("\"cost_usd\":370370.367037037034003,"), "{}", answer.text());
     let answer = admin.with_header("accept", "text/csv").get("/admin/v1/usage?by=model").await.ok();
     assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"));
-    assert!(answer.text().contains(",370370.367037037034003,0\r\n"), "{}", answer.text());
+    assert!(answer.text().contains(",370370.367037037034003,0,0\r\n"), "{}", answer.text());
 }
 
 #[tokio::test]
@@ -233,7 +235,7 @@ async fn csv_is_quoted_and_no_cell_is_a_formula() {
         assert_eq!(
             lines[0],
             "model,requests,failed,cache_hits,prompt_tokens,completion_tokens,total_tokens,cached_tokens,cache_write_tokens,\
-         reasoning_tokens,cost_usd,saved_usd"
+         reasoning_tokens,cost_usd,saved_usd,unpriced_requests"
         );
         assert!(lines.iter().any(|line| line.starts_with("'=SUM(A1),1,")), "{text}");
         assert!(lines.iter().any(|line| line.starts_with("\"beta/x,\"\"y\"\"\",1,0,0,10,5,15,")), "{text}");

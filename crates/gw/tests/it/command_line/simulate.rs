@@ -56,7 +56,7 @@ fn attempts(calls: &[(&str, &'static str, u64)]) -> Vec<Attempt> {
         model: (*model).into(),
         status: (*status).into(),
         latency_ms: *latency_ms,
-        cost: 0,
+        cost: Some(0),
         reason: None,
     };
     calls.iter().map(call).collect()

@@ -259,7 +259,7 @@ async fn what_failed_and_is_billed_is_in_the_row_and_not_in_the_answer() {
                 None => count = found.len() + 1,
             }
         };
-        let costs: Vec<i128> = row.attempts.iter().map(|attempt| attempt.cost).collect();
+        let costs: Vec<i128> = row.attempts.iter().filter_map(|attempt| attempt.cost).collect();
         assert_eq!(costs, [failed * TOKEN, 20 * TOKEN], "{row:?}");
         assert_eq!(row.cost, (20 + failed) * TOKEN, "{row:?}");
         let attempts = &told["gateway"]["attempts"];

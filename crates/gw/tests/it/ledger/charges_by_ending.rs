@@ -14,11 +14,14 @@ use tokio::task::JoinSet;
 
 use crate::harness::{BINARY, KEY};
 use crate::ledger::charges::{UNSAID, kinds, prompt_tokens};
-use crate::providers::{config_of_all, targets, words};
+use crate::ledger::hour_writes;
+use crate::providers::{CLAUDE_ON_VERTEX, config_of_all, targets, words};
 
 const CHAT: &str = "/v1/chat/completions";
 /// One token at one USD per million.
 const TOKEN: i128 = 1_000_000_000;
+/// The hosts of Claude, whose cache can keep a prompt for an hour.
+const CLAUDE: [&str; 3] = ["anthropic", CLAUDE_ON_VERTEX, "bedrock"];
 /// The dialects that have a parameter for several answers.
 const SEVERAL: [&str; 3] = ["openai", "azure", "mistral"];
 
@@ -27,6 +30,8 @@ const LEFT: &str = "left";
 const TORN: &str = "torn";
 const REFUSED: &str = "deny";
 const TOLD: &str = "told";
+/// Told, with a prompt that Claude's cache keeps for an hour.
+const HOUR: &str = "hour";
 const HEDGED: &str = "pair";
 const DIVIDED: &str = "twin";
 const KILLED: &str = "kill";
@@ -93,6 +98,10 @@ fn answer(request: &Recorded, words: &impl Fn(&Recorded) -> Answer) -> Answer {
         Answer::error(500, "x", "down")
     } else if says(TOLD) {
         words(request)
+    } else if says(HOUR) {
+        let is_claude = ["/v1/messages", ":rawPredict", "/converse"];
+        let is_claude = is_claude.iter().any(|end| request.path.ends_with(end));
+        if is_claude { hour_writes::answer(request) } else { words(request) }
     } else if says(RICH) {
         let mut body = gw_testkit::upstream::chat_body("m", "hi");
         body["usage"]["prompt_tokens"] = json!(1_000_000_000);
@@ -175,11 +184,11 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
     for ending in [LEFT, HEDGED, DIVIDED] {
         start_all(&gateway, &upstreams, cases(ending)).await.shutdown().await;
     }
-    for (ending, status) in [(TORN, 502), (REFUSED, 502), (TOLD, 200)] {
+    for (ending, status) in [(TORN, 502), (REFUSED, 502), (TOLD, 200), (HOUR, 200)] {
         finish_all(&gateway, cases(ending), status).await;
     }
     let count = cases(LEFT).len();
-    by_user(data.path(), RICH_CALLS + 6 * count).await;
+    by_user(data.path(), RICH_CALLS + 7 * count).await;
     let under_way = (
         start_all(&gateway, &upstreams, cases(KILLED)).await,
         start_all(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
@@ -187,7 +196,7 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
     let _ = gateway.stop();
     drop(under_way);
     let _gateway = start(&config, data.path()).await;
-    let rows = by_user(data.path(), RICH_CALLS + 8 * count).await;
+    let rows = by_user(data.path(), RICH_CALLS + 9 * count).await;
     assert_charges(&rows);
 }
 
@@ -208,6 +217,12 @@ fn assert_charges(rows: &BTreeMap<String, Entry>) {
             let told = row(api, TOLD);
             let truth = i128::from(told.tokens.prompt) + 2 * i128::from(told.tokens.completion);
             assert_eq!((told.estimated, told.cost), (false, truth * TOKEN), "{api} {kind}");
+            if CLAUDE.contains(api) {
+                // Input 1, output 2, and twice the input for what is kept for an hour.
+                let hour = row(api, HOUR);
+                assert_eq!((hour.estimated, hour.cache_write_1h), (false, 100_000), "{api} {kind}");
+                assert_eq!(hour.cost, (100 + 2 * 10 + 2 * 100_000) * TOKEN, "{api} {kind}");
+            }
             let second = row(models[beside(place)].0, LEFT).cost;
             assert_eq!(
                 (cost(HEDGED), cost(KILLED_HEDGED)),

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use gw_store::ledger::Entry;
 use gw_testkit::upstream::chat_body;
-use gw_testkit::{Answer, Client, Signal, eventually};
+use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client, Redis, Signal, eventually};
 use serde_json::json;
 
 use crate::admin::keys::create;
@@ -335,4 +336,39 @@ async fn requests_under_way_when_a_budget_is_given_are_counted_in_it() {
         assert_eq!(task.await.expect("no panic"), 200);
     }
     assert_eq!(client.post_json(CHAT, &ask(5)).await.code(), "insufficient_quota");
+}
+
+#[tokio::test]
+async fn a_key_that_has_asked_nothing_yet_sees_its_budget_over_redis() {
+    let redis = Redis::start().await;
+    let extra = format!(
+        "[redis]\nurl = \"{}\"\ntimeout_ms = 2000\n[[keys]]\nname = \"limited-by\"\nkey = \"sk-by\"\nbudget_usd = 2.5\n",
+        redis.url()
+    );
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    for spent in [0.0, COST] {
+        let me = client(&world).get("/v1/me").await.ok().json();
+        let budget = &me["limits"][0]["budget"];
+        assert_eq!(budget["spent_usd"].as_f64(), Some(spent), "{me}");
+        assert_eq!(budget["reserved_usd"].as_f64(), Some(0.0), "{me}");
+        assert_eq!(me["binding_limit"]["limit"], "budget", "{me}");
+        if spent == 0.0 {
+            client(&world).post_json("/v1/chat/completions", &chat_with("acme/plain", json!({}))).await.ok();
+            eventually_settled(&world).await;
+        }
+    }
+}
+
+/// Waits until Redis has counted the cost of the key's request.
+async fn eventually_settled(world: &World) {
+    let settled = async {
+        loop {
+            let me = client(world).get("/v1/me").await.ok().json();
+            if me["limits"][0]["budget"]["reserved_usd"].as_f64() == Some(0.0) {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("Redis counts the request", settled).await;
 }

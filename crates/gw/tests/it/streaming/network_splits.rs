@@ -56,7 +56,7 @@ fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<I
     normaliser.eof();
     assert!(normaliser.is_complete() && !normaliser.has_failed());
     let usage = normaliser.reported_usage().unwrap_or_default();
-    normaliser.finish(&Closing { usage, cost: Price::from_nanos(0).cost(0), gateway: meta }, &mut out);
+    normaliser.finish(&Closing { usage, cost: Some(Price::from_nanos(0).cost(0)), gateway: meta }, &mut out);
     out
 }
 

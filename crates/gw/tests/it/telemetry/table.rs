@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 74] = [
+pub(super) const METRICS: [Metric; 75] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -94,6 +94,7 @@ pub(super) const METRICS: [Metric; 74] = [
     metric(Providers, "gateway_cost_usd", Counter, "", &["provider", "model"], "Cost in USD of all upstream calls that a provider bills"),
     metric(Providers, "gateway_fallbacks", Counter, "", &["provider", "model"], "Requests that a fallback model answered"),
     metric(Providers, "gateway_price_unknown", Counter, "", &["provider", "model"], "Served calls of models without a price"),
+    metric(Providers, "gateway_unpriced_requests", Counter, "", &["provider", "model"], "Requests whose cost is not known, by the first model without a needed price"),
     metric(Providers, "gateway_provider_key_up", Gauge, "", &["provider", "key"], "1 if the key at this place of the configuration is used, 0 if it is set aside"),
     metric(Providers, "gateway_target_resting", Gauge, "", &["provider", "model"], "1 while a model rests because its provider asked for a pause"),
     metric(Providers, "gateway_tokens", Counter, "", &["provider", "model", "kind"], "Tokens by provider, model and kind"),

@@ -29,7 +29,7 @@ pub fn write_native(
         replace_seals(&mut edits, content, seals(reply));
     }
     if !context.plain {
-        append_gateway(&mut edits, body, Some(envelope.cost), Some(envelope.gateway));
+        append_gateway(&mut edits, body, envelope.cost, Some(envelope.gateway));
     }
     edits.apply()
 }
@@ -68,6 +68,10 @@ fn append_gateway<'t>(
                 members.push(b'}');
             }
         }
+    }
+    if let (None, Some(usage), Some(_)) = (cost, usage, meta) {
+        // The upstream may be a gateway, and its cost is not the cost here.
+        edits.remove_members(usage, |name| name == "cost_usd");
     }
     if let Some(meta) = meta {
         if !members.is_empty() {

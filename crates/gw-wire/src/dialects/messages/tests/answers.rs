@@ -21,7 +21,7 @@ pub(super) fn written(choice: ChatChoice<'_>, context: &MessagesContext) -> Valu
         model: "m-0",
         fingerprint: "",
         usage: usage(),
-        cost: Money::from_femtos(5),
+        cost: Some(Money::from_femtos(5)),
         gateway: &gateway,
     };
     let body = context.write(&reply, &envelope);

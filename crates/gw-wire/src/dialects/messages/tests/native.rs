@@ -127,7 +127,7 @@ fn frame<'a>(name: &'a str, data: &'a str) -> Event<'a> {
 }
 
 fn closing(gateway: &crate::gateway::GatewayMeta) -> Closing<'_> {
-    Closing { usage: usage(), cost: Money::from_femtos(5_000_000_000), gateway }
+    Closing { usage: usage(), cost: Some(Money::from_femtos(5_000_000_000)), gateway }
 }
 
 /// The stream of a native upstream; `is_sealed`: the events have sealed signatures.
@@ -284,7 +284,7 @@ fn a_native_document_gets_the_gateways_members_and_sealed_signatures() {
         model: "m",
         fingerprint: "",
         usage: usage(),
-        cost: Money::ZERO,
+        cost: Some(Money::ZERO),
         gateway: &gateway,
     };
     let got = write_native(document, &reply, &envelope, &MessagesContext::default());

@@ -195,7 +195,7 @@ fn a_copy_continues_the_open_block() {
     let gateway = meta();
     copy.finish(
         Some(Finish::Stop),
-        &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        &Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway },
         &mut out,
     );
     let expected = [

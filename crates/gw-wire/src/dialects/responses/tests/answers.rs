@@ -15,7 +15,7 @@ pub(super) fn written(context: &ResponsesContext, reply: &ChatReply<'_>) -> Valu
         model: "m",
         fingerprint: "",
         usage: usage(),
-        cost: Money::ZERO,
+        cost: Some(Money::ZERO),
         gateway: &gateway,
     };
     serde_json::from_slice(&context.write(reply, &envelope)).unwrap()

@@ -7,7 +7,6 @@ use crate::dialects::NativeBody;
 use crate::dialects::responses::input_items::{input_items, listed_items};
 use crate::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use crate::dialects::responses::request::wanted_items;
-use crate::request::NativePolicy;
 
 /// An item of a few members, each of a few values, so that most graphs have references, circles and doubles.
 fn item() -> impl Strategy<Value = Value> {
@@ -50,7 +49,7 @@ proptest! {
         // What is stored next has the items of the request and no more.
         let kept = input_items(&bytes, &history);
         prop_assert_eq!(listed_items(&kept).count(), sent.len());
-        let native = NativeBody { policy: NativePolicy::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false };
+        let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false };
         let forwarding = Forwarding { model: "m", history: &history, ..Forwarding::default() };
         let forwarded = for_upstream(&native, &forwarding, |_| EncryptedContent::Keep);
         prop_assert!(serde_json::from_slice::<Value>(&forwarded).is_ok());

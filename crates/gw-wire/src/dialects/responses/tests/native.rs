@@ -77,7 +77,7 @@ fn native_stream() -> (String, Value) {
     let gateway = meta();
     encoder.finish(
         Some(Finish::Stop),
-        &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        &Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway },
         &mut out,
     );
     let mut failed = Vec::new();
@@ -97,7 +97,7 @@ fn native_events_get_new_numbers_and_the_gateways_members() {
 #[test]
 fn a_native_answer_keeps_its_bytes() {
     let gateway = meta();
-    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
     let document = r#"{"id":"resp_up","store":false,"usage":{"input_tokens":1 },"odd": 1.50}"#;
     let plain =
         plain_context().with_plain(true).write_native("resp_own", document, &ChatReply::default(), &closing);
@@ -149,7 +149,7 @@ fn the_end_of_a_thought_waits_for_its_seal() {
     let response = r#"{"type":"response.completed","response":{"id":"r","output":[{"id":"rs_1","type":"reasoning","encrypted_content":"raw"}]}}"#;
     encoder.native_frame("response.completed", response, &mut out);
     let gateway = meta();
-    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
     encoder.finish(Some(Finish::Stop), &closing, &mut out);
     let events = frames(std::str::from_utf8(&out).unwrap());
     assert_eq!(events[1]["item"]["encrypted_content"], "gw1.s");
@@ -204,7 +204,7 @@ fn a_native_stream_is_continued_by_another_upstream() {
     let gateway = meta();
     next.finish(
         Some(Finish::Stop),
-        &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        &Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway },
         &mut out,
     );
     let response = fold::checked(&frames(std::str::from_utf8(&out).unwrap()));

@@ -57,7 +57,7 @@ fn accept(encoder: &mut dyn AnswerEncoder, step: &Step, out: &mut Vec<u8>) {
 
 fn finish(encoder: &mut dyn AnswerEncoder, reason: Finish, out: &mut Vec<u8>) {
     let gateway = meta();
-    let closing = Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway };
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
     encoder.finish(Some(reason), &closing, out);
 }
 

@@ -77,7 +77,7 @@ fn the_small_answers() {
         created: 5,
         kept: &[],
         encrypted: "gw1.s",
-        closing: &Closing { usage: usage(), cost: Money::ZERO, gateway: &gateway },
+        closing: &Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway },
         is_plain: true,
     };
     let answer: Value = serde_json::from_slice(&compaction(&parts)).unwrap();
