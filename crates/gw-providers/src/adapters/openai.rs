@@ -315,6 +315,10 @@ impl Adapter for OpenAi {
         dialect == ClientDialect::Responses && self.responses.is_on()
     }
 
+    fn is_native_certain(&self) -> bool {
+        self.responses.is_certain()
+    }
+
     fn refused_native(&self) -> bool {
         self.responses.note_refusal()
     }

@@ -52,6 +52,11 @@ impl NativeResponses {
         self.0.load(Ordering::Relaxed) != OFF
     }
 
+    /// Whether the provider need not be asked any more.
+    pub(super) fn is_certain(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != UNKNOWN
+    }
+
     /// Notes that the endpoint answered.
     pub(super) fn note_answer(&self) {
         let _ = self.0.compare_exchange(UNKNOWN, ON, Ordering::Relaxed, Ordering::Relaxed);
