@@ -4,7 +4,7 @@
 use gw_providers::provider::Provider;
 use gw_wire::dialects::ClientRequest;
 use gw_wire::hosted_tools::HostedTool;
-use gw_wire::request::native_policy::{GuardedType, NativePolicy, Place, Treatment};
+use gw_wire::request::native_policy::{GuardedType, NativePolicy, PolicyPlace, Treatment};
 use gw_wire::request::{GuardedMember, References, Rule};
 
 use crate::catalog::Model;
@@ -59,7 +59,7 @@ fn forwarded(provider: &Provider, model: &Model, policy: &NativePolicy) -> Resul
 fn refused_type(provider: &Provider, guarded: &GuardedType) -> Error {
     let (kind, provider) = (&guarded.kind, provider.name());
     let (member, what) = match guarded.place {
-        Place::Tool => ("tools", "tools"),
+        PolicyPlace::Tool => ("tools", "tools"),
         _ => ("input", "content"),
     };
     let why = match guarded.treatment {
