@@ -88,6 +88,19 @@ pub struct ConfigurationResponse {
     pub is_toml: bool,
     /// The version of the entry, which becomes the `ETag`.
     pub version: Option<i64>,
+    /// The entry before and after the change that the request made.
+    pub change: Option<EntryChange>,
+}
+
+/// An entry of the configuration before and after a change, as JSON with masked secrets. None: there was no entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryChange {
+    /// The section and the name of the entry.
+    pub entry: String,
+    /// The entry before the change.
+    pub before: Option<String>,
+    /// The entry after the change.
+    pub after: Option<String>,
 }
 
 /// The answer of a [`ConfigurationService`], in the future.

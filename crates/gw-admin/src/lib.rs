@@ -37,7 +37,7 @@ pub use self::configuration::{
 };
 pub use self::configuration_requests::{
     ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
-    ConfigurationResponse, ConfigurationService,
+    ConfigurationResponse, ConfigurationService, EntryChange,
 };
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;

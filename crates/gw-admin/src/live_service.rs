@@ -7,11 +7,14 @@ use std::time::Duration;
 use gw_engine::error::{Error, Kind};
 use gw_engine::{Caller, Engine};
 use gw_store::Store;
+use gw_store::audit::AuditRecord;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::admin_request::AdminRequest;
-use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
+use crate::configuration_requests::{
+    ConfigurationRequest, ConfigurationResponse, ConfigurationService, EntryChange,
+};
 use crate::error::AdminError;
 use crate::me::show_me;
 use crate::requester::Requester;
@@ -119,7 +122,24 @@ impl LiveAdminService {
         action: &'static str,
         object: &str,
     ) -> gw_engine::Result<()> {
-        let (this, record) = (Arc::clone(self), requester.record(action, object));
+        self.append(requester.record(action, object)).await
+    }
+
+    /// Records a change of an entry of the configuration in the audit log.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn record_entry_change(
+        self: &Arc<Self>,
+        requester: &Requester,
+        change: EntryChange,
+    ) -> gw_engine::Result<()> {
+        let EntryChange { entry, before, after } = change;
+        self.append(AuditRecord { before, after, ..requester.record("config.change", &entry) }).await
+    }
+
+    async fn append(self: &Arc<Self>, record: AuditRecord) -> gw_engine::Result<()> {
+        let this = Arc::clone(self);
         self.in_bounded_time(async move { Ok(this.service.store().record_change(&record).await?) }).await
     }
 

@@ -131,6 +131,9 @@ impl Call {
         if !priced {
             warnings.push(Cow::Borrowed("price_unknown"));
         }
+        if self.context.upstream_calls.has_disbelieved() {
+            warnings.push(Cow::Borrowed("usage_not_believed"));
+        }
         if let Some(reason) = self.plan.upgrade_warning(candidate, &self.progress.failures) {
             warnings.push(Cow::Borrowed(reason));
         }

@@ -32,7 +32,7 @@ use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
 use crate::request::operation::PlainOperation;
-use crate::response::disconnect::DisconnectDrain;
+use crate::response::disconnect::DrainPlaces;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
@@ -114,6 +114,11 @@ impl Engine {
             "Bytes of stream events over 64 KiB that wait for their clients",
             snapshot.state.event_memory.gauge(),
         );
+        registry.register(
+            "gateway_background_responses",
+            "Responses that are made in the background",
+            stored.responses.background.gauge(),
+        );
         stored.cpu.register(registry);
         Ok(Arc::new(Self {
             keys: KeyRing::new(
@@ -132,7 +137,7 @@ impl Engine {
                 stored_responses: Arc::new(stored.responses),
                 sealer: stored.sealer,
                 cpu_pool: stored.cpu,
-                disconnect_drain: DisconnectDrain::default(),
+                drain_places: DrainPlaces::default(),
                 stream_cutoff: Arc::default(),
                 draining: AtomicBool::new(false),
             },
@@ -178,6 +183,9 @@ impl Engine {
         let mut discovered = self.discovered.lock();
         let kept: Vec<_> = discovered.iter().filter(|(name, _)| next.discovers(name)).cloned().collect();
         let snapshot = configuration::snapshot(Some(&self.services.snapshot.load()), &next, &kept)?;
+        for deployed in &next.deployed {
+            deployed.provider.adapter().forget_learned();
+        }
         self.services.snapshot.store(Arc::new(snapshot));
         self.services.response_cache.store(response_cache);
         self.keys.configure(&next.settings.keys);
@@ -441,6 +449,17 @@ impl Engine {
     /// Ends each open stream with an error event, because the grace period of the shutdown is over.
     pub fn cut_streams(&self) {
         self.services.stream_cutoff.trigger();
+    }
+
+    /// Waits until no response is made in the background any more.
+    pub async fn background_ended(&self) {
+        self.services.stored_responses.background.ended().await;
+    }
+
+    /// The number of responses that are made in the background.
+    #[must_use]
+    pub fn background_count(&self) -> usize {
+        self.services.stored_responses.background.count()
     }
 
     pub(crate) fn services(&self) -> &Services {

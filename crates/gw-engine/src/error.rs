@@ -29,6 +29,7 @@ pub enum Kind {
     RequestTooLarge,
     UriTooLong,
     UnsupportedMediaType,
+    UpgradeRequired,
     HeadersTooLarge,
     RateLimitExceeded,
     InsufficientQuota,
@@ -51,9 +52,20 @@ pub enum Kind {
     StoreUnavailable,
 }
 
+/// What a repetition of the same request can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Nothing: `x-should-retry: false`.
+    Useless,
+    /// It may succeed at once: `x-should-retry: true`.
+    AtOnce,
+    /// It may succeed after a wait: `x-should-retry: true` and `retry-after`.
+    AfterWait,
+}
+
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
@@ -76,6 +88,7 @@ impl Kind {
         Self::RequestTooLarge,
         Self::UriTooLong,
         Self::UnsupportedMediaType,
+        Self::UpgradeRequired,
         Self::HeadersTooLarge,
         Self::RateLimitExceeded,
         Self::InsufficientQuota,
@@ -126,6 +139,7 @@ impl Kind {
             Self::RequestTooLarge => (413, REQUEST, "request_too_large"),
             Self::UriTooLong => (414, REQUEST, "uri_too_long"),
             Self::UnsupportedMediaType => (415, REQUEST, "unsupported_media_type"),
+            Self::UpgradeRequired => (426, REQUEST, "upgrade_required"),
             Self::HeadersTooLarge => (431, REQUEST, "request_headers_too_large"),
             Self::RateLimitExceeded => (429, "rate_limit_error", "rate_limit_exceeded"),
             Self::InsufficientQuota => (429, "insufficient_quota", "insufficient_quota"),
@@ -155,17 +169,54 @@ impl Kind {
         self.row().2
     }
 
-    /// `x-should-retry: false`: the client's SDK should not retry.
+    /// What a repetition of the same request can do about the error: the column of `x-should-retry` and `retry-after`.
     #[must_use]
-    pub fn forbids_retry(self) -> bool {
-        matches!(
-            self,
-            Self::InsufficientQuota
-                | Self::SessionLimitReached
-                | Self::UpstreamAuthError
-                | Self::UpstreamBillingError
-                | Self::UpstreamModelMissing
-        )
+    pub fn retry(self) -> Retry {
+        match self {
+            Self::Invalid
+            | Self::UnsupportedParameter
+            | Self::UnsupportedValue
+            | Self::UnsupportedModel
+            | Self::ContextLengthExceeded
+            | Self::ContentFilter
+            | Self::InvalidApiKey
+            | Self::ModelNotAllowed
+            | Self::AdminRequired
+            | Self::RoleNotAllowed
+            | Self::SignInFailed
+            | Self::CrossSiteRequest
+            | Self::ModelNotFound
+            | Self::NotFound
+            | Self::UnknownUrl
+            | Self::MethodNotAllowed
+            | Self::ConfiguredInFile
+            | Self::VersionMismatch
+            | Self::RequestTooLarge
+            | Self::UriTooLong
+            | Self::UnsupportedMediaType
+            | Self::UpgradeRequired
+            | Self::HeadersTooLarge
+            | Self::InsufficientQuota
+            | Self::SessionLimitReached
+            | Self::UnsupportedTransferEncoding
+            | Self::UpstreamAuthError
+            | Self::UpstreamBillingError
+            | Self::UpstreamModelMissing => Retry::Useless,
+            Self::RequestTimeout
+            | Self::ClientClosedRequest
+            | Self::InternalError
+            | Self::UpstreamError
+            | Self::UpstreamUnreachable
+            | Self::UpstreamInvalidResponse
+            | Self::UpstreamStreamError
+            | Self::UpstreamTimeout => Retry::AtOnce,
+            Self::RateLimitExceeded
+            | Self::UpstreamRateLimited
+            | Self::UpstreamOverloaded
+            | Self::NoAvailableProvider
+            | Self::StoreUnavailable
+            | Self::BudgetStoreUnavailable => Retry::AfterWait,
+        }
     }
 }
 
@@ -184,6 +235,8 @@ pub struct Error {
     pub message: Cow<'static, str>,
     /// Becomes `retry-after`: whole seconds, 1 to 120.
     pub retry_after: Option<Duration>,
+    /// No repetition of this request can succeed, though it can for other errors of the kind.
+    pub is_final: bool,
     /// The upstream's fault behind an error inside a stream. Clients of OpenAI's dialect see one kind for most faults.
     pub cause: Option<Kind>,
 }
@@ -195,7 +248,7 @@ impl Error {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after: None, cause: None }
+        Self { kind, code: None, message: message.into(), retry_after: None, is_final: false, cause: None }
     }
 
     /// Adds the retry hint.
@@ -203,6 +256,19 @@ impl Error {
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
+    }
+
+    /// Marks a request that can never succeed.
+    #[must_use]
+    pub fn finally(mut self) -> Self {
+        self.is_final = true;
+        self
+    }
+
+    /// What a repetition of the same request can do about the error.
+    #[must_use]
+    pub fn retry(&self) -> Retry {
+        if self.is_final { Retry::Useless } else { self.kind.retry() }
     }
 
     /// The code on the wire.
@@ -242,18 +308,22 @@ mod tests {
 
     /// The table of docs/errors.md.
     fn document() -> String {
-        let mut rows: Vec<(u16, &str, &str, bool)> = Kind::ALL
+        let mut rows: Vec<(u16, &str, &str, Retry)> = Kind::ALL
             .iter()
             .map(|kind| {
                 let (status, type_, code) = kind.row();
-                (status, type_, code, kind.forbids_retry())
+                (status, type_, code, kind.retry())
             })
             .collect();
-        rows.sort_unstable();
+        rows.sort_unstable_by_key(|(status, type_, code, _)| (*status, *type_, *code));
         let mut text = String::from(INTRODUCTION);
-        for (status, type_, code, forbids_retry) in rows {
-            let retry = if forbids_retry { "`false`" } else { "" };
-            text.push_str(&format!("| {status} | `{type_}` | `{code}` | {retry} |\n"));
+        for (status, type_, code, retry) in rows {
+            let (should_retry, retry_after) = match retry {
+                Retry::Useless => ("`false`", ""),
+                Retry::AtOnce => ("`true`", ""),
+                Retry::AfterWait => ("`true`", "seconds"),
+            };
+            text.push_str(&format!("| {status} | `{type_}` | `{code}` | {should_retry} | {retry_after} |\n"));
         }
         text
     }
@@ -267,16 +337,20 @@ response carries `x-request-id`. A request that breaks a rule of its shape is a 
 the rule (`invalid_json`, `missing_required_parameter`, `invalid_type`, `invalid_value`, `integer_below_min_value`,
 `integer_above_max_value`, `decimal_below_min_value`, `decimal_above_max_value`, `empty_array`, `array_above_max_length`,
 `empty_string`, `string_above_max_length`, `unknown_parameter`) and whose message begins with the field. A request that an
-upstream calls bad keeps the upstream's own code where it gave one. `429` and `503` carry `retry-after` in whole seconds, at most 120. Once a
-stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
+upstream calls bad keeps the upstream's own code where it gave one. Once a stream is under way an error is an event: `data: {\"error\":…}`, then `data: [DONE]`, never a finish reason.
 
 An upstream's own words reach the client for a fault of the request (`invalid_request_error`) and for its status 501. Operators see
 them for every failure, as one line of at most 2 KiB without keys and addresses: as the `reason` of an attempt in
 `GET /admin/v1/requests/{id}` and, except where the upstream refuses the gateway's credentials or account, as `upstream_error` in the
 access log. They may quote the prompt.
 
-| Status | Type | Code | `x-should-retry` |
-|---|---|---|---|
+Every error carries `x-should-retry`, which the SDKs of OpenAI and Anthropic obey: `false` where a repetition of the request cannot
+succeed, `true` where it can. An error that goes away by itself carries `retry-after`, too: whole seconds, 1 to 120. A used-up budget and
+a stopped session are 429 without it. A request that is larger than its key's tokens per minute is `rate_limit_exceeded` with `false`. On
+`/v1/messages` a 503 is a 529.
+
+| Status | Type | Code | `x-should-retry` | `retry-after` |
+|---|---|---|---|---|
 ";
 
     #[test]

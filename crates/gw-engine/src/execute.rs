@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
-use crate::response::disconnect::DetachOnDrop;
+use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
 use crate::response::headers::{cache_status, cost_header, reply_headers};
@@ -43,7 +43,8 @@ pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<
     }
 }
 
-/// Calls upstreams for this request alone, and gives the stream at once: errors are events of the stream.
+/// Calls upstreams for this request alone, without a client, and gives the stream at once: errors are events of the stream.
+/// A stream that is dropped cancels its upstream call.
 ///
 /// # Errors
 /// The reservation is refused.
@@ -52,7 +53,7 @@ pub(crate) async fn execute_as_stream(services: &Services, mut call: Box<Call>) 
         call.fail(&error);
         return Err(error);
     }
-    Ok(waiting_stream(services, call))
+    Ok(waiting_stream(services, call, None))
 }
 
 /// Executes a request that could have shared another request's call, and cannot.
@@ -81,7 +82,8 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
-    let mut stream = waiting_stream(services, call);
+    let disconnect_drain = services.disconnect_drain_of(&call);
+    let mut stream = waiting_stream(services, call, disconnect_drain);
     let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
         Ok(served) => reply_headers(served?.as_ref()),
         Err(_) => Vec::new(),
@@ -90,10 +92,14 @@ async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
 }
 
 /// The stream of a call whose upstreams are not called yet.
-fn waiting_stream(services: &Services, mut call: Box<Call>) -> Box<EventStream> {
+fn waiting_stream(
+    services: &Services,
+    mut call: Box<Call>,
+    disconnect_drain: Option<DisconnectDrain>,
+) -> Box<EventStream> {
     let (keepalive, log) = (call.context.client.keepalive, Arc::clone(&call.context.client.log));
     let due = call.context.client.accepted + call.plan.longest_total();
-    let (opening, disconnect_drain) = (opening(&call), services.disconnect_drain_of(&call));
+    let opening = opening(&call);
     let first_token: PendingFirstToken = Box::pin(call.context.cpu.clone().host(async move {
         let found = attempts::run(&mut call).await;
         (call, found)

@@ -30,7 +30,8 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
                 "This request may need {wanted} tokens, and this {subject} has {limit} per minute. Ask for fewer with 'max_tokens'."
             ),
         )
-        .retry_after(Duration::from_secs(60)),
+        .retry_after(Duration::from_secs(60))
+        .finally(),
         Refusal::InFlight { subject, limit } => {
             too_fast(&format!("This {subject} has {limit} requests in flight, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
@@ -85,6 +86,7 @@ fn in_words(wait: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Retry;
 
     #[test]
     fn a_limit_says_when_to_come_back_and_a_budget_does_not() {
@@ -93,7 +95,9 @@ mod tests {
         assert_eq!((slow.code(), slow.retry_after), ("rate_limit_exceeded", Some(Duration::from_secs(2))));
         assert!(slow.message.contains("this key: 3 requests") && slow.message.ends_with("in 2s."));
         let never = Refusal::Tokens { subject: SubjectKind::Team, limit: 5, wanted: 6, retry_after: None };
-        assert!(error(&never).message.contains("max_tokens"));
+        let never = error(&never);
+        assert!(never.message.contains("max_tokens"));
+        assert_eq!((never.retry(), slow.retry()), (Retry::Useless, Retry::AfterWait));
         let poor = error(&Refusal::Budget {
             subject: SubjectKind::Team,
             resets_in: Some(Duration::from_secs(7_000)),

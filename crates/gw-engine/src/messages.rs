@@ -57,8 +57,7 @@ pub(crate) fn validated(
         .iter()
         .filter_map(|(name, value)| Some((name.as_str().into(), value.to_str().ok()?.into())))
         .collect();
-    let mut request = chat::parse_chat(Bytes::from(chat), limits)?;
-    request.client = Some(Box::new(client));
+    let request = chat::parse_chat(Bytes::from(chat), limits)?.with_client(client);
     Ok(ValidatedRequest::Chat(Box::new(request)))
 }
 

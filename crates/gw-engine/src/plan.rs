@@ -14,6 +14,7 @@ mod upgrade;
 use std::sync::Arc;
 use std::time::Instant;
 
+use gw_providers::presets;
 use gw_routing::facts::{Facts, Prior, PromptCache};
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
@@ -64,7 +65,8 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
     let routing = request.routing().unwrap_or(&none);
     let mut strategy = routing.strategy;
     let mut named = Vec::with_capacity(1 + routing.fallback.len());
-    let requested = snapshot.catalog.resolve(request.model()).ok_or_else(|| not_found(request.model()))?;
+    let unknown = || unknown_model(snapshot, caller, request.model());
+    let requested = snapshot.catalog.resolve(request.model()).ok_or_else(unknown)?;
     strategy = strategy.or(requested.strategy.and_then(Strategy::named));
     named.push((request.model(), requested.models));
     for fallback in &routing.fallback {
@@ -192,6 +194,36 @@ impl PlanRequest<'_> {
             prompt_cache: warm.map(|tokens| PromptCache { saved_usd: saved(tokens), prompt_tokens: tokens }),
         }
     }
+}
+
+/// The 404 for a name that stands for no model. A caller who may use every model learns when its provider is switched off.
+fn unknown_model(snapshot: &Snapshot, caller: &Caller, name: &str) -> Error {
+    let mut error = not_found(name);
+    if let Some(hint) = switched_off(snapshot, name).filter(|_| !caller.is_limited()) {
+        error.message = format!("{} {hint}", error.message).into();
+    }
+    error
+}
+
+/// How to switch on the known provider of a model, if the configuration does not have it.
+fn switched_off(snapshot: &Snapshot, name: &str) -> Option<String> {
+    const DEMO: &str = "demo";
+    let (provider, _) = name.split_once('/')?;
+    if snapshot.providers.contains_key(provider) {
+        return None;
+    }
+    let preset = presets::find(provider);
+    if preset.is_none() && provider != DEMO {
+        return None;
+    }
+    let entry = format!("[[providers]] with name = \"{provider}\" in gateway.toml");
+    let switch = match preset.and_then(|preset| preset.key_variable).filter(|variable| !variable.is_empty()) {
+        Some(variable) => {
+            format!("set {variable} and start the gateway without a configuration file, or add {entry}")
+        }
+        None => format!("add {entry}"),
+    };
+    Some(format!("The provider '{provider}' is switched off: {switch}."))
 }
 
 fn no_such_fallback(fallback: &Fallback) -> Error {

@@ -42,6 +42,11 @@ impl ValidatedRequest {
         }
     }
 
+    /// Whether a model may work for long before its first content.
+    pub(crate) fn may_be_silent(&self) -> bool {
+        matches!(self, Self::Chat(request) if request.may_be_silent())
+    }
+
     /// The client's routing options. Embeddings have none.
     pub(crate) fn routing(&self) -> Option<&Routing> {
         match self {

@@ -3,5 +3,6 @@
 pub(crate) mod disconnect;
 pub mod event_stream;
 pub(crate) mod followed_stream;
+pub mod hand_over;
 pub(crate) mod headers;
 pub mod reply;

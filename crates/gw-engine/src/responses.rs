@@ -9,7 +9,7 @@ use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use gw_wire::dialects::responses::replay::replay;
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, states};
-use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeNeed};
+use gw_wire::dialects::{EncoderOpening, NativeNeed};
 use gw_wire::json::View;
 use gw_wire::request::RequestLimits;
 
@@ -27,8 +27,10 @@ use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
-use crate::response::reply::{Reply, ReplyBody};
-use crate::stored_responses::{StoredResponse, StoredResponses};
+use crate::response::hand_over::RecordHandOver;
+use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
+use crate::shutdown::CutoffWatch;
+use crate::stored_responses::{BackgroundJob, StoredResponse, StoredResponses};
 
 /// The parts of a request that its stored response keeps.
 struct Made {
@@ -76,13 +78,15 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             history: if wanted.previous_response_id.is_some() { earlier.clone() } else { Vec::new() },
         });
         let mut client = request.client(context);
-        if request.background {
-            // The client knows the id before an upstream gives one.
-            client.native.dialect = ClientDialect::OpenAi;
-        } else if is_stored {
+        if is_stored {
             let model = model_of(&client.native.bytes);
-            let forwarding =
-                Forwarding { model: &model, store: false, wants_encrypted: false, history: &texts };
+            // A response in the background is read as a stream, so that its client can follow it.
+            let forwarding = Forwarding {
+                model: &model,
+                streams: request.background,
+                history: &texts,
+                ..Forwarding::default()
+            };
             let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
             client.native.bytes = body.into();
         }
@@ -99,6 +103,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         match &mut reply.body {
             ReplyBody::Full(document) => keep(document.clone()).await,
             ReplyBody::Stream(stream) => stream.record(keep),
+            ReplyBody::Background(_) => {}
         }
     }
     Ok(reply)
@@ -202,9 +207,21 @@ fn id_of(document: &[u8]) -> Option<String> {
 }
 
 /// Runs a response without its client.
-async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &Arc<str>) -> Result<Reply> {
+async fn background(
+    engine: &Arc<Engine>,
+    mut call: Box<Call>,
+    made: Made,
+    owner: &Arc<str>,
+) -> Result<Reply> {
     let services = engine.services();
     let stored = Arc::clone(&services.stored_responses);
+    let place = match stored.background.take_place(owner) {
+        Ok(place) => place,
+        Err(error) => {
+            call.fail(&error);
+            return Err(error);
+        }
+    };
     let id = call.context.id.clone();
     let opening = EncoderOpening {
         id: id.clone(),
@@ -214,7 +231,7 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
     };
     let (context, keepalive) = (made.context.clone(), call.context.client.keepalive);
     let is_stream = made.is_stream;
-    let running = StoredResponse {
+    let pending = StoredResponse {
         document: context.write_pending(&opening, "in_progress").into(),
         input: made.input.clone(),
         history: made.history.clone(),
@@ -222,21 +239,22 @@ async fn background(engine: &Arc<Engine>, call: Box<Call>, made: Made, owner: &A
         running_until: None,
     };
     let keep = keep(&stored, owner, &id, made);
-    stored.begin(owner, &id, running).await?;
-    let started = execute_as_stream(services, call).await.and_then(|mut stream| {
-        stream.record(keep);
-        stored.background.start(owner, &id, stream, stored.lease(owner, &id))
-    });
-    if let Err(error) = started {
-        stored.delete(owner, &id).await?;
-        return Err(error);
-    }
-    if is_stream && let Some(events) = stored.background.follow(owner, &id, None) {
-        let stream = EventStream::background(events, keepalive, services.cutoff_watch());
-        return Ok(Reply { headers: Vec::new(), body: ReplyBody::Stream(Box::new(stream)) });
-    }
-    let queued = context.write_pending(&opening, "queued");
-    Ok(Reply { headers: Vec::new(), body: ReplyBody::Full(queued.into()) })
+    let mut stream = execute_as_stream(services, call).await?;
+    stream.record(keep);
+    let (hand_over, record) = RecordHandOver::new();
+    let task = BackgroundJob { owner: Arc::clone(owner), id: id.clone(), pending, stream, record, place };
+    // A task that ends without a word was stopped: somebody guessed the id.
+    stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
+    let events = if is_stream { stored.background.follow(owner, &id, None) } else { None };
+    let body = match events {
+        // It ends when the response does, which a shutdown ends itself.
+        Some(events) => {
+            ReplyBody::Stream(Box::new(EventStream::background(events, keepalive, CutoffWatch::default())))
+        }
+        None => ReplyBody::Full(context.write_pending(&opening, "queued").into()),
+    };
+    let body = ReplyBody::Background(Box::new(BackgroundReply { body, hand_over }));
+    Ok(Reply { headers: Vec::new(), body })
 }
 
 /// The text of a stored object.
@@ -327,7 +345,7 @@ impl Engine {
         let services = self.services();
         let running = services.stored_responses.background.follow(caller.key_id(), id, starting_after);
         if let Some(events) = running {
-            return Ok(Box::new(EventStream::background(events, None, services.cutoff_watch())));
+            return Ok(Box::new(EventStream::background(events, None, CutoffWatch::default())));
         }
         let found = if is_over(&found.document) { found } else { self.stored_response(caller, id).await? };
         if !is_over(&found.document) {

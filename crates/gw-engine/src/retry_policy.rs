@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_wire::dialects::messages::errors::thread_code;
 use gw_wire::failure::{Failure, FailureKind};
 
 use crate::error::{Error, Kind};
@@ -50,8 +51,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
+            Some(code) if thread_code(code).is_some() => Kind::Invalid,
             _ => Kind::UnsupportedValue,
         },
+        FailureKind::ModelMissing if is_chat_only(failure) => Kind::UnsupportedModel,
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
         FailureKind::ContentFilter => Kind::ContentFilter,
@@ -63,15 +66,21 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
 /// Whether a failure counts against the upstream's availability. Requests that fail everywhere do not count, and
 /// neither do rate limits, because the upstream is available.
 pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
-    !matches!(
-        failure.kind,
-        FailureKind::BadRequest
-            | FailureKind::Unsupported
-            | FailureKind::NoKey
-            | FailureKind::ContentFilter
-            | FailureKind::ContextLength
-            | FailureKind::RateLimited
-    )
+    !is_chat_only(failure)
+        && !matches!(
+            failure.kind,
+            FailureKind::BadRequest
+                | FailureKind::Unsupported
+                | FailureKind::NoKey
+                | FailureKind::ContentFilter
+                | FailureKind::ContextLength
+                | FailureKind::RateLimited
+        )
+}
+
+/// Whether the upstream has chats and no text completions.
+fn is_chat_only(failure: &Failure) -> bool {
+    failure.kind == FailureKind::ModelMissing && failure.code.as_deref() == Some("unsupported_model")
 }
 
 /// Whether the attempt reached an upstream.

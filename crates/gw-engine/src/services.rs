@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::cpu_pool::CpuPool;
 use crate::metrics::Metrics;
 use crate::plan::snapshot::Snapshot;
-use crate::response::disconnect::DisconnectDrain;
+use crate::response::disconnect::{DisconnectDrain, DrainPlaces};
 use crate::response_cache::caching::ResponseCache;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
 use crate::stored_responses::StoredResponses;
@@ -34,7 +34,7 @@ pub(crate) struct Services {
     pub(crate) sealer: Sealer,
     pub(crate) cpu_pool: CpuPool,
     /// Takes over calls whose client disconnects, if the configuration says so.
-    pub(crate) disconnect_drain: DisconnectDrain,
+    pub(crate) drain_places: DrainPlaces,
     pub(crate) stream_cutoff: Arc<StreamCutoff>,
     pub(crate) draining: AtomicBool,
 }
@@ -56,7 +56,8 @@ impl Services {
 
     /// Takes over the call if its client disconnects; None = the call is cancelled then.
     pub(crate) fn disconnect_drain_of(&self, call: &Call) -> Option<DisconnectDrain> {
-        call.context.snapshot.routing.drain_on_disconnect.then(|| self.disconnect_drain.clone())
+        let drains = call.context.snapshot.routing.drain_on_disconnect;
+        drains.then(|| self.drain_places.of(call.context.client.caller.key_id()))
     }
 
     /// The CPU pool as the caller uses it: the requests of a key share one turn.

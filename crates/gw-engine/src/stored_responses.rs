@@ -15,7 +15,7 @@ use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::stored_responses::memory::MemoryResponses;
 
-pub(crate) use background::BackgroundResponses;
+pub(crate) use background::{BackgroundJob, BackgroundResponses};
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,9 @@ impl StoredResponses {
     pub(crate) async fn begin(&self, owner: &str, id: &str, response: StoredResponse) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
-            Backend::Memory(_) | Backend::Off => None,
+            // It is kept until its end, and only its end may take its place.
+            Backend::Memory(_) => Some(u64::MAX),
+            Backend::Off => None,
         };
         let expires_at = response.expires_at.max(running_until.unwrap_or_default());
         self.save(owner, id, StoredResponse { running_until, expires_at, ..response }).await
@@ -192,13 +194,27 @@ impl StoredResponses {
     /// # Errors
     /// `store_unavailable`.
     pub(crate) async fn finish(&self, owner: &str, id: &str, response: StoredResponse) -> Result<bool> {
+        // While it ran, it was kept for longer.
+        let expires_at = response.expires_at.min(self.expiry());
+        let response = StoredResponse { running_until: None, expires_at, ..response };
         match &self.place {
             Backend::Database(table) => {
-                let response = StoredResponse { running_until: None, ..response };
                 table.finish(owner, id, &response).await.map_err(|error| unavailable(&error))
             }
-            Backend::Memory(_) | Backend::Off => self.save(owner, id, response).await.map(|()| true),
+            Backend::Memory(memory) => Ok(memory.finish(owner, id, Arc::new(response))),
+            Backend::Off => Ok(false),
         }
+    }
+
+    /// Ends a response that runs in the background with an error. A response that has ended stays as it is.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    async fn fail(&self, owner: &str, id: &str, message: &str) -> Result<()> {
+        let Some(found) = self.load(owner, id).await? else { return Ok(()) };
+        let text = std::str::from_utf8(&found.document).unwrap_or("null");
+        let document = states::failed(text, "server_error", message).into();
+        self.finish(owner, id, StoredResponse { document, ..StoredResponse::clone(&found) }).await.map(drop)
     }
 
     /// The lease of a response that runs in this process; None = no other process sees the response.
@@ -335,5 +351,36 @@ mod tests {
         stored.lease("key", "resp_1").unwrap().hold().await;
         assert_eq!(table.reports.load(Ordering::Relaxed), 3);
         assert!(StoredResponses::default().lease("key", "resp_1").is_none());
+    }
+
+    fn response(status: &str) -> StoredResponse {
+        let document = format!("{{\"status\":\"{status}\",\"error\":null}}").into();
+        let expires_at = unix_seconds() + 60;
+        StoredResponse { document, input: Vec::new(), history: Vec::new(), expires_at, running_until: None }
+    }
+
+    #[tokio::test]
+    async fn a_response_in_memory_ends_once_and_never_comes_back() {
+        let stored = StoredResponses::default();
+        let status = async |id: &str| {
+            let found = stored.load("key", id).await.unwrap();
+            found.map(|found| states::status(std::str::from_utf8(&found.document).unwrap()))
+        };
+        stored.begin("key", "resp_1", response("in_progress")).await.unwrap();
+        assert!(stored.finish("key", "resp_1", response("cancelled")).await.unwrap());
+        assert!(!stored.finish("key", "resp_1", response("completed")).await.unwrap());
+        assert_eq!(status("resp_1").await.as_deref(), Some("cancelled"));
+        stored.begin("key", "resp_2", response("in_progress")).await.unwrap();
+        assert!(!stored.finish("other", "resp_2", response("completed")).await.unwrap());
+        assert!(stored.delete("key", "resp_2").await.unwrap());
+        assert!(!stored.finish("key", "resp_2", response("completed")).await.unwrap());
+        assert_eq!(status("resp_2").await, None);
+        // It outlives its time while it runs, and not afterwards.
+        let long_ago = StoredResponse { expires_at: 1, ..response("in_progress") };
+        stored.begin("key", "resp_3", long_ago).await.unwrap();
+        stored.fail("key", "resp_3", "Gone.").await.unwrap();
+        assert_eq!(status("resp_3").await.as_deref(), Some("failed"));
+        let ended = stored.load("key", "resp_3").await.unwrap().unwrap();
+        assert!(ended.expires_at <= stored.expiry() && ended.running_until.is_none());
     }
 }

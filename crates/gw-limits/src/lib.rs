@@ -43,6 +43,7 @@ mod budget;
 mod clock;
 #[cfg(test)]
 mod doubles;
+mod fair_share;
 mod gcra;
 mod in_flight;
 mod in_process;
@@ -64,6 +65,7 @@ pub use self::redis::facts::{RedisFacts, RedisFactsError};
 pub use self::redis::settings::{RedisSettings, WhenAway};
 pub use admission::AdmissionPermit;
 pub use clock::{Clock, SystemClock};
+pub use fair_share::fair_share;
 pub use limit_state::{LimitStates, RateState, TokenState};
 pub use limiter::{DeliveryFigures, HoldingFigures, Limiter};
 pub use refusal::{Refusal, Refused};

@@ -1,27 +1,25 @@
 //! Sessions: the runs of agents. A session belongs to one key. It counts its calls, its cost and its time, and it remembers
 //! its last tool calls, so that a run that repeats itself can be noticed.
 //!
-//! A process keeps at most [`MAX_SESSIONS`] sessions. A session is forgotten after [`SESSION_TTL`] without a request, and of
-//! too many sessions the least recently used ones are forgotten first. Replicas share sessions over Redis
-//! (`redis/sessions.rs`). While Redis does not answer, each replica counts for itself.
+//! A process keeps at most [`MAX_SESSIONS`] sessions, and each key has a share of them (`fair_share.rs`). A session is
+//! forgotten after [`SESSION_TTL`] without a request. A key beyond its share forgets its own least recently used sessions.
+//! Replicas share sessions over Redis (`redis/sessions.rs`), which keeps [`MAX_SESSIONS_OF_KEY`] of each key. While Redis does not answer, each replica counts for itself.
 
 mod recent_calls;
+mod table;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 pub(crate) use self::recent_calls::MAX_RECENT_CALLS;
-use self::recent_calls::RecentCalls;
+pub(crate) use self::table::SessionTable;
 
 /// The most sessions that a process remembers.
 pub const MAX_SESSIONS: usize = 10_000;
 /// How long a session without requests is remembered.
 pub const SESSION_TTL: Duration = Duration::from_secs(24 * 3600);
-/// The part of the sessions that is forgotten at once when there are too many: one in this many.
-const EVICTED_PART: usize = 16;
+/// The most sessions of one key in Redis: its share of a process that serves no other key.
+pub(crate) const MAX_SESSIONS_OF_KEY: usize = MAX_SESSIONS / 2;
 
 /// A key, and the name of one of its sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -121,81 +119,6 @@ impl SessionLimits {
             (repeats, SessionLimit::Repeats),
         ];
         all.into_iter().filter(|(is_exceeded, _)| *is_exceeded).map(|(_, limit)| limit)
-    }
-}
-
-/// The sessions of one process. Times are microseconds of a clock that never goes back.
-#[derive(Debug, Default)]
-pub(crate) struct SessionTable(Mutex<HashMap<SessionId, Session>>);
-
-#[derive(Debug, Default)]
-struct Session {
-    calls: u64,
-    cost_femtos: i128,
-    first_seen: f64,
-    last_used: f64,
-    recent_calls: RecentCalls,
-}
-
-impl SessionTable {
-    /// Counts a request, unless it goes beyond a limit.
-    ///
-    /// # Errors
-    /// The first limit that it goes beyond.
-    pub(crate) fn admit(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
-        let mut sessions = self.0.lock();
-        if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(request.id) {
-            evict(&mut sessions, now);
-        }
-        let session = sessions.entry(request.id.clone()).or_default();
-        if session.calls == 0 || is_expired(session, now) {
-            *session = Session { first_seen: now, ..Session::default() };
-        }
-        session.last_used = now;
-        let repeats = session.recent_calls.add(request.newest_calls).max(request.equal_calls);
-        let used = SessionUse {
-            calls: session.calls.saturating_add(1),
-            cost_femtos: session.cost_femtos,
-            age: micros(now - session.first_seen),
-            repeats,
-        };
-        if let Some(limit) = request.stop.exceeded_by(used).next() {
-            return Err(limit);
-        }
-        session.calls = used.calls;
-        Ok(used)
-    }
-
-    /// Adds the cost of a request that is over.
-    pub(crate) fn charge(&self, id: &SessionId, cost_femtos: i128) {
-        if let Some(session) = self.0.lock().get_mut(id) {
-            session.cost_femtos = session.cost_femtos.saturating_add(cost_femtos.max(0));
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.lock().len()
-    }
-}
-
-fn is_expired(session: &Session, now: f64) -> bool {
-    now - session.last_used > SESSION_TTL.as_micros() as f64
-}
-
-/// Forgets the expired sessions and, if that is not enough, the least recently used ones.
-fn evict(sessions: &mut HashMap<SessionId, Session>, now: f64) {
-    sessions.retain(|_, session| !is_expired(session, now));
-    if sessions.len() < MAX_SESSIONS {
-        return;
-    }
-    let mut used: Vec<f64> = sessions.values().map(|session| session.last_used).collect();
-    let (_, oldest_kept, _) = used.select_nth_unstable_by(MAX_SESSIONS / EVICTED_PART, f64::total_cmp);
-    let oldest_kept = *oldest_kept;
-    sessions.retain(|_, session| session.last_used >= oldest_kept);
-    // Many sessions may have been used at one moment.
-    if sessions.len() >= MAX_SESSIONS {
-        sessions.clear();
     }
 }
 

@@ -164,6 +164,8 @@ pub struct Capabilities {
     pub choices: u32,
     /// The most prompts of a text completion in one call.
     pub prompts: usize,
+    /// The most tools of a request; None: the provider names no limit.
+    pub max_tools: Option<usize>,
 }
 
 /// How a call carries the provider's key.
@@ -218,11 +220,17 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Notes that the provider does not know the URL of a request in the client's own dialect. Gives whether the request
-    /// can be sent as a chat instead.
-    fn refused_native(&self) -> bool {
+    /// Notes that the provider began to stream an answer in the client's own dialect.
+    fn answered_native(&self) {}
+
+    /// Notes a 404 or 405 for a request in the client's own dialect. Gives whether the request can be sent as a chat
+    /// instead, because the provider does not know the URL.
+    fn refused_native(&self, _: &Failure, _: &Target<'_>) -> bool {
         false
     }
+
+    /// Forgets what the provider's answers taught, because the configuration is read again.
+    fn forget_learned(&self) {}
 
     /// Encodes a chat completion.
     ///
@@ -316,8 +324,12 @@ impl Built {
 /// A model on a provider's own list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedModel {
-    /// The provider's name for the model; never empty, and unique in the list.
+    /// The name that clients use; never empty, and unique in the list.
     pub name: String,
+    /// The provider's name for the model, if it differs.
+    pub upstream_name: Option<String>,
+    /// The list says that the model makes embeddings and no text.
+    pub is_embedding: bool,
     /// Tokens of prompt and answer together, if the list gives them.
     pub context_length: Option<u64>,
 }

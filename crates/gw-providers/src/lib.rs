@@ -7,6 +7,7 @@ pub mod demo;
 pub mod gateway_format;
 pub mod in_process;
 pub mod media_sizes;
+pub mod missing_model;
 pub mod model_rules;
 
 pub mod presets;

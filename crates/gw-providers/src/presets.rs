@@ -29,11 +29,15 @@ pub struct Quirks {
     pub replayed_thoughts: bool,
     /// Parts and tools may have Anthropic's `cache_control`. Other providers refuse it.
     pub cache_control: bool,
+    /// A message may be a list of texts. For others the texts of a translated message are joined into one string.
+    pub text_parts: bool,
     /// Members of a request that the provider refuses or ignores. They are left out with a warning.
     pub unsupported: &'static [&'static str],
     /// Members with a [`gw_wire::request::Rule`] that clients may send to this provider, because here they change
     /// neither the model nor the price.
     pub takes: &'static [&'static str],
+    /// The most tools of a request; None: no limit is known, and the provider judges.
+    pub max_tools: Option<usize>,
     /// The most choices of one call. More choices need several calls.
     pub choices: u32,
     /// How the server counts the tokens of a prompt; None if it cannot.
@@ -78,14 +82,23 @@ const PLAIN: Quirks = Quirks {
     developer: false,
     replayed_thoughts: true,
     cache_control: false,
+    text_parts: false,
     unsupported: &[],
     takes: &[],
+    max_tools: None,
     choices: 128,
     counter: None,
 };
 
-/// The dialect of OpenAI itself.
-const OPENAI: Quirks = Quirks { openai_tokens: true, developer: true, replayed_thoughts: false, ..PLAIN };
+/// The dialect of OpenAI itself. 128 tools: "Create chat completion", `tools` ("A max of 128 functions are supported").
+const OPENAI: Quirks = Quirks {
+    openai_tokens: true,
+    developer: true,
+    replayed_thoughts: false,
+    text_parts: true,
+    max_tools: Some(128),
+    ..PLAIN
+};
 
 /// The most inputs of an embeddings call to an unknown provider: the limit of the strictest known servers.
 const DEFAULT_BATCH: usize = 32;
@@ -143,10 +156,13 @@ impl Quirks {
     /// The deviations of a configured provider.
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
-        match settings.api {
-            Api::Demo | Api::Azure => OPENAI,
+        let quirks = match settings.api {
+            Api::Azure => OPENAI,
+            Api::Demo => Self { max_tools: None, ..OPENAI },
             _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
-        }
+        };
+        let takes_tokens = settings.options.get("token_arrays").and_then(toml::Value::as_bool);
+        Self { openai_tokens: takes_tokens.unwrap_or(quirks.openai_tokens), ..quirks }
     }
 }
 

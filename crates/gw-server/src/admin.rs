@@ -14,7 +14,7 @@ use http_body::Body;
 
 use crate::response::{GatewayReply, HttpReply, JSON};
 use crate::state::ServerState;
-use crate::upload::{self, BoxError, UploadLimits};
+use crate::upload::{self, BodySender, BoxError, UploadLimits};
 
 const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
 /// The largest body of a management request.
@@ -198,8 +198,10 @@ where
 {
     let encoding = upload::check_media(headers)?;
     let limits = UploadLimits { max_bytes, ..state.uploads.clone() };
+    // All operators together have the share of one key.
+    let sender = BodySender { key_id: &Arc::from("operators"), cpu: &CpuPool::default() };
     // The permit ends here already: a management request keeps its body only for a moment.
-    let (bytes, _permit) = upload::read(headers, encoding, body, &limits, &CpuPool::default()).await?;
+    let (bytes, _permit) = upload::read(headers, encoding, body, &limits, sender).await?;
     Ok(bytes)
 }
 

@@ -63,11 +63,9 @@ where
         actor: requester.actor.id.clone(),
         body,
     };
-    let is_change = method != ConfigurationMethod::Get && !request.parameters.is_dry_run;
-    let object = request.path.clone();
-    let document = state.management.configure(request).await?;
-    if is_change {
-        state.management.record(requester, "config.change", &object).await?;
+    let mut document = state.management.configure(request).await?;
+    if let Some(change) = document.change.take() {
+        state.management.record_entry_change(requester, change).await?;
     }
     let status = if document.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut reply = HttpReply::full(status, if document.is_toml { TOML } else { JSON }, document.body);

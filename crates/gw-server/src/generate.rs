@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::Result;
 use gw_engine::payloads::ContentCapture;
-use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
+use gw_engine::{CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -21,7 +21,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
 use crate::router::Operation;
 use crate::session::session_of;
-use crate::upload::{self, BoxError};
+use crate::upload::{self, BodySender, BoxError};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
@@ -53,12 +53,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    // Counting tokens is no generation, so it does not use up a limit of requests.
-    let admitted = match operation {
-        Operation::CountTokens => None,
-        _ => Some(state.engine.admit(&caller, &record.request_id).await),
-    };
-    match admitted.unwrap_or_else(|| Ok(AdmissionPermit::default())) {
+    match state.engine.admit(&caller, &record.request_id).await {
         Ok(permit) => {
             add_limit_headers(&permit.limits, extra);
             record.admission_permit = Some(permit);
@@ -70,12 +65,13 @@ where
         }
     }
     let encoding = upload::check_media(&parts.headers)?;
-    let cpu = state.engine.cpu_of(&caller);
+    let (cpu, key_id) = (state.engine.cpu_of(&caller), Arc::clone(caller.key_id()));
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
     if upload::may_be_heavy(&parts.headers) && is_late() {
         return Err(overloaded_error());
     }
-    let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, &cpu).await?;
+    let sender = BodySender { key_id: &key_id, cpu: &cpu };
+    let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, sender).await?;
     // Many other bodies may have arrived while this one was read.
     if is_late() && is_heavy(&bytes) {
         return Err(overloaded_error());
@@ -128,10 +124,24 @@ where
     });
     let reply = until_cut(&state, Some(&log), calling).await?;
     extra.extend(reply.headers);
-    Ok(match reply.body {
+    Ok(answered(reply.body, record))
+}
+
+/// The answer to a client. A call in the background takes the record of its request along.
+fn answered(body: ReplyBody, record: &mut RequestRecord) -> GatewayReply {
+    match body {
         ReplyBody::Full(body) => HttpReply::json(body),
         ReplyBody::Stream(stream) => HttpReply::events(stream),
-    })
+        ReplyBody::Background(first) => {
+            first.hand_over.give(Box::new(record.hand_on()));
+            match first.body {
+                ReplyBody::Stream(stream) => HttpReply::events(stream),
+                ReplyBody::Full(body) => HttpReply::json(body),
+                // A first word has no first word of its own.
+                ReplyBody::Background(_) => HttpReply::no_content(),
+            }
+        }
+    }
 }
 
 /// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.

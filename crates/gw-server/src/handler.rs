@@ -94,7 +94,8 @@ where
         capture: None,
         trace: None,
         trace_content: None,
-        guard,
+        guard: Some(guard),
+        is_handed_on: false,
     };
     let mut extra = ExtraHeaders::new();
     if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {
@@ -205,6 +206,9 @@ where
         let methods = route.preflight_methods();
         state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
         return Ok(reply);
+    }
+    if route.is_socket(&parts.method) {
+        return Ok(HttpReply::upgrade_required(parts.version, client_dialect::of(parts), &record.request_id));
     }
     let caller = match route.guard {
         Guard::Open => None,

@@ -12,6 +12,7 @@ use gw_engine::request_id;
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::response::{SHOULD_RETRY, should_retry};
 use crate::security_headers::harden;
 
 /// The end of every head.
@@ -76,8 +77,9 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
     }
     let more = format!(
         "content-type: application/json\r\ncontent-length: {}\r\nx-content-type-options: nosniff\r\n\
-         x-request-id: {id}\r\nconnection: close\r\n\r\n",
-        body.len()
+         {SHOULD_RETRY}: {}\r\nx-request-id: {id}\r\nconnection: close\r\n\r\n",
+        body.len(),
+        should_retry(&error)
     );
     answer.extend_from_slice(more.as_bytes());
     answer.extend_from_slice(&body);

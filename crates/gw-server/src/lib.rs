@@ -43,6 +43,7 @@ mod security_headers;
 pub mod serve;
 mod session;
 pub mod settings;
+mod shutdown;
 mod sign_in;
 mod stall;
 pub mod state;
@@ -56,7 +57,8 @@ pub use access_log::{AccessLog, LogLine};
 pub use admission::LoadSignal;
 pub use certificate::{Validity, certificate_validity};
 pub use router::{Guard, ROUTES, Route};
-pub use serve::{Listeners, Shutdown, serve};
+pub use serve::{Listeners, serve};
+pub use shutdown::Shutdown;
 pub use state::{NotReady, OperatorServices, Readiness, ServerState};
 pub use tls::{LiveTls, LoadedTls, TlsError, TlsSettings};
 

@@ -22,7 +22,8 @@ const PROMETHEUS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; versi
 /// `GET /`: the URLs of the listener, for a browser or a client that calls the bare address. The answer tells nothing about
 /// this installation.
 pub(crate) fn links(_: &ServerState, listener: Listener) -> GatewayReply {
-    let api = "\"base_url\":\"/v1\",\"endpoints\":[\"/v1/chat/completions\",\"/v1/completions\",\"/v1/embeddings\",\"/v1/models\"]";
+    let api = "\"base_url\":\"/v1\",\"endpoints\":[\"/v1/chat/completions\",\"/v1/responses\",\"/v1/messages\",\
+               \"/v1/completions\",\"/v1/embeddings\",\"/v1/models\"]";
     let pages = "\"documentation\":\"/docs\",\"openapi\":\"/openapi.json\"";
     let probes = "\"health\":\"/healthz\",\"readiness\":\"/readyz\"";
     HttpReply::json(match listener {

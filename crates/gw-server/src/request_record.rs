@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_engine::error::Kind;
 use gw_engine::payloads::{Capture, ContentCapture};
 use gw_engine::request::trace::{RequestTrace, ServerRecord};
-use gw_engine::{AdmissionPermit, CallLog};
+use gw_engine::{AdmissionPermit, AnswerRecord, CallLog};
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
@@ -54,8 +54,10 @@ pub(crate) struct RequestRecord {
     pub(crate) trace: Option<Arc<RequestTrace>>,
     /// The bodies for its trace, if traces have them.
     pub(crate) trace_content: Option<Box<ContentCapture>>,
-    /// Tells the connection when the request ends.
-    pub(crate) guard: RequestGuard,
+    /// Tells the connection when the request ends. None = the answer is made without a connection.
+    pub(crate) guard: Option<RequestGuard>,
+    /// A call in the background has the record of this request, and ends it.
+    pub(crate) is_handed_on: bool,
 }
 
 impl BodyObserver for RequestRecord {
@@ -81,12 +83,59 @@ impl BodyObserver for RequestRecord {
 
     fn deadline(&mut self, deadline: Instant) {
         // The socket of an HTTP/1 connection reads the first, the task of an HTTP/2 stream the second.
-        self.guard.answer_by(deadline.into());
+        if let Some(guard) = &self.guard {
+            guard.answer_by(deadline.into());
+        }
         note_deadline(deadline.into());
     }
 }
 
+impl AnswerRecord for RequestRecord {
+    fn made(&mut self, bytes: &Bytes) {
+        self.sent(bytes);
+    }
+}
+
 impl RequestRecord {
+    /// Takes the record of a request whose answer is made in the background: its permits, its payload, its trace and its line
+    /// of the access log. The connection keeps nothing of it.
+    pub(crate) fn hand_on(&mut self) -> Self {
+        let mut capture = self.capture.take();
+        let mut trace_content = self.trace_content.take();
+        if let Some(capture) = &mut capture {
+            capture.streams();
+        }
+        if let Some(content) = &mut trace_content {
+            content.streams();
+        }
+        self.is_handed_on = true;
+        Self {
+            state: Arc::clone(&self.state),
+            accepted: self.accepted,
+            request_id: Arc::clone(&self.request_id),
+            client_request_id: self.client_request_id.take(),
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            route: self.route,
+            client: self.client,
+            listener: self.listener,
+            key: self.key.clone(),
+            call: self.call.clone(),
+            status: Some(StatusCode::OK),
+            code: None,
+            bytes_out: 0,
+            is_complete: true,
+            in_flight: self.in_flight.take(),
+            admission_permit: self.admission_permit.take(),
+            body_permit: self.body_permit.take(),
+            capture,
+            trace: self.trace.take(),
+            trace_content,
+            guard: None,
+            is_handed_on: false,
+        }
+    }
+
     fn write(&mut self) {
         let ended = Instant::now();
         let duration = ended.saturating_duration_since(self.accepted);
@@ -141,6 +190,8 @@ impl RequestRecord {
 
 impl Drop for RequestRecord {
     fn drop(&mut self) {
-        self.write();
+        if !self.is_handed_on {
+            self.write();
+        }
     }
 }

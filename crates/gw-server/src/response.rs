@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_engine::EventStream;
-use gw_engine::error::{Error, Kind};
+use gw_engine::error::{Error, Kind, Retry};
 use gw_wire::dialects::{ClientDialect, messages, responses};
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE,
+    WWW_AUTHENTICATE,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, Version};
 
 /// The media type of JSON.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -21,7 +22,8 @@ pub(crate) const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("requ
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
-const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// Whether a repetition of the request can succeed, in every error.
+pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 /// The longest wait that the SDKs of clients accept.
 const MAX_RETRY_AFTER_SECONDS: u64 = 120;
 
@@ -102,9 +104,7 @@ impl<S> HttpReply<S> {
         if error.kind == Kind::InvalidApiKey {
             reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if error.kind.forbids_retry() {
-            reply.headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
-        }
+        reply.headers.insert(SHOULD_RETRY, HeaderValue::from_static(should_retry(error)));
         if let Some(seconds) = retry_seconds(error) {
             reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -120,6 +120,18 @@ impl<S> HttpReply<S> {
         reply
     }
 
+    /// A 426: the gateway has no WebSocket here. Clients then send requests over HTTP.
+    pub(crate) fn upgrade_required(version: Version, dialect: ClientDialect, request_id: &str) -> Self {
+        let message = "The gateway has no WebSocket for the Responses API. Use POST /v1/responses.";
+        let mut reply = Self::error_in(dialect, &Error::new(Kind::UpgradeRequired, message), request_id);
+        // HTTP/2 has neither header.
+        if version <= Version::HTTP_11 {
+            reply.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            reply.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        reply
+    }
+
     /// The reply to HEAD: the headers of the reply to GET, without its body.
     pub(crate) fn without_body(mut self) -> Self {
         if let Content::Full(body) = &self.content {
@@ -130,18 +142,19 @@ impl<S> HttpReply<S> {
     }
 }
 
+/// The value of `x-should-retry`.
+pub(crate) fn should_retry(error: &Error) -> &'static str {
+    match error.retry() {
+        Retry::Useless => "false",
+        Retry::AtOnce | Retry::AfterWait => "true",
+    }
+}
+
 /// Seconds for `Retry-After`, rounded up. Every 429 and 503 that goes away by itself has one.
 fn retry_seconds(error: &Error) -> Option<u64> {
     let hinted = error.retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
-    let curable = matches!(
-        error.kind,
-        Kind::RateLimitExceeded
-            | Kind::UpstreamRateLimited
-            | Kind::UpstreamOverloaded
-            | Kind::NoAvailableProvider
-            | Kind::StoreUnavailable
-    );
-    hinted.or(curable.then_some(1)).map(|seconds| seconds.clamp(1, MAX_RETRY_AFTER_SECONDS))
+    let goes_away = error.kind.retry() == Retry::AfterWait;
+    hinted.or(goes_away.then_some(1)).map(|seconds| seconds.clamp(1, MAX_RETRY_AFTER_SECONDS))
 }
 
 /// Writes the time until a limit resets as OpenAI does: `1s`, `6m0s`, `1h0m5s`.
@@ -175,12 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn only_hopeless_errors_forbid_a_retry() {
+    fn every_error_tells_whether_a_retry_helps() {
         for kind in Kind::ALL {
             let headers = headers(&Error::new(kind, "x"));
-            assert_eq!(headers.contains_key(SHOULD_RETRY), kind.forbids_retry(), "{kind:?}");
+            let wanted = if kind.retry() == Retry::Useless { "false" } else { "true" };
+            assert_eq!(headers[SHOULD_RETRY], wanted, "{kind:?}");
+            assert_eq!(headers.contains_key(RETRY_AFTER), kind.retry() == Retry::AfterWait, "{kind:?}");
             assert_eq!(headers.contains_key(WWW_AUTHENTICATE), kind == Kind::InvalidApiKey);
         }
+        let never = Error::new(Kind::RateLimitExceeded, "x").finally();
+        assert_eq!(headers(&never)[SHOULD_RETRY], "false");
     }
 
     #[test]

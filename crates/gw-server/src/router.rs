@@ -129,6 +129,8 @@ const fn route(
 
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
+/// The Responses API. Its GET is the handshake of a WebSocket.
+const RESPONSES: &str = "/v1/responses";
 /// A section of the configuration.
 const CONFIG_SECTION: &str = "/admin/v1/config/{id}";
 /// An entry of a section. Its name may contain slashes, as the ids of models do.
@@ -147,7 +149,7 @@ pub static ROUTES: &[Route] = &{
         route("/v1/embeddings", POST, Key, Generate(Operation::Embeddings)),
         route("/v1/messages", POST, Key, Generate(Operation::Messages)),
         route("/v1/messages/count_tokens", POST, Key, Generate(Operation::CountTokens)),
-        route("/v1/responses", POST, Key, Generate(Operation::Responses)),
+        route(RESPONSES, GET_POST, Key, Generate(Operation::Responses)),
         route("/v1/responses/input_tokens", POST, Key, Generate(Operation::CountTokens)),
         route("/v1/responses/compact", POST, Key, Generate(Operation::Compact)),
         route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
@@ -305,6 +307,11 @@ impl Route {
             Audience::Users => "GET, POST, DELETE, OPTIONS",
             Audience::Operators => self.methods.unwrap_or("GET, POST, OPTIONS"),
         }
+    }
+
+    /// Whether the method asks for a WebSocket, which the gateway does not have.
+    pub(crate) fn is_socket(&self, method: &Method) -> bool {
+        self.pattern == RESPONSES && [Method::GET, Method::HEAD].contains(method)
     }
 
     /// The `Allow` header of a 405, when the route does not have this method.

@@ -30,6 +30,7 @@ use crate::lingering::Lingering;
 use crate::listener::Listener;
 use crate::overload_filter::OverloadFilter;
 use crate::proxy_protocol;
+use crate::shutdown::Shutdown;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
 
@@ -43,6 +44,8 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(75);
 const WARN_EVERY: Duration = Duration::from_secs(60);
 /// The time that streams have for their error event after the cut.
 const CUT_GRACE: Duration = Duration::from_millis(1500);
+/// The time that responses in the background have after the cut to note their failure in the store.
+const STORE_GRACE: Duration = Duration::from_secs(5);
 /// The time between two checks whether a request still runs during a shutdown.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// The most connections that wait to be accepted. In a burst a full backlog would cost clients a TCP retry of a second.
@@ -67,47 +70,6 @@ pub struct Listeners {
 
 /// The time that kept connections have for one more request after a hand-over. Its answer tells the client to close.
 const KEPT_GRACE: Duration = Duration::from_secs(2);
-
-/// Starts a shutdown, and ends its grace early.
-#[derive(Clone, Debug, Default)]
-pub struct Shutdown {
-    drain: CancellationToken,
-    now: CancellationToken,
-    is_handed_over: Arc<AtomicBool>,
-}
-
-impl Shutdown {
-    /// No shutdown has begun.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Begins the shutdown: running requests are finished.
-    pub fn begin(&self) {
-        self.drain.cancel();
-    }
-
-    /// Begins a shutdown that refuses nothing, because another process has the same sockets: no new connection is accepted,
-    /// and the requests of the present connections are finished. Without effect after [`Shutdown::begin`].
-    pub fn hand_over(&self) {
-        if !self.drain.is_cancelled() {
-            self.is_handed_over.store(true, Ordering::Release);
-            self.drain.cancel();
-        }
-    }
-
-    /// Waits until a shutdown begins.
-    pub async fn begun(&self) {
-        self.drain.cancelled().await;
-    }
-
-    /// Ends the grace: running requests are cut off now.
-    pub fn now(&self) {
-        self.drain.cancel();
-        self.now.cancel();
-    }
-}
 
 /// Serves on `workers` threads until the shutdown is over.
 ///
@@ -298,20 +260,35 @@ impl ServeContext {
         }
     }
 
-    /// Waits for the connections within the grace, then cuts their streams, then drops them.
+    /// Waits for the connections and the responses in the background within the grace, then cuts their streams, then drops the
+    /// connections.
     async fn finish(&self, state: &ServerState, deadline: Instant, shutdown: &Shutdown) {
         self.tracker.close();
+        let engine = &state.engine;
+        let all_ended = async {
+            self.tracker.wait().await;
+            engine.background_ended().await;
+        };
         tokio::select! {
-            finished = timeout_at(deadline, self.tracker.wait()) => if finished.is_ok() { return },
+            finished = timeout_at(deadline, all_ended) => if finished.is_ok() { return },
             () = shutdown.now.cancelled() => {}
         }
         state.cut();
         self.cut.cancel();
-        let open = self.tracker.len();
-        tracing::warn!(open, "the grace of the shutdown is over: ending the connections that are left");
+        let (open, background) = (self.tracker.len(), engine.background_count());
+        tracing::warn!(
+            open,
+            background,
+            "the grace of the shutdown is over: ending the connections and background responses that are left"
+        );
+        let cut_at = Instant::now();
         if timeout(CUT_GRACE, self.tracker.wait()).await.is_err() {
             self.dropped.cancel();
             let _ = timeout(DROP_GRACE, self.tracker.wait()).await;
+        }
+        if timeout_at(cut_at + STORE_GRACE, engine.background_ended()).await.is_err() {
+            let background = engine.background_count();
+            tracing::warn!(background, "background responses ended without a mark in the store");
         }
     }
 

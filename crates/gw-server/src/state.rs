@@ -10,6 +10,7 @@ use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
 use gw_engine::Engine;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::request::trace::Tracer;
+use gw_engine::shared_pool::SharedPool;
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
@@ -22,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
-use crate::upload::{BodyMemory, UploadLimits, overloaded};
+use crate::upload::{UploadLimits, overloaded};
 
 /// Asks the program whether the gateway can serve requests, for `/readyz`. It is called for every probe and must not block.
 pub type Readiness = Box<dyn Fn() -> std::result::Result<(), NotReady> + Send + Sync>;
@@ -117,11 +118,17 @@ impl ServerState {
     ) -> std::result::Result<Arc<Self>, TlsError> {
         let tls = settings.tls.as_ref().map(LoadedTls::read).transpose()?.map(LiveTls::new);
         let metrics = Metrics::new(&mut registry);
+        let body_memory = settings.body_memory.unwrap_or_else(|| settings.usual_body_memory());
         let uploads = UploadLimits {
             max_bytes: settings.body_limit,
             timeout: settings.body_timeout,
-            memory: BodyMemory::new(settings.body_memory.unwrap_or_else(|| settings.usual_body_memory())),
+            memory: SharedPool::new(body_memory as u64),
         };
+        registry.register(
+            "gateway_request_body_bytes",
+            "Bytes of request bodies over 64 KiB that are held",
+            uploads.memory.gauge(),
+        );
         let OperatorServices { management, configuration, sign_in } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {

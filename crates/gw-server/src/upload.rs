@@ -1,12 +1,12 @@
 //! Reads request bodies: media type, size, pace and compression.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use gw_engine::cpu_pool::{CpuPool, LIGHT_BYTES};
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Uri};
 use http_body::Body;
@@ -47,53 +47,28 @@ pub(crate) struct UploadLimits {
     pub(crate) max_bytes: usize,
     /// The longest pause between two pieces of the body.
     pub(crate) timeout: Duration,
-    pub(crate) memory: Arc<BodyMemory>,
+    /// The memory of the large request bodies of all requests.
+    pub(crate) memory: Arc<SharedPool>,
 }
 
-/// The memory of the large request bodies of all requests.
+/// A part of the memory for large request bodies that one request holds. Dropping it gives the memory back.
 #[derive(Debug)]
-pub(crate) struct BodyMemory {
-    used_bytes: AtomicUsize,
-    max_bytes: usize,
-}
-
-/// A part of [`BodyMemory`] that one request holds. Dropping it gives the memory back.
-#[derive(Debug)]
-pub(crate) struct BodyPermit {
-    memory: Arc<BodyMemory>,
-    bytes: usize,
-}
-
-impl BodyMemory {
-    pub(crate) fn new(max_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { used_bytes: AtomicUsize::new(0), max_bytes })
-    }
-
-    /// A permit for a body of which nothing has arrived.
-    fn empty_permit(self: &Arc<Self>) -> BodyPermit {
-        BodyPermit { memory: Arc::clone(self), bytes: 0 }
-    }
-}
+pub(crate) struct BodyPermit(PoolHolding);
 
 impl BodyPermit {
     /// Raises the permit to at least `bytes`. Bodies up to [`FREE_BODY_BYTES`] need none.
     fn cover(&mut self, bytes: usize) -> Result<()> {
-        if bytes <= FREE_BODY_BYTES || bytes <= self.bytes {
+        if bytes <= FREE_BODY_BYTES || bytes as u64 <= self.0.amount() {
             return Ok(());
         }
-        let more = bytes - self.bytes;
-        let before = self.memory.used_bytes.fetch_add(more, Ordering::AcqRel);
-        self.bytes = bytes;
-        if before.saturating_add(more) > self.memory.max_bytes {
-            return Err(overloaded("The gateway is holding as many large requests as it can."));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for BodyPermit {
-    fn drop(&mut self) {
-        self.memory.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.0.set(bytes as u64).map_err(|refusal| {
+            overloaded(match refusal {
+                PoolRefusal::UsedUp => "The gateway is holding as many large requests as it can.",
+                PoolRefusal::OverShare => {
+                    "The gateway is holding as many large requests of this key as its share allows."
+                }
+            })
+        })
     }
 }
 
@@ -162,13 +137,20 @@ fn is_json(value: &str) -> bool {
     subtype == "json" || subtype.strip_suffix("+json").is_some_and(|name| !name.is_empty())
 }
 
+/// The key that sends a body, and the CPU pool as it uses it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodySender<'a> {
+    pub(crate) key_id: &'a Arc<str>,
+    pub(crate) cpu: &'a CpuPool,
+}
+
 /// Reads the whole body and decodes it. The caller keeps the permit for as long as it keeps the body.
 pub(crate) async fn read<B>(
     headers: &HeaderMap,
     encoding: Encoding,
     body: &mut B,
     limits: &UploadLimits,
-    cpu: &CpuPool,
+    sender: BodySender<'_>,
 ) -> Result<(Bytes, BodyPermit)>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -179,12 +161,12 @@ where
     if claimed.is_some_and(|length| length > u64::try_from(limits.max_bytes).unwrap_or(u64::MAX)) {
         return Err(too_large(limits.max_bytes));
     }
-    let mut permit = limits.memory.empty_permit();
+    let mut permit = BodyPermit(limits.memory.holding(sender.key_id));
     let raw = collect(body, claimed, limits, &mut permit).await?;
     match encoding {
         Encoding::Identity => Ok((raw, permit)),
         Encoding::Gzip => {
-            let decoded = gunzip::decode(raw, limits.max_bytes, cpu).await?;
+            let decoded = gunzip::decode(raw, limits.max_bytes, sender.cpu).await?;
             permit.cover(decoded.len())?;
             Ok((decoded, permit))
         }

@@ -12,8 +12,9 @@ pub struct SealedResponse {
     pub id: String,
     /// Unix seconds.
     pub expires_at: i64,
-    /// The response runs, as its process reported until this moment (unix seconds). None = it has ended.
-    pub running_until: Option<i64>,
+    /// The response runs, as its process reported, for so many more seconds. None = it has ended. The store's own clock
+    /// measures it: those of the replicas may differ.
+    pub runs_for: Option<i64>,
     /// The encrypted response.
     pub sealed: String,
 }
@@ -27,22 +28,50 @@ impl std::fmt::Debug for SealedResponse {
 impl Store {
     /// Inserts or replaces a response.
     pub async fn keep_response(&self, response: &SealedResponse) -> Result<()> {
-        let insert = "INSERT INTO responses (owner, id, expires_at, running_until, sealed) VALUES ($1, $2, $3, $4, $5) \
-            ON CONFLICT (owner, id) DO UPDATE SET expires_at = excluded.expires_at, \
-            running_until = excluded.running_until, sealed = excluded.sealed";
-        let sql = Sql::new(insert).name(&response.owner).name(&response.id).int(response.expires_at);
-        let sql = sql.int(response.running_until).text(&*response.sealed);
+        let mut sql = Sql::new(
+            "INSERT INTO responses (owner, id, expires_at, sealed, running_until) VALUES ($1, $2, $3, $4, $5 + ",
+        )
+        .name(&response.owner)
+        .name(&response.id)
+        .int(response.expires_at)
+        .text(&*response.sealed)
+        .int(response.runs_for);
+        sql.push(self.unix_now());
+        sql.push(
+            ") ON CONFLICT (owner, id) DO UPDATE SET expires_at = excluded.expires_at, \
+            running_until = excluded.running_until, sealed = excluded.sealed",
+        );
         self.run(sql).await?;
         self.wrote(BYTES_PER_ROW + response.sealed.len()).await;
         Ok(())
     }
 
-    /// Notes that a response runs, and is kept, until this moment (unix seconds); gives false if it does not run any more.
-    pub async fn renew_response(&self, owner: &str, id: &str, until: i64) -> Result<bool> {
-        let update = "UPDATE responses SET running_until = $1, \
-            expires_at = CASE WHEN expires_at < $1 THEN $1 ELSE expires_at END \
-            WHERE owner = $2 AND id = $3 AND running_until IS NOT NULL";
-        Ok(self.run(Sql::new(update).int(until).name(owner).name(id)).await? > 0)
+    /// The unix seconds of the clock that the leases of all replicas are compared with: PostgreSQL's own. The processes on one
+    /// SQLite file have one machine.
+    fn unix_now(&self) -> &'static str {
+        if self.is_server() { "CAST(EXTRACT(EPOCH FROM now()) AS BIGINT)" } else { "unixepoch()" }
+    }
+
+    /// Notes that a response runs for so many more seconds, and is kept until `expires_at` (unix seconds) at least; gives false
+    /// if it does not run any more.
+    pub async fn renew_response(
+        &self,
+        owner: &str,
+        id: &str,
+        runs_for: i64,
+        expires_at: i64,
+    ) -> Result<bool> {
+        let mut sql = Sql::new(
+            "UPDATE responses SET expires_at = CASE WHEN expires_at < $1 THEN $1 ELSE expires_at END, \
+            running_until = $2 + ",
+        )
+        .int(expires_at)
+        .int(runs_for)
+        .name(owner)
+        .name(id);
+        sql.push(self.unix_now());
+        sql.push(" WHERE owner = $3 AND id = $4 AND running_until IS NOT NULL");
+        Ok(self.run(sql).await? > 0)
     }
 
     /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
@@ -57,8 +86,10 @@ impl Store {
 
     /// The response of this id that this key made, unless it ended before `now` (unix seconds).
     pub async fn response(&self, owner: &str, id: &str, now: i64) -> Result<Option<SealedResponse>> {
-        let select = "SELECT * FROM responses WHERE owner = $1 AND id = $2 AND expires_at > $3";
-        self.first(Sql::new(select).name(owner).name(id).int(now), read).await
+        let mut sql = Sql::new("SELECT owner, id, expires_at, sealed, running_until - ");
+        sql.push(self.unix_now());
+        sql.push(" AS runs_for FROM responses WHERE owner = $1 AND id = $2 AND expires_at > $3");
+        self.first(sql.name(owner).name(id).int(now), read).await
     }
 
     /// Deletes a response; gives whether it existed.
@@ -81,7 +112,7 @@ fn read(row: &Row) -> sqlx::Result<SealedResponse> {
         owner: row.get("owner")?,
         id: row.get("id")?,
         expires_at: row.get("expires_at")?,
-        running_until: row.get("running_until")?,
+        runs_for: row.get("runs_for")?,
         sealed: row.get("sealed")?,
     })
 }

@@ -238,6 +238,12 @@ impl<'a> Conversation<'a> {
         conversation
     }
 
+    /// `top_k`, which OpenAI does not have: the number of the likeliest tokens that the model chooses from.
+    #[must_use]
+    pub fn top_k(&self) -> Option<u64> {
+        self.body.get("top_k")?.parse().ok()
+    }
+
     /// The conversation of one prompt of a text completion: a single user message. Prompts of token ids never get here.
     #[must_use]
     pub fn of_prompt(request: &'a CompletionRequest, prompt: usize, n: u32) -> Self {

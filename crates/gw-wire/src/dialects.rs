@@ -4,6 +4,7 @@
 
 pub(crate) mod client_dialect;
 pub mod messages;
+mod past_order;
 pub mod responses;
 
 pub use self::client_dialect::ClientDialect;
@@ -24,6 +25,14 @@ use crate::reply::{ChatReply, Finish};
 use crate::request::native_policy::{NativePolicy, PolicyPlace, Surface, Treatment, plain, treatment};
 use crate::request::{AllowedMembers, Invalid};
 use crate::stream::Closing;
+
+/// The beginning of every string that the gateway seals, with the version of the format.
+pub const SEAL_PREFIX: &str = "gw1.";
+
+/// Whether a signature or encrypted reasoning is a string that the gateway sealed.
+fn is_sealed(opaque: &str) -> bool {
+    opaque.starts_with(SEAL_PREFIX)
+}
 
 /// The body of a client's request, for an upstream that speaks the client's dialect.
 #[derive(Clone, Debug)]
@@ -206,3 +215,6 @@ pub trait AnswerEncoder: Send + Sync + fmt::Debug {
     /// The bytes that the encoder keeps until the stream ends.
     fn held_bytes(&self) -> usize;
 }
+
+#[cfg(test)]
+mod echo_tests;

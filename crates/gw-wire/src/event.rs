@@ -31,11 +31,12 @@ pub enum Event<'a> {
         /// The `logprobs` member as the upstream sent it (OpenAI dialects only).
         logprobs: Option<&'a RawValue>,
     },
-    /// A piece of the model's reasoning.
+    /// A piece of the model's reasoning. An empty piece says that the model works out of sight: its reasoning is not
+    /// shown, or the provider runs a tool.
     Reasoning {
         /// Choice index.
         choice: u32,
-        /// Decoded text.
+        /// Decoded text, may be empty.
         text: Cow<'a, str>,
     },
     /// A piece of a refusal.
@@ -137,6 +138,30 @@ pub enum Event<'a> {
 /// 21 KiB a second), uncompressed audio more.
 const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
 
+/// The pieces of the Responses API that have an event of their own.
+const PIECES_WITH_EVENTS: [&str; 6] = [
+    "response.custom_tool_call_input.delta",
+    "response.function_call_arguments.delta",
+    "response.output_text.delta",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+    "response.refusal.delta",
+];
+
+/// The size of the content of a frame that has no other event: the code or the arguments that the model writes for a
+/// hosted tool.
+fn frame_bytes(dialect: ClientDialect, name: &str, data: &str) -> u64 {
+    if dialect != ClientDialect::Responses
+        || !name.ends_with(".delta")
+        || PIECES_WITH_EVENTS.binary_search(&name).is_ok()
+    {
+        return 0;
+    }
+    let [delta] = View::new(data).pick(["delta"]);
+    let bytes = delta.and_then(View::string).map_or(0, |delta| text_bytes(&delta));
+    if name.contains("audio.delta") { bytes.div_ceil(AUDIO_CHARS_PER_TEXT_BYTE) } else { bytes }
+}
+
 impl Event<'_> {
     /// The size of the generated content, in bytes of text that stand for as many tokens.
     #[must_use]
@@ -160,9 +185,9 @@ impl Event<'_> {
                 (value.get().len() as u64).div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
             }
             Self::Extra { value, .. } => text_bytes(value.get()),
+            Self::Frame { dialect, name, data } => frame_bytes(*dialect, name, data),
             Self::Start { .. }
             | Self::Member { .. }
-            | Self::Frame { .. }
             | Self::Finish { .. }
             | Self::Usage(_)
             | Self::Error(_)

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_str};
 use crate::money::Money;
-use crate::reply::{ChatChoice, ChatReply, Finish, Image, TextReply, ToolCall, is_passed_on};
+use crate::reply::{ChatChoice, ChatReply, Finish, Image, STOP_SEQUENCE, TextReply, ToolCall, is_passed_on};
 use crate::stream::tools;
 use crate::usage::Usage;
 
@@ -71,7 +71,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     usage(&mut out, &envelope.usage, Some(envelope.cost));
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
-    members(&mut out, reply);
+    members(&mut out, reply, |name| name != STOP_SEQUENCE);
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
@@ -95,7 +95,7 @@ pub fn cacheable_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, cou
     usage(&mut out, counted, None);
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
-    members(&mut out, reply);
+    members(&mut out, reply, |_| true);
     out.push(b'}');
     // The text stays in the cache, so the buffer's spare capacity is returned.
     out.shrink_to_fit();
@@ -258,9 +258,9 @@ pub(crate) fn made_tool_id(answer_id: &str, choice: u32, position: usize) -> Str
     format!("call_{unique}{choice}{position}")
 }
 
-/// The members of the answer itself.
-fn members(out: &mut Vec<u8>, reply: &ChatReply<'_>) {
-    let passed_on = reply.members.iter().filter(|(_, value)| is_passed_on(value));
+/// The members of the answer itself that are shown.
+fn members(out: &mut Vec<u8>, reply: &ChatReply<'_>, is_shown: impl Fn(&str) -> bool) {
+    let passed_on = reply.members.iter().filter(|(name, value)| is_shown(name) && is_passed_on(value));
     passed_on.for_each(|(name, value)| member(out, name, value));
 }
 

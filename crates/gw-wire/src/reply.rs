@@ -1,12 +1,17 @@
 //! A complete upstream answer, as every adapter returns it and before it is written in the client's shape.
 
 mod members;
+pub mod order;
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
 pub(crate) use self::members::is_passed_on;
+
+/// The member of an answer that holds the stop sequence which ended it, a string. Chats do not have it, and the Messages
+/// API does.
+pub const STOP_SEQUENCE: &str = "stop_sequence";
 pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
 use crate::usage::Usage;

@@ -116,6 +116,8 @@ pub struct Normaliser {
     answer_bytes: u64,
     pieces: u64,
     has_content: bool,
+    /// The upstream has shown that its model works, although there is no content yet.
+    is_working: bool,
     is_complete: bool,
     failure: Option<Failure>,
     /// The sent text while nothing else was sent; None = not kept, or something else was sent.
@@ -169,6 +171,7 @@ impl Normaliser {
             answer_bytes: 0,
             pieces: 0,
             has_content: false,
+            is_working: false,
             is_complete: false,
             failure: None,
             sent_text: None,
@@ -186,6 +189,10 @@ impl Normaliser {
         let bytes = event.answer_bytes();
         self.answer_bytes += bytes;
         self.pieces += u64::from(bytes > 0);
+        // An empty piece of reasoning says that the model works out of sight.
+        if bytes == 0 && matches!(event, Event::Reasoning { .. }) {
+            self.is_working = true;
+        }
         if self.is_recording {
             return self.accept_recorded(event, out);
         }
@@ -273,6 +280,12 @@ impl Normaliser {
     #[must_use]
     pub fn has_content(&self) -> bool {
         self.has_content
+    }
+
+    /// Whether the upstream has shown that its model works out of sight: it reasons, or a tool of the provider runs.
+    #[must_use]
+    pub fn is_working(&self) -> bool {
+        self.is_working
     }
 
     /// Whether the answer is complete.

@@ -13,6 +13,7 @@ use gw_wire::failure::Failure;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::command::{CommandError, Common};
@@ -30,6 +31,14 @@ const TIMEOUTS: Timeouts = Timeouts {
     first_token: Duration::from_secs(30),
     idle: Duration::from_secs(30),
     total: Duration::from_secs(60),
+};
+
+/// The timeouts of a question that a program's start waits for.
+const MODEL_TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(2),
+    first_token: Duration::from_secs(3),
+    idle: Duration::from_secs(3),
+    total: Duration::from_secs(5),
 };
 
 /// The gateway or the store that answers a command.
@@ -68,6 +77,18 @@ pub fn explain_route(url: &str, key: Option<&str>, body: Bytes) -> Result<Bytes,
 /// As [`ask`].
 pub fn get(url: &str, path: &str) -> Result<Bytes, CommandError> {
     runtime()?.block_on(Box::pin(over_http(url, (Method::GET, path.to_owned(), Bytes::new()))))
+}
+
+/// The catalogue entry of a model at a running gateway, read with a key of any role.
+///
+/// # Errors
+/// There is no gateway, no such model, or the key may not use it.
+pub fn model(origin: &str, name: &str, key: &str) -> Result<Value, CommandError> {
+    let path = format!("/v1/models/{}", encode(name));
+    let call = authorised((Method::GET, path, Bytes::new()), key)
+        .ok_or_else(|| CommandError::Usage("the gateway key holds characters that no key has".to_owned()))?;
+    let answer = runtime()?.block_on(Box::pin(send(origin, call, &MODEL_TIMEOUTS)))?;
+    serde_json::from_slice(&answer).map_err(CommandError::runtime)
 }
 
 /// Asks a running gateway to load its configuration again.
@@ -114,13 +135,21 @@ pub fn this_user() -> Requester {
     Requester::of_command_line(format!("uid:{uid}"), name.unwrap_or_default())
 }
 
-/// The method, the path below `/admin/v1/` and the body.
+/// The method, the path (of a management request: below `/admin/v1/`) and the body.
 type AdminHttpRequest = (Method, String, Bytes);
 
 async fn over_http(url: &str, request: AdminHttpRequest) -> Result<Bytes, CommandError> {
     let key = paths::variable(ADMIN_KEY).ok_or_else(|| {
         CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
     })?;
+    let (method, path, body) = request;
+    let call = authorised((method, format!("/admin/v1/{path}"), body), &key)
+        .ok_or_else(|| CommandError::Usage(format!("{ADMIN_KEY} holds characters that no key has")))?;
+    send(url, call, &TIMEOUTS).await
+}
+
+/// Sends a call to the gateway at this address, and returns the body of its answer.
+async fn send(url: &str, call: HttpCall, timeouts: &Timeouts) -> Result<Bytes, CommandError> {
     let client = Client::new(url, true, None).map_err(|problem| {
         CommandError::Usage(format!("--url: {}", problem.to_string().replace("base_url", "the address")))
     })?;
@@ -128,11 +157,11 @@ async fn over_http(url: &str, request: AdminHttpRequest) -> Result<Bytes, Comman
         let detail = failure.detail.unwrap_or(failure.message);
         CommandError::Runtime(format!("the gateway at {url} does not answer ({detail})"))
     };
-    let response = client.send(call(request, &key)?, &TIMEOUTS).await.map_err(unreachable)?;
+    let response = client.send(call, timeouts).await.map_err(unreachable)?;
     let status = response.status;
     let body = response
         .body
-        .collect(MAX_ANSWER_BYTES, TIMEOUTS.idle, Instant::now() + TIMEOUTS.total)
+        .collect(MAX_ANSWER_BYTES, timeouts.idle, Instant::now() + timeouts.total)
         .await
         .map_err(unreachable)?;
     match status {
@@ -157,15 +186,15 @@ fn message(status: u16, body: &[u8]) -> String {
     }
 }
 
-fn call((method, path, body): AdminHttpRequest, key: &str) -> Result<HttpCall, CommandError> {
-    let mut authorization = HeaderValue::from_str(&format!("Bearer {key}"))
-        .map_err(|_| CommandError::Usage(format!("{ADMIN_KEY} holds characters that no key has")))?;
+/// A call with a key. None: the key holds characters that no header has.
+fn authorised((method, path, body): AdminHttpRequest, key: &str) -> Option<HttpCall> {
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {key}")).ok()?;
     authorization.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, authorization);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    Ok(HttpCall { method, path: format!("/admin/v1/{path}"), headers, body })
+    Some(HttpCall { method, path, headers, body })
 }
 
 /// The HTTP request for a management request.

@@ -8,7 +8,9 @@ mod snippets;
 use clap::Args;
 use gw_engine::catalog::Catalog;
 use http::Uri;
+use serde_json::Value;
 
+use crate::admin_client;
 use crate::command::{CommandError, Common};
 use crate::setup::{self, Setup};
 
@@ -64,8 +66,8 @@ impl Endpoint {
         format!("{}/v1", self.origin)
     }
 
-    /// Finds the gateway. With `--url` no configuration is read, so the limits of the model are not known. `needs_model`
-    /// chooses a model of the catalogue when no option names one.
+    /// Finds the gateway. With `--url` no configuration is read; [`Endpoint::ask_limits`] asks that gateway for the limits
+    /// of the model. `needs_model` chooses a model of the catalogue when no option names one.
     pub(crate) fn find(
         common: &Common,
         options: &GatewayOptions,
@@ -82,6 +84,20 @@ impl Endpoint {
         let chosen = || needs_model.then(|| setup::model_to_try(&catalog)).flatten();
         let model = options.model.clone().or_else(chosen).map(|name| known(&catalog, name));
         Ok(Self { origin: listening(&setup)?, model })
+    }
+
+    /// Asks the gateway at `--url` for the limits of the model.
+    ///
+    /// # Errors
+    /// The reason why they stay unknown.
+    pub(crate) fn ask_limits(&mut self, key: &str) -> Result<(), CommandError> {
+        let origin = self.origin.as_str();
+        let Some(model) = self.model.as_mut() else { return Ok(()) };
+        let document = admin_client::model(origin, &model.name, key)?;
+        let limit = |name: &str| document.get(name).and_then(Value::as_u64).filter(|tokens| *tokens > 0);
+        model.context = limit("context_length");
+        model.max_output = limit("max_output_tokens");
+        Ok(())
     }
 }
 

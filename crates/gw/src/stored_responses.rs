@@ -51,7 +51,7 @@ impl DatabaseResponses {
             owner: owner.to_owned(),
             id: id.to_owned(),
             expires_at: seconds(response.expires_at),
-            running_until: response.running_until.map(seconds),
+            runs_for: response.running_until.map(|until| seconds(until).saturating_sub(first_start::now())),
             sealed: self.seal(owner, id, response).ok_or_else(too_large)?,
         })
     }
@@ -86,7 +86,10 @@ impl DatabaseResponses {
             input: content.input,
             history: content.history.into_iter().map(Bytes::from).collect(),
             expires_at: u64::try_from(row.expires_at).ok()?,
-            running_until: row.running_until.and_then(|until| u64::try_from(until).ok()),
+            // The database has measured the rest of the time. Here it counts from now on.
+            running_until: row
+                .runs_for
+                .map(|left| u64::try_from(first_start::now().saturating_add(left)).unwrap_or_default()),
         })
     }
 }
@@ -136,9 +139,10 @@ impl ResponseTable for DatabaseResponses {
 
     fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool> {
         let until = i64::try_from(until).unwrap_or(i64::MAX);
-        Box::pin(
-            async move { self.store.renew_response(owner, id, until).await.map_err(|error| failed(&error)) },
-        )
+        Box::pin(async move {
+            let runs_for = until.saturating_sub(first_start::now());
+            self.store.renew_response(owner, id, runs_for, until).await.map_err(|error| failed(&error))
+        })
     }
 
     fn finish<'a>(

@@ -1,6 +1,7 @@
 // Anthropic's own SDK for Node, as its users use it.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { betaZodTool } from "@anthropic-ai/sdk/helpers/beta/zod";
@@ -320,4 +321,89 @@ describe("Anthropic's SDK for Node", () => {
     assert.ok(answer.gateway.fallback_used);
     assert.equal(answer.gateway.model_used, "demo/chat");
   });
+});
+
+// An upstream that keeps threads as Anthropic does: a `continue` names the last answer, brings only what is new, and repeats
+// neither tools nor the system prompt.
+const threadKeeper = async (steps) => {
+  const threads = new Map();
+  const requests = [];
+  const answer = (body) => {
+    const { thread } = body;
+    let earlier = [];
+    if (thread?.type === "continue") {
+      earlier = threads.get(thread.previous_message_id);
+      threads.delete(thread.previous_message_id);
+      if (!earlier) return [404, { type: "error", error: { type: "not_found_error", message: "No thread.", details: { error_code: "thread_not_found" } } }];
+      assert.equal(body.tools, undefined);
+    }
+    const history = [...earlier, ...body.messages];
+    const results = history.filter((turn) => JSON.stringify(turn).includes("tool_result")).length;
+    const called = { type: "tool_use", id: `toolu_${results}`, name: "get_weather", input: { city: "Oslo", days: results } };
+    const content = results < steps ? [called] : [{ type: "text", text: "rain" }];
+    const id = `msg_${requests.length}`;
+    threads.set(id, [...history, { role: "assistant", content }]);
+    const stop_reason = results < steps ? "tool_use" : "end_turn";
+    const usage = { input_tokens: 9, output_tokens: 6 };
+    return [200, { id, type: "message", role: "assistant", model: "claude-opus-4-5", content, stop_reason, stop_sequence: null, usage }];
+  };
+  const events = (message) => {
+    const list = [{ type: "message_start", message: { ...message, content: [], stop_reason: null } }];
+    message.content.forEach((block, index) => {
+      const isCall = block.type === "tool_use";
+      list.push({ type: "content_block_start", index, content_block: isCall ? { ...block, input: {} } : { type: "text", text: "" } });
+      const delta = isCall ? { type: "input_json_delta", partial_json: JSON.stringify(block.input) } : { type: "text_delta", text: block.text };
+      list.push({ type: "content_block_delta", index, delta }, { type: "content_block_stop", index });
+    });
+    const { stop_reason, usage } = message;
+    list.push({ type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage }, { type: "message_stop" });
+    return list.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join("");
+  };
+  const server = createServer(async (request, response) => {
+    const pieces = [];
+    for await (const piece of request) pieces.push(piece);
+    const body = JSON.parse(Buffer.concat(pieces));
+    requests.push(body);
+    const [status, document] = answer(body);
+    const isStream = body.stream && status === 200;
+    response.writeHead(status, { "content-type": isStream ? "text/event-stream" : "application/json" });
+    response.end(isStream ? events(document) : JSON.stringify(document));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { url: `http://127.0.0.1:${server.address().port}`, requests, stop: () => server.close() };
+};
+
+describe("The tool runner of Anthropic's SDK on a Claude provider", () => {
+  for (const stream of [false, true]) {
+    it(`sends only what is new on a message thread, stream=${stream}`, async () => {
+      const upstream = await threadKeeper(6);
+      const gateway = await startGateway(
+        `\n[[providers]]\nname = "claude"\napi = "anthropic"\nbase_url = "${upstream.url}"\napi_key = "upstream-key"\n` +
+          `[[models]]\nid = "claude/claude-opus-4-5"\n`,
+      );
+      try {
+        const client = new Anthropic({ baseURL: gateway.baseURL.replace(/\/v1$/, ""), apiKey: gateway.key, maxRetries: 0 });
+        const tool = betaZodTool({
+          name: "get_weather",
+          description: "The weather of a city",
+          inputSchema: z.object({ city: z.string(), days: z.number().int() }),
+          run: () => "rain",
+        });
+        const runner = client.beta.messages.toolRunner({
+          model: "claude/claude-opus-4-5",
+          max_tokens: 1000,
+          messages: [{ role: "user", content: "get weather" }],
+          tools: [tool],
+          stream,
+        });
+        const last = await runner.runUntilDone();
+        assert.equal(last.content[0].text, "rain");
+        assert.deepEqual(upstream.requests.map((body) => body.thread.type), ["create", ...Array(6).fill("continue")]);
+        assert.deepEqual(upstream.requests.map((body) => body.messages.length), Array(7).fill(1));
+      } finally {
+        await gateway.stop();
+        upstream.stop();
+      }
+    });
+  }
 });

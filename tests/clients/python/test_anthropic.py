@@ -6,6 +6,7 @@ import json
 import anthropic
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
+from openai import OpenAI
 from processes import running_gateway
 from upstreams import PIXEL, SERVER, Answer, stream, upstream
 
@@ -303,20 +304,28 @@ THOUGHTFUL = {
 
 def thoughtful(request):
     """Anthropic's answer with signed thinking."""
+    return said_by_claude(request, THOUGHTFUL)
+
+
+def said_by_claude(request, message):
+    """A message as Anthropic writes it, streamed when asked."""
     if not request.json.get("stream"):
-        return Answer(THOUGHTFUL)
-    events = [{"type": "message_start", "message": {**THOUGHTFUL, "content": [], "stop_reason": None}}]
-    for index, block in enumerate(THOUGHTFUL["content"]):
+        return Answer(message)
+    events = [{"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}]
+    for index, block in enumerate(message["content"]):
         kind = block["type"]
-        empty = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
-        events.append({"type": "content_block_start", "index": index, "content_block": empty})
-        delta = {"type": f"{kind}_delta", kind: block[kind]}
-        events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        if kind == "tool_use":
+            empty = {**block, "input": {}}
+            deltas = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+        else:
+            empty = {"type": kind, kind: "", **({"signature": ""} if kind == "thinking" else {})}
+            deltas = [{"type": f"{kind}_delta", kind: block[kind]}]
         if kind == "thinking":
-            delta = {"type": "signature_delta", "signature": block["signature"]}
-            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
-    delta = {"stop_reason": "end_turn", "stop_sequence": None}
+    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     events += [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 6}}, {"type": "message_stop"}]
     lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
     return stream(lines, "text/event-stream")
@@ -339,6 +348,143 @@ def test_signed_thinking_goes_back_to_its_provider(claude, scripted, streamed):
     ask(claude, streamed, **request, messages=turns)
     block = scripted.last.json["messages"][1]["content"][0]
     assert (block["thinking"], block["signature"]) == ("Let me think.", "c2lnbmF0dXJl")
+
+
+class ThreadKeeper:
+    """An upstream that keeps threads as Anthropic does: a `continue` names the last answer, brings only what is new, and
+    repeats neither tools nor the system prompt."""
+
+    def __init__(self, loses=0):
+        self.threads, self.turns, self.loses = {}, 0, loses
+
+    def __call__(self, request):
+        body = request.json
+        thread = body.get("thread")
+        earlier = []
+        if thread and thread["type"] == "continue":
+            earlier = self.threads.pop(thread["previous_message_id"], None)
+            if earlier is None or self.loses:
+                self.loses -= 1
+                return self.refusal("thread_not_found", 404)
+            if "tools" in body or "system" in body:
+                return self.refusal("thread_fingerprint_mismatch", 400)
+        if thread and "message-threads" not in (request.header("anthropic-beta") or ""):
+            return self.refusal("thread_unsupported_request", 400)
+        history = [*earlier, *body["messages"]]
+        self.check(history)
+        self.turns += 1
+        results = sum("tool_result" in json.dumps(turn) for turn in history)
+        call = {"type": "tool_use", "id": f"toolu_{results}", "name": "get_weather", "input": {"city": "Oslo"}}
+        content = [{"type": "thinking", "thinking": "Hm.", "signature": f"sig{results}"}]
+        content += [call] if results < 6 else [{"type": "text", "text": "Sunny."}]
+        message = {
+            **THOUGHTFUL,
+            "id": f"msg_{self.turns}",
+            "content": content,
+            "stop_reason": "tool_use" if results < 6 else "end_turn",
+        }
+        if thread:
+            self.threads[message["id"]] = [*history, {"role": "assistant", "content": content}]
+        return said_by_claude(request, message)
+
+    def check(self, history):
+        """Each result follows its call, and each thought has its own signature."""
+        for before, turn in zip([None, *history], history, strict=False):
+            blocks = turn["content"] if isinstance(turn["content"], list) else []
+            for block in blocks:
+                if block["type"] == "tool_result":
+                    assert block["tool_use_id"] in [entry.get("id") for entry in before["content"]], history
+                if block["type"] == "thinking":
+                    assert block["signature"].startswith("sig"), history
+
+    def refusal(self, code, status):
+        error = {"type": "invalid_request_error", "message": "No thread.", "details": {"error_code": code}}
+        return Answer({"type": "error", "error": error}, status=status)
+
+
+def run_six_tools(claude, streamed):
+    runner = claude.beta.messages.tool_runner(
+        model="claude/claude-opus-4-5",
+        max_tokens=2000,
+        tools=[get_weather],
+        messages=[{"role": "user", "content": "The weather?"}],
+        stream=streamed,
+    )
+    return [answer.get_final_message() if streamed else answer for answer in runner]
+
+
+@STREAMED
+def test_the_tool_runner_sends_only_what_is_new_to_claude(claude, scripted, streamed):
+    scripted.reset(ThreadKeeper())
+    answers = run_six_tools(claude, streamed)
+    assert [answer.stop_reason for answer in answers] == ["tool_use"] * 6 + ["end_turn"]
+    sent = [request.json for request in scripted.requests]
+    scripted.check()
+    assert [body["thread"]["type"] for body in sent] == ["create"] + ["continue"] * 6
+    assert [len(body["messages"]) for body in sent] == [1] * 7
+    assert [block["type"] for body in sent[1:] for block in body["messages"][0]["content"]] == ["tool_result"] * 6
+
+
+@STREAMED
+def test_the_tool_runner_goes_on_after_claude_lost_the_thread(claude, scripted, streamed):
+    scripted.reset(ThreadKeeper(loses=1))
+    answers = run_six_tools(claude, streamed)
+    assert [answer.stop_reason for answer in answers] == ["tool_use"] * 6 + ["end_turn"]
+    scripted.check()
+    kinds = [request.json["thread"]["type"] for request in scripted.requests]
+    assert kinds == ["create", "continue", "create"] + ["continue"] * 5
+
+
+INTERLEAVED = {
+    **THOUGHTFUL,
+    "content": [
+        {"type": "thinking", "thinking": "First.", "signature": "c2ln MQ=="},
+        {"type": "text", "text": "I look. "},
+        {"type": "thinking", "thinking": "Second.", "signature": "c2ln Mg=="},
+        {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}},
+        {"type": "text", "text": "Wait."},
+    ],
+    "stop_reason": "tool_use",
+}
+
+
+@STREAMED
+def test_blocks_keep_their_order_through_anthropics_sdk(claude, scripted, streamed):
+    scripted.reset(lambda request: said_by_claude(request, INTERLEAVED))
+    request = {"model": "claude/claude-opus-4-5", "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    first = ask(claude, streamed, **request, tools=[WEATHER])
+    assert [block.type for block in first.content] == [block["type"] for block in INTERLEAVED["content"]]
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}
+    turns = [*HELLO, {"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+    ask(claude, streamed, **request, tools=[WEATHER], messages=turns)
+    sent = scripted.last.json["messages"][1]["content"]
+    shown = [{name: value for name, value in block.items() if value is not None} for block in sent]
+    assert shown == INTERLEAVED["content"]
+
+
+@pytest.mark.parametrize("way", ["items", "previous_response_id"])
+@STREAMED
+def test_blocks_keep_their_order_through_openais_sdk(url, scripted, streamed, way):
+    scripted.reset(lambda request: said_by_claude(request, INTERLEAVED))
+    tool = {"type": "function", "name": "get_weather", "parameters": WEATHER["input_schema"], "strict": False}
+    request = {"model": "claude/claude-opus-4-5", "tools": [tool], "reasoning": {"effort": "high"}}
+    question = {"role": "user", "content": "The weather?"}
+
+    def respond(client, **more):
+        if not streamed:
+            return client.responses.create(**request, **more)
+        with client.responses.stream(**request, **more) as events:
+            return events.get_final_response()
+
+    with OpenAI(base_url=url + "/v1", api_key=KEY, max_retries=0) as client:
+        first = respond(client, input=[question])
+        assert [item.type for item in first.output] == ["reasoning", "message", "reasoning", "function_call", "message"]
+        output = {"type": "function_call_output", "call_id": "toolu_1", "output": "sunny"}
+        if way == "items":
+            respond(client, input=[question, *first.output, output])
+        else:
+            respond(client, input=[output], previous_response_id=first.id)
+    assert scripted.last.json["messages"][1]["content"] == INTERLEAVED["content"]
 
 
 def test_a_beta_reaches_anthropic(claude, scripted):

@@ -9,6 +9,7 @@ use std::time::Duration;
 use gw_limits::Limiter;
 use gw_providers::adapter::{Encoded, HttpCall, Reading};
 use gw_providers::client::UpstreamResponse;
+use gw_providers::missing_model::names_model;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
@@ -69,11 +70,13 @@ struct RefusedSend {
 }
 
 impl AttemptContext {
-    /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request.
+    /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request. A model
+    /// that reasons, or whose provider runs tools, may be silent for all of that time.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
         let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
-        clocks.first_token = clocks.first_token.min(left);
+        let first_token = if self.request.may_be_silent() { left } else { clocks.first_token };
+        clocks.first_token = first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks
     }
@@ -185,12 +188,19 @@ impl AttemptContext {
     ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
         let Encoded { call: http, reading, warnings } = encoded;
         let refused = match self.try_send(candidate, call, http, clocks).await {
-            Ok(response) => return Ok((response, reading, warnings)),
+            Ok(response) => {
+                // A server without the endpoint may answer with a page, but not with a stream.
+                if reading.is_native && is_event_stream(&response) {
+                    candidate.provider.adapter().answered_native();
+                }
+                return Ok((response, reading, warnings));
+            }
             Err(refused) => refused,
         };
         let is_unknown = reading.is_native && matches!(refused.failure.status, Some(404 | 405));
-        if !is_unknown || !candidate.provider.adapter().refused_native() {
-            return Err(self.refused(call, refused));
+        let adapter = candidate.provider.adapter();
+        if !is_unknown || !adapter.refused_native(&refused.failure, &candidate.target()) {
+            return Err(self.chat_only(candidate, self.refused(call, refused)));
         }
         let most_tokens = self.most_tokens(candidate);
         let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await;
@@ -198,6 +208,22 @@ impl AttemptContext {
             encoded.map_err(|failure| self.refused(call, RefusedSend { failure, is_free: true }))?;
         let response = self.send(candidate, call, encoded.call, clocks).await?;
         Ok((response, encoded.reading, encoded.warnings))
+    }
+
+    /// Tells a client of `/v1/completions` that the upstream has only chats. Its 404 is not about the model.
+    fn chat_only(&self, candidate: &Candidate, mut failure: Failure) -> Failure {
+        let is_completion = matches!(self.request, ValidatedRequest::Completion(_));
+        let is_refused =
+            failure.kind == FailureKind::ModelMissing && matches!(failure.status, Some(404 | 405));
+        if is_completion && is_refused && !names_model(&failure, &candidate.model.upstream_model) {
+            failure.code = Some("unsupported_model".to_owned());
+            failure.message = format!(
+                "The model '{}' cannot complete text: its provider has no /completions. Send a chat to POST \
+                 /v1/chat/completions instead.",
+                candidate.model.id
+            );
+        }
+        failure
     }
 
     fn refused(&self, call: UpstreamCallId, refused: RefusedSend) -> Failure {
@@ -243,4 +269,9 @@ impl AttemptContext {
         candidate.provider.record_outcome(key, Err(&failure));
         Err(failure)
     }
+}
+
+fn is_event_stream(response: &UpstreamResponse) -> bool {
+    let media_type = response.headers.get(http::header::CONTENT_TYPE);
+    media_type.is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
 }

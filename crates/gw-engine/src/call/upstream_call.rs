@@ -289,6 +289,16 @@ impl UpstreamCalls {
         call.usage().unwrap_or_default()
     }
 
+    /// Whether an upstream reported more tokens than are believed.
+    pub(crate) fn has_disbelieved(&self) -> bool {
+        let disbelieved = |call: &UpstreamCall| {
+            let reported = call.reported.filter(|_| !call.is_free);
+            reported
+                .is_some_and(|reported| call.size.is_disbelieved(reported, call.answer_bytes, &call.model))
+        };
+        self.0.lock().calls.iter().any(disbelieved)
+    }
+
     /// The sum over the calls of an attempt.
     pub(crate) fn of(&self, attempt: Attempt) -> BilledUsage {
         self.0.lock().sum(|number| number == attempt.number)

@@ -115,15 +115,17 @@ impl<'a> Builder<'a> {
             let lists = discovered.iter().filter(|(of, _)| of == provider);
             for listed in lists.flat_map(|(_, models)| models) {
                 let id = format!("{provider}/{}", listed.name);
-                let known = self.places.get(&*id).or_else(|| covered.get(&*listed.name)).copied();
+                let upstream = listed.upstream_name.as_deref().unwrap_or(&listed.name);
+                let known = self.places.get(&*id).or_else(|| covered.get(upstream)).copied();
                 if let Some(draft) = known.and_then(|at| self.drafts.get_mut(at)) {
                     draft.model.context_length = draft.model.context_length.or(listed.context_length);
                 } else if id.len() <= MAX_DISCOVERED_ID_BYTES
                     && split_id(&id).is_ok()
                     && !aliases.contains_key(&id)
                 {
-                    let mut draft = bare(&id, provider, &listed.name, facts.price_multiplier);
+                    let mut draft = bare(&id, provider, upstream, facts.price_multiplier);
                     draft.model.context_length = listed.context_length;
+                    draft.model.category = listed.is_embedding.then(|| vec!["embedding".into()]);
                     self.add(draft);
                 }
             }

@@ -8,10 +8,11 @@
 
 use std::ops::Range;
 
+use gw_providers::adapter::Encoded;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::Money;
-use gw_wire::request::{CompletionRequest, EmbeddingsRequest, Prompt};
-use gw_wire::usage::{BYTES_PER_TOKEN, Usage, small};
+use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
@@ -20,6 +21,10 @@ use crate::request::{ValidatedRequest, fan_out};
 
 /// Tokens of the role, the separators and the chat template around a message.
 const FRAME_TOKENS: u64 = 8;
+/// Assumed pages of a file that the translation of a request does not hold.
+const UNREAD_PAGES: u32 = 20;
+/// The most model calls that one upstream call is believed to consist of. A deep research makes about a hundred.
+const MAX_INNER_CALLS: u64 = 256;
 /// The largest token count that is believed of a model without known limits.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 
@@ -34,13 +39,22 @@ pub(crate) struct CallSize {
     pub(crate) answers: u64,
     /// The calls of hosted tools that each answer makes, though no upstream counts them.
     pub(crate) hosted: HostedCalls,
+    /// The provider may call the model several times for one answer, because it runs tools itself.
+    pub(crate) has_inner_calls: bool,
 }
 
 impl CallSize {
+    /// Whether the upstream reported more tokens than are believed.
+    pub(crate) fn is_disbelieved(&self, reported: Usage, answer_bytes: u64, model: &Model) -> bool {
+        let used = self.usage(Some(reported), answer_bytes, model);
+        reported.prompt > used.prompt || reported.completion > used.completion
+    }
+
     /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
     /// not reported.
     ///
-    /// No count exceeds the model's limits, and none is zero if something was read or written.
+    /// No count exceeds the limits of the model calls that it may consist of, and none is zero if something was read or
+    /// written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage { hosted: self.hosted, ..Usage::estimate(self.prompt_tokens, answer_bytes) };
         let Some(mut usage) = reported else { return estimate };
@@ -49,7 +63,10 @@ impl CallSize {
         }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
-        let most = |of_one: u64, count: u64, seen: u64| of_one.saturating_mul(count.max(1)).max(seen);
+        let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
+        let most = |of_one: u64, count: u64, seen: u64| {
+            of_one.saturating_mul(count.max(1)).saturating_mul(inner_calls).min(MAX_BELIEVABLE).max(seen)
+        };
         let counts = [
             (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
             (
@@ -113,11 +130,12 @@ impl ValidatedRequest {
     /// The size of the upstream call for a sub-request of a chat or a completion.
     pub(crate) fn size_of(&self, candidate: &Candidate, part: &SubRequest) -> CallSize {
         match self {
-            Self::Chat(_) => CallSize {
+            Self::Chat(request) => CallSize {
                 prompt_tokens: self.prompt_tokens(candidate),
                 prompts: 1,
                 answers: u64::from(part.share.n),
                 hosted: self.certain_searches(candidate, part.share.n),
+                has_inner_calls: request.runs_hosted_tools(),
             },
             Self::Completion(request) => completion_size(request, part),
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
@@ -142,6 +160,19 @@ impl ValidatedRequest {
         native.map(|native| native.policy.most_calls).unwrap_or_default()
     }
 
+    /// The size of an upstream call whose body has this many bytes. No more of the prompt counts than was sent: an adapter
+    /// leaves out members that its provider does not take.
+    pub(crate) fn size_of_sent(&self, candidate: &Candidate, part: &SubRequest, sent: &Encoded) -> CallSize {
+        let size = self.size_of(candidate, part);
+        let Self::Chat(request) = self else { return size };
+        if sent.reading.is_native || !request.extras.media.is_empty() {
+            return size;
+        }
+        let text = (sent.call.body.len() as u64).div_ceil(BYTES_PER_TOKEN);
+        let most = text.saturating_add(request.extras.frames.saturating_mul(FRAME_TOKENS));
+        CallSize { prompt_tokens: size.prompt_tokens.min(most), ..size }
+    }
+
     /// The cost of reading the prompts once at a candidate, as far as it can be estimated.
     pub(crate) fn prompt_cost(&self, candidate: &Candidate) -> Money {
         candidate.model.cost(&Usage::estimate(self.prompt_tokens(candidate), 0)).unwrap_or_default()
@@ -153,12 +184,26 @@ impl ValidatedRequest {
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
         let frames = beside.frames.saturating_mul(FRAME_TOKENS);
         let text = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        if beside.media.is_empty() {
+        let forwarded = self.forwarded(candidate);
+        // The client's own body holds the frames of its messages.
+        let text = text.max(forwarded.bytes.div_ceil(BYTES_PER_TOKEN));
+        if beside.media.is_empty() && forwarded.images == 0 && forwarded.files == 0 {
             return text;
         }
         let Candidate { model, provider, .. } = candidate;
         let sizes = provider.media_sizes(&model.upstream_model, &model.id);
-        beside.media.iter().map(|medium| sizes.tokens(medium)).fold(text, u64::saturating_add)
+        let image = Medium::Image { width: 0, height: 0, detail: Detail::Auto };
+        let others = [(forwarded.images, image), (forwarded.files, Medium::Pages(UNREAD_PAGES))];
+        let others = others.iter().map(|(count, medium)| count.saturating_mul(sizes.tokens(medium)));
+        let media = beside.media.iter().map(|medium| sizes.tokens(medium));
+        media.chain(others).fold(text, u64::saturating_add)
+    }
+
+    /// The prompt of the client's own body, if the candidate gets that body.
+    fn forwarded(&self, candidate: &Candidate) -> ForwardedPrompt {
+        let Self::Chat(request) = self else { return ForwardedPrompt::default() };
+        let is_sent = request.client.as_ref().is_some_and(|client| candidate.speaks(client.native.dialect));
+        if is_sent { request.forwarded } else { ForwardedPrompt::default() }
     }
 }
 
@@ -180,6 +225,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
         hosted: HostedCalls::default(),
+        has_inner_calls: false,
     }
 }
 
@@ -191,6 +237,7 @@ pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> C
     } else {
         range.map(|place| request.input_bytes(place)).fold(0, u64::saturating_add)
     };
+    let bytes = bytes.saturating_add(request.other_bytes);
     let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
     CallSize { prompt_tokens, prompts: count, ..CallSize::default() }
 }

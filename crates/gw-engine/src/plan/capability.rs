@@ -57,6 +57,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
                 return Err(unsupported_model(id, "is an embedding model and cannot chat"));
             }
             chat_needs(model, can.openai_fields, needs)?;
+            within_max_tools(id, can.max_tools, needs.tool_count)?;
             several_choices(id, &can, n, 1)
         }
         RequiredCapabilities::Completion { suffix, tokens, n, prompts } => {
@@ -82,7 +83,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
                 return Err(Error::new(
                     Kind::UnsupportedValue,
                     format!(
-                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False."
+                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False. If the provider takes OpenAI's tokens, its setting is token_arrays = true."
                     ),
                 ));
             }
@@ -123,6 +124,15 @@ fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Resu
         return Err(unsupported_value("prompt", "so many prompts in one request are not", id));
     }
     Ok(())
+}
+
+/// Checks the number of tools against the provider's limit. No tool is ever left out silently.
+fn within_max_tools(id: &str, max_tools: Option<usize>, count: usize) -> Result<()> {
+    let Some(most) = max_tools.filter(|most| count > *most) else { return Ok(()) };
+    let message = format!(
+        "Invalid 'tools': array too long. The model '{id}' takes at most {most} tools in one request, but got {count} instead."
+    );
+    Err(Error { code: Some("array_above_max_length".into()), ..Error::new(Kind::Invalid, message) })
 }
 
 fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {

@@ -57,6 +57,7 @@ mod tests {
             image_urls: true,
             choices,
             prompts,
+            max_tools: None,
         }
     }
 

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
 use crate::call::Call;
 use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
@@ -18,26 +16,47 @@ use crate::cpu_pool::offload;
 use crate::error::Kind;
 use crate::request::context::CallLog;
 use crate::response::event_stream::state::{PendingDigest, PendingFirstToken};
+use crate::shared_pool::{PoolHolding, SharedPool};
 use crate::upstream::merge::ReadStep;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
 /// The longest time that a call drains.
 const MAX_DRAIN_TIME: Duration = Duration::from_secs(30);
-/// Calls that drain at the same time. Further ones are cancelled.
-const MAX_DRAINS: usize = 256;
+/// Calls that drain at the same time. Further ones are cancelled. Each key has a share of the places.
+const MAX_DRAINS: u64 = 256;
 
-/// Drains calls whose client disconnected.
-#[derive(Clone, Debug)]
-pub(crate) struct DisconnectDrain(Arc<Semaphore>);
+/// The places of the calls that drain.
+#[derive(Debug)]
+pub(crate) struct DrainPlaces(Arc<SharedPool>);
 
-impl Default for DisconnectDrain {
+impl Default for DrainPlaces {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_DRAINS)))
+        Self(SharedPool::new(MAX_DRAINS))
     }
 }
 
+impl DrainPlaces {
+    /// Drains the calls of this key.
+    pub(crate) fn of(&self, key_id: &Arc<str>) -> DisconnectDrain {
+        DisconnectDrain { places: Arc::clone(&self.0), key_id: Arc::clone(key_id) }
+    }
+}
+
+/// Drains calls of one key whose client disconnected.
+#[derive(Clone, Debug)]
+pub(crate) struct DisconnectDrain {
+    places: Arc<SharedPool>,
+    key_id: Arc<str>,
+}
+
 impl DisconnectDrain {
+    /// A place for a call. None = the key has its share, or there is none.
+    fn take_place(&self) -> Option<PoolHolding> {
+        let mut place = self.places.holding(&self.key_id);
+        place.set(1).is_ok().then_some(place)
+    }
+
     /// Drains an open stream.
     pub(crate) fn drain_stream(&self, call: Box<Call>, stream: Box<UpstreamStream>) {
         note_disconnect(&call.context.client.log);
@@ -65,18 +84,17 @@ impl DisconnectDrain {
 
     /// Runs the drain within its bounds. A cancelled drain settles the call with the usage so far.
     fn spawn(&self, draining: impl Future<Output = ()> + Send + 'static) {
-        let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() else { return };
+        let Some(place) = self.take_place() else { return };
         tokio::spawn(async move {
             let _ = tokio::time::timeout(MAX_DRAIN_TIME, draining).await;
-            drop(permit);
+            drop(place);
         });
     }
 }
 
 /// Lasts as long as a shared call without readers may run: no time if such calls are cancelled, or if too many drain.
 pub(crate) async fn patience(drain: Option<DisconnectDrain>) {
-    let Some(DisconnectDrain(permits)) = drain else { return };
-    let Ok(_permit) = permits.try_acquire_owned() else { return };
+    let Some(_place) = drain.and_then(|drain| drain.take_place()) else { return };
     tokio::time::sleep(MAX_DRAIN_TIME).await;
 }
 
@@ -179,16 +197,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_shared_call_goes_on_for_nobody_within_the_bounds_of_all_calls() {
-        let drain = DisconnectDrain::default();
+    async fn c36_a_shared_call_goes_on_for_nobody_within_the_share_of_its_key() {
+        let places = DrainPlaces::default();
+        let drain = places.of(&Arc::from("key"));
         assert_eq!(patience_of(None).await, Duration::ZERO, "where calls are dropped");
         assert!(patience_of(Some(&drain)).await >= MAX_DRAIN_TIME);
         drain.spawn(std::future::pending());
-        let mut others: Vec<_> = (1..MAX_DRAINS).map(|_| Box::pin(patience(Some(drain.clone())))).collect();
+        let mut others: Vec<_> =
+            (1..MAX_DRAINS / 2).map(|_| Box::pin(patience(Some(drain.clone())))).collect();
         for other in &mut others {
             assert!(other.now_or_never().is_none());
         }
-        assert_eq!(patience_of(Some(&drain)).await, Duration::ZERO, "too many go on");
+        assert_eq!(patience_of(Some(&drain)).await, Duration::ZERO, "the key has its share");
+        assert!(patience_of(Some(&places.of(&Arc::from("other")))).await >= MAX_DRAIN_TIME);
         // One of the drains ends.
         others.pop();
         assert!(patience_of(Some(&drain)).await >= MAX_DRAIN_TIME);

@@ -153,6 +153,11 @@ impl EventStream {
         self.recording = Some(Box::new(Recording::new(keep)));
     }
 
+    /// Whether the final object was stored.
+    pub(crate) fn has_recorded(&self) -> bool {
+        self.recording.as_ref().is_some_and(|recording| recording.is_done())
+    }
+
     fn poll_follower(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Follower(follower) = &mut self.state else { return None };
         match follower.poll(cx) {
@@ -262,7 +267,7 @@ impl EventStream {
             take_small(&mut stream.output)
         } else {
             let memory = &call.context.snapshot.state.event_memory;
-            match memory.hand_out(stream.take_output()) {
+            match memory.hand_out(call.context.client.caller.key_id(), stream.take_output()) {
                 Ok(frame) => frame,
                 Err(Full) => return self.fail_for_memory(),
             }

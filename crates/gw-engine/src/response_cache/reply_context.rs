@@ -14,11 +14,10 @@ use crate::call::Call;
 use crate::call::progress::Warnings;
 use crate::clock::{self, millis};
 use crate::cpu_pool::CpuPool;
-use crate::event_memory::EventMemory;
 use crate::request::context::CallLog;
 use crate::response::headers::{cache_status, cost_header, named};
 use crate::response_cache::shared_answer::SharedAnswer;
-use crate::response_cache::stream_reader::StreamReader;
+use crate::response_cache::stream_reader::{ReaderMemory, StreamReader};
 
 /// The parts of a request that its answer is written with.
 #[derive(Clone, Debug)]
@@ -39,7 +38,7 @@ pub(crate) struct ReplyContext {
     pub(crate) keepalive: Option<Duration>,
     pub(crate) log: Arc<CallLog>,
     cpu: CpuPool,
-    event_memory: EventMemory,
+    memory: ReaderMemory,
 }
 
 impl ReplyContext {
@@ -62,7 +61,10 @@ impl ReplyContext {
             keepalive: context.keepalive,
             log: Arc::clone(&context.log),
             cpu: call.context.cpu.clone(),
-            event_memory: call.context.snapshot.state.event_memory.clone(),
+            memory: ReaderMemory {
+                events: call.context.snapshot.state.event_memory.clone(),
+                key_id: Arc::clone(context.caller.key_id()),
+            },
         }
     }
 
@@ -106,8 +108,8 @@ impl ReplyContext {
 
     /// A reader of a shared call's events, which writes events of at most `max_event_bytes`.
     pub(crate) fn reader(&self, max_event_bytes: usize) -> StreamReader {
-        let (cpu, event_memory) = (self.cpu.clone(), self.event_memory.clone());
-        StreamReader::new(self.opening.clone(), max_event_bytes, cpu, event_memory)
+        let (cpu, memory) = (self.cpu.clone(), self.memory.clone());
+        StreamReader::new(self.opening.clone(), max_event_bytes, cpu, memory)
     }
 
     pub(crate) fn opening(&self, model: &str) -> Opening {

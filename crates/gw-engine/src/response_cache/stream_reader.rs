@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -43,7 +44,14 @@ pub(crate) struct StreamReader {
     /// Ends the stream with an error while the CPU pool reads.
     closer: Option<Box<dyn AnswerEncoder>>,
     cpu: CpuPool,
-    event_memory: EventMemory,
+    memory: ReaderMemory,
+}
+
+/// The memory for large events, and the id of the key that uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct ReaderMemory {
+    pub(crate) events: EventMemory,
+    pub(crate) key_id: Arc<str>,
 }
 
 /// Writes the client's frames.
@@ -81,15 +89,10 @@ impl ClientWriter {
 
 impl StreamReader {
     /// A reader that has read nothing. Events of at most `max_event_bytes` are written for the client.
-    pub(crate) fn new(
-        opening: Opening,
-        max_event_bytes: usize,
-        cpu: CpuPool,
-        event_memory: EventMemory,
-    ) -> Self {
+    pub(crate) fn new(opening: Opening, max_event_bytes: usize, cpu: CpuPool, memory: ReaderMemory) -> Self {
         let normaliser = Normaliser::new(opening);
         let writer = Box::new(ClientWriter { normaliser, output: Vec::new(), max_event_bytes });
-        Self { writer: Some(writer), reading: None, closer: None, cpu, event_memory }
+        Self { writer: Some(writer), reading: None, closer: None, cpu, memory }
     }
 
     /// Reads a piece; None = the CPU pool reads it, because it is large.
@@ -129,7 +132,8 @@ impl StreamReader {
         if output.len() <= SMALL_EVENT {
             return Ok(take_small(output));
         }
-        self.event_memory.hand_out(std::mem::take(output)).map_err(|Full| ReadFault::MemoryFull)
+        let ReaderMemory { events, key_id } = &self.memory;
+        events.hand_out(key_id, std::mem::take(output)).map_err(|Full| ReadFault::MemoryFull)
     }
 
     /// Whether the whole answer has been read.

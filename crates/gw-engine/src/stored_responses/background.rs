@@ -1,97 +1,128 @@
 //! Responses that are made in the background: the call runs on without its client, which polls it, follows it or stops it.
 
+mod events;
+mod job;
+
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::ready;
 use futures_util::stream::{StreamExt, unfold};
-use gw_wire::json::View;
-use http_body::Body;
-use memchr::memmem;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
+use self::events::{BackgroundFrames, TOO_MANY_EVENTS, events_after};
+pub(crate) use self::job::BackgroundJob;
+use self::job::{JobLinks, TaskCount};
 use crate::error::{Error, Kind, Result};
-use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::BackgroundEvents;
-use crate::stored_responses::{Lease, entry_name};
+use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
+use crate::stored_responses::{StoredResponses, entry_name};
 
 /// Background responses that run at the same time in this process.
-const MAX_RUNNING: usize = 128;
+const MAX_RUNNING: u64 = 128;
 /// Ended responses whose events are kept, so that a client that lost its connection follows to the end.
 const MAX_ENDED: usize = 32;
-/// The bytes of a running response's events that are kept for clients that follow it.
-const MAX_EVENT_BYTES: usize = 4 << 20;
-
-/// The last event for a client that follows a response of too many events. The client polls from then on.
-const TOO_MANY_EVENTS: &[u8] = b"event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"server_error\",\
-\"message\":\"The response has too many events to follow. Retrieve it instead.\",\"param\":null}\n\ndata: [DONE]\n\n";
+/// The bytes of all events that are kept for clients that follow.
+const MAX_EVENT_BYTES: u64 = 64 << 20;
+/// The time after which a client that found no place may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// The background responses of this process: the running ones, and the ones that ended last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BackgroundResponses {
     running: Mutex<HashMap<String, Running>>,
     /// The number of responses that began.
     begun: AtomicU64,
+    /// The tasks that have not ended.
+    tasks: Arc<watch::Sender<usize>>,
+    places: Arc<SharedPool>,
+    event_memory: Arc<SharedPool>,
+}
+
+impl Default for BackgroundResponses {
+    fn default() -> Self {
+        Self {
+            running: Mutex::default(),
+            begun: AtomicU64::new(0),
+            tasks: Arc::new(watch::Sender::new(0)),
+            places: SharedPool::new(MAX_RUNNING),
+            event_memory: SharedPool::new(MAX_EVENT_BYTES),
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Running {
+    owner: Arc<str>,
     /// The number of the response in the order of their beginnings.
     number: u64,
-    events: Arc<Mutex<Events>>,
+    frames: Arc<Mutex<BackgroundFrames>>,
     changed: watch::Receiver<()>,
     task: AbortHandle,
 }
 
-/// The events of a response so far.
-#[derive(Default)]
-struct Events {
-    frames: Vec<Bytes>,
-    bytes: usize,
-    /// Events were dropped, because they were too many.
-    is_cut: bool,
-}
-
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").field("frames", &self.frames.len()).finish_non_exhaustive()
-    }
-}
-
 impl BackgroundResponses {
-    /// Runs a response in a task of its own, to the end of its stream. `lease` tells other processes that it runs.
+    /// The responses that are being made, for the metrics.
+    pub(crate) fn gauge(&self) -> Gauge {
+        self.places.gauge()
+    }
+
+    /// Takes a place for a response of this key.
     ///
     /// # Errors
-    /// `rate_limit_exceeded`: too many responses run in the background.
-    pub(crate) fn start(
-        &self,
-        owner: &str,
-        id: &str,
-        stream: Box<EventStream>,
-        lease: Option<Lease>,
-    ) -> Result<()> {
-        let name = entry_name(owner, id);
-        let mut running = self.running.lock();
-        forget_ended(&mut running);
-        if running.values().filter(|running| !running.is_over()).count() >= MAX_RUNNING {
-            let message = "Too many responses are made in the background at the moment.";
-            return Err(Error::new(Kind::RateLimitExceeded, message));
-        }
-        let events = Arc::new(Mutex::new(Events::default()));
-        let (changes, changed) = watch::channel(());
-        let number = self.begun.fetch_add(1, Ordering::Relaxed);
-        let task = tokio::spawn(run(stream, Arc::clone(&events), changes, lease)).abort_handle();
-        running.insert(name, Running { number, events, changed, task });
-        Ok(())
+    /// `rate_limit_exceeded`: the key holds its share of the places, or all places are taken.
+    pub(crate) fn take_place(&self, owner: &Arc<str>) -> Result<PoolHolding> {
+        let mut place = self.places.holding(owner);
+        let message = match place.set(1) {
+            Ok(()) => return Ok(place),
+            Err(PoolRefusal::OverShare) => {
+                "This key has as many responses in the background as its share allows. Wait until one of them has ended, or \
+                 cancel one."
+            }
+            Err(PoolRefusal::UsedUp) => "Too many responses are made in the background at the moment.",
+        };
+        Err(Error::new(Kind::RateLimitExceeded, message).retry_after(RETRY_AFTER))
     }
 
-    /// Stops a response; gives whether it ran. Its call is settled with the usage so far.
+    /// Makes a response in a task of its own. Gives whether it is stored as running, as soon as that is known.
+    pub(crate) fn start(
+        &self,
+        stored: &Arc<StoredResponses>,
+        job: BackgroundJob,
+    ) -> oneshot::Receiver<Result<()>> {
+        let owner = Arc::clone(&job.owner);
+        let name = entry_name(&owner, &job.id);
+        let mut running = self.running.lock();
+        self.forget_ended(&mut running, &owner);
+        let frames = Arc::new(Mutex::new(BackgroundFrames::new(self.event_memory.holding(&owner))));
+        let (changes, changed) = watch::channel(());
+        let (begun, has_begun) = oneshot::channel();
+        let number = self.begun.fetch_add(1, Ordering::Relaxed);
+        let count = TaskCount::one_more(&self.tasks);
+        let links = JobLinks { frames: Arc::clone(&frames), changes, begun, count };
+        let task = tokio::spawn(job::run(Arc::clone(stored), job, links)).abort_handle();
+        running.insert(name, Running { owner, number, frames, changed, task });
+        has_begun
+    }
+
+    /// Waits until no response is made any more.
+    pub(crate) async fn ended(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.tasks.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// The number of responses that are being made.
+    pub(crate) fn count(&self) -> usize {
+        *self.tasks.borrow()
+    }
+
+    /// Stops a response; gives whether it ran. Its upstream call is cancelled, and its call is settled with the usage so far.
     pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
         let stopped = self.running.lock().remove(&entry_name(owner, id));
         stopped.is_some_and(|running| {
@@ -108,23 +139,23 @@ impl BackgroundResponses {
         starting_after: Option<u64>,
     ) -> Option<BackgroundEvents> {
         let running = self.running.lock();
-        let Running { events, changed, .. } = running.get(&entry_name(owner, id))?;
-        if events.lock().is_cut {
+        let Running { frames, changed, .. } = running.get(&entry_name(owner, id))?;
+        if frames.lock().is_cut() {
             return None;
         }
-        let start = (Arc::clone(events), changed.clone(), 0_usize);
-        let all = unfold(start, |(events, mut changed, at)| async move {
+        let start = (Arc::clone(frames), changed.clone(), 0_usize);
+        let all = unfold(start, |(frames, mut changed, at)| async move {
             loop {
                 changed.borrow_and_update();
                 let (next, is_cut) = {
-                    let events = events.lock();
-                    (events.frames.get(at).cloned(), events.is_cut)
+                    let frames = frames.lock();
+                    (frames.at(at), frames.is_cut())
                 };
                 match next {
-                    Some(frame) => return Some((frame, (events, changed, at + 1))),
+                    Some(frame) => return Some((frame, (frames, changed, at + 1))),
                     None if is_cut && at == usize::MAX => return None,
                     None if is_cut => {
-                        return Some((Bytes::from_static(TOO_MANY_EVENTS), (events, changed, usize::MAX)));
+                        return Some((Bytes::from_static(TOO_MANY_EVENTS), (frames, changed, usize::MAX)));
                     }
                     None => {}
                 }
@@ -137,6 +168,20 @@ impl BackgroundResponses {
             Some(number) => Box::pin(all.filter_map(move |frame| ready(events_after(&frame, number)))),
         })
     }
+
+    /// Drops the events of the oldest ended responses, and all of this key's if they take too much of its share.
+    fn forget_ended(&self, running: &mut HashMap<String, Running>, owner: &str) {
+        if self.event_memory.is_half_used_by(owner) {
+            running.retain(|_, running| !running.is_over() || *running.owner != *owner);
+        }
+        let mut ended: Vec<u64> =
+            running.values().filter(|running| running.is_over()).map(|running| running.number).collect();
+        ended.sort_unstable();
+        if let Some(last) = ended.len().checked_sub(MAX_ENDED).and_then(|surplus| ended.get(surplus)).copied()
+        {
+            running.retain(|_, running| !running.is_over() || running.number >= last);
+        }
+    }
 }
 
 impl Running {
@@ -144,89 +189,5 @@ impl Running {
     fn is_over(&self) -> bool {
         // The task owns the sender.
         self.changed.has_changed().is_err()
-    }
-}
-
-/// Drops the events of the oldest ended responses.
-fn forget_ended(running: &mut HashMap<String, Running>) {
-    let mut ended: Vec<u64> =
-        running.values().filter(|running| running.is_over()).map(|running| running.number).collect();
-    ended.sort_unstable();
-    if let Some(last) = ended.len().checked_sub(MAX_ENDED).and_then(|surplus| ended.get(surplus)).copied() {
-        running.retain(|_, running| !running.is_over() || running.number >= last);
-    }
-}
-
-/// Runs a response to its end, or until another process has ended it. A stream that is dropped settles its call.
-async fn run(
-    stream: Box<EventStream>,
-    events: Arc<Mutex<Events>>,
-    changes: watch::Sender<()>,
-    lease: Option<Lease>,
-) {
-    let running = pump(stream, events, changes);
-    match lease {
-        Some(lease) => tokio::select! {
-            () = running => {}
-            () = lease.hold() => {}
-        },
-        None => running.await,
-    }
-}
-
-async fn pump(mut stream: Box<EventStream>, events: Arc<Mutex<Events>>, changes: watch::Sender<()>) {
-    while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *stream).poll_frame(cx)).await {
-        if let Ok(bytes) = frame.into_data() {
-            events.lock().push(bytes);
-            changes.send_replace(());
-        }
-    }
-}
-
-impl Events {
-    fn push(&mut self, frame: Bytes) {
-        self.bytes += frame.len();
-        if self.bytes > MAX_EVENT_BYTES {
-            self.is_cut = true;
-            self.frames = Vec::new();
-        } else {
-            self.frames.push(frame);
-        }
-    }
-}
-
-/// The events of a frame with a sequence number above this one. None = the frame has none.
-fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
-    const END: &[u8] = b"\n\n";
-    let (mut kept, mut rest) = (Vec::new(), &frame[..]);
-    while let Some(end) = memmem::find(rest, END) {
-        let (event, after) = rest.split_at_checked(end + END.len())?;
-        if sequence_number(event).is_none_or(|found| found > number) {
-            kept.extend_from_slice(event);
-        }
-        rest = after;
-    }
-    (!kept.is_empty()).then(|| kept.into())
-}
-
-fn sequence_number(event: &[u8]) -> Option<u64> {
-    let at = memmem::find(event, b"data: {")? + b"data: ".len();
-    let data = std::str::from_utf8(event.get(at..)?).ok()?;
-    let [number] = View::new(data.trim_end()).pick(["sequence_number"]);
-    number?.text().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_follower_gets_the_events_after_its_own() {
-        let event =
-            |number: u64| format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"\\n\"}}\n\n");
-        let frame = Bytes::from([event(1), event(2), event(3), "data: [DONE]\n\n".to_owned()].concat());
-        let after = events_after(&frame, 2).unwrap();
-        assert_eq!(after, [event(3), "data: [DONE]\n\n".to_owned()].concat());
-        assert_eq!(events_after(&Bytes::from(event(2)), 2), None);
     }
 }

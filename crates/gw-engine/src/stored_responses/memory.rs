@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -16,7 +17,11 @@ const EXPECTED_ENTRIES: usize = 1024;
 
 /// Responses by the id of their key's owner and their own id.
 #[derive(Debug)]
-pub(super) struct MemoryResponses(Cache<String, Arc<StoredResponse>, ByBytes>);
+pub(super) struct MemoryResponses {
+    responses: Cache<String, Arc<StoredResponse>, ByBytes>,
+    /// Held by every change, so that none comes between the two steps of another one.
+    changing: Mutex<()>,
+}
 
 #[derive(Clone, Debug)]
 struct ByBytes;
@@ -30,28 +35,41 @@ impl Weighter<String, Arc<StoredResponse>> for ByBytes {
 impl MemoryResponses {
     /// An empty store of at most this many bytes.
     pub(super) fn new(max_bytes: u64) -> Self {
-        Self(Cache::with_weighter(EXPECTED_ENTRIES, max_bytes, ByBytes))
+        let responses = Cache::with_weighter(EXPECTED_ENTRIES, max_bytes, ByBytes);
+        Self { responses, changing: Mutex::default() }
     }
 
     /// The response, unless it is expired.
     pub(super) fn get(&self, owner: &str, id: &str) -> Option<Arc<StoredResponse>> {
         let name = entry_name(owner, id);
-        let found = self.0.get(&name)?;
+        let found = self.responses.get(&name)?;
         if found.expires_at > unix_seconds() {
             return Some(found);
         }
-        self.0.remove(&name);
+        self.responses.remove(&name);
         None
     }
 
     pub(super) fn put(&self, owner: &str, id: &str, response: Arc<StoredResponse>) {
-        self.0.insert(entry_name(owner, id), response);
+        let _changing = self.changing.lock();
+        self.responses.insert(entry_name(owner, id), response);
+    }
+
+    /// Replaces a response that runs by its end; gives false, and changes nothing, if it does not run any more.
+    pub(super) fn finish(&self, owner: &str, id: &str, response: Arc<StoredResponse>) -> bool {
+        let _changing = self.changing.lock();
+        let is_running = self.get(owner, id).is_some_and(|found| found.running_until.is_some());
+        if is_running {
+            self.responses.insert(entry_name(owner, id), response);
+        }
+        is_running
     }
 
     /// Whether the response was there.
     pub(super) fn remove(&self, owner: &str, id: &str) -> bool {
+        let _changing = self.changing.lock();
         let was_there = self.get(owner, id).is_some();
-        self.0.remove(&entry_name(owner, id));
+        self.responses.remove(&entry_name(owner, id));
         was_there
     }
 }

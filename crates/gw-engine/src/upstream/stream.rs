@@ -199,13 +199,14 @@ pub(crate) async fn open(
         call: None,
         reservation: None,
         notes: (u64::MAX, u64::MAX),
-        half_event: context.snapshot.state.event_memory.half_event(),
+        half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {
         stream.call = Some(only.call);
     }
     stream.warnings = begin(context, &mut stream, opened, is_chat, &clocks).await?;
-    let read = read_to_first_content(&mut stream, first_token_by, &context.upstream_calls).await;
+    let limits = FirstTokenLimits { idle: first_token_by, working: context.deadline(&clocks).into() };
+    let read = read_to_first_content(&mut stream, limits, &context.upstream_calls).await;
     if let Err(failure) = read {
         stream.observe(&context.upstream_calls);
         if let Some(call) = stream.call {
@@ -233,7 +234,8 @@ async fn one(
     (part, encoded): (SubRequest, Encoded),
     clocks: Timeouts,
 ) -> Result<OpenedCall, Failure> {
-    let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
+    let size = context.request.size_of_sent(candidate, &part, &encoded);
+    let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
     Ok(OpenedCall { call, response, reading, warnings, first: part.first })
@@ -298,24 +300,47 @@ fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
     }
 }
 
+/// The moments at which the wait for the first content ends.
+#[derive(Clone, Copy)]
+struct FirstTokenLimits {
+    /// For an upstream that has shown no work.
+    idle: Instant,
+    /// For an upstream that has.
+    working: Instant,
+}
+
+impl FirstTokenLimits {
+    fn of(&self, stream: &UpstreamStream) -> Instant {
+        if stream.normaliser.is_working() { self.working } else { self.idle }
+    }
+}
+
 async fn read_to_first_content(
     stream: &mut UpstreamStream,
-    by: Instant,
+    limits: FirstTokenLimits,
     calls: &UpstreamCalls,
 ) -> Result<(), Failure> {
-    let reading = async {
-        while let ReadStep::Heavy = poll_to_first_content(stream, by, calls).await? {
-            offload(|| stream.digest()).await;
+    loop {
+        let by = limits.of(stream);
+        let reading = async {
+            while let ReadStep::Heavy = poll_to_first_content(stream, limits, calls).await? {
+                offload(|| stream.digest()).await;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout_at(by.into(), reading).await {
+            Ok(read) => return read,
+            // The upstream has shown work in the meantime, so it has more time.
+            Err(_) if limits.of(stream) > by => {}
+            Err(_) => return Err(late()),
         }
-        Ok(())
-    };
-    tokio::time::timeout_at(by.into(), reading).await.unwrap_or_else(|_| Err(late()))
+    }
 }
 
 /// Reads to the first content, or to a piece that takes long to read.
 fn poll_to_first_content(
     stream: &mut UpstreamStream,
-    by: Instant,
+    limits: FirstTokenLimits,
     calls: &UpstreamCalls,
 ) -> impl Future<Output = Result<ReadStep, Failure>> {
     std::future::poll_fn(move |cx| {
@@ -337,7 +362,7 @@ fn poll_to_first_content(
                 Poll::Ready(ReadStep::Progress | ReadStep::Over) => {}
             }
             // An upstream that sends without a pause would keep the timer from firing.
-            if clock::now() >= by && !stream.normaliser.has_content() {
+            if clock::now() >= limits.of(stream) && !stream.normaliser.has_content() {
                 return Poll::Ready(Err(late()));
             }
         }

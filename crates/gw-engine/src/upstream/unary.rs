@@ -115,7 +115,8 @@ async fn one(
     (part, encoded): (SubRequest, Encoded),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let clocks = context.clocks(candidate);
-    let call = context.upstream_calls.begin(attempt, candidate, context.request.size_of(candidate, &part));
+    let size = context.request.size_of_sent(candidate, &part, &encoded);
+    let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
     let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;

@@ -4,3 +4,4 @@ mod attempts;
 mod continuation;
 mod divided;
 mod hedges;
+mod silence;

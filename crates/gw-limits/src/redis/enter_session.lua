@@ -6,6 +6,7 @@
 --             first   the moment of the first request, microseconds since 2025
 --             recent  the last tool calls, each a hash of 16 digits
 --             seen    their occurrences, each a hash of 16 digits
+-- KEYS[2]   a sorted set, the states of the key's sessions by their last use
 -- ARGV[4]   the most calls, '' if there is no such limit
 -- ARGV[5]   the cost at which requests are refused, in nano-USD, or ''
 -- ARGV[6]   the age at which requests are refused, in microseconds, or ''
@@ -15,6 +16,7 @@
 -- ARGV[10]  milliseconds after which an idle session is forgotten
 -- ARGV[11]  the most tool calls that are remembered
 -- ARGV[12]  the tool calls of the newest turn: the digits of an occurrence and of a call, one after the other
+-- ARGV[13]  the most sessions of a key; the least recently used ones are forgotten
 --
 -- The fields of the answer: the limit that refuses ('calls', 'cost', 'age' or 'repeats') or '', calls, nano-USD, the age in
 -- microseconds, equal tool calls.
@@ -76,4 +78,15 @@ end
 if refused ~= '' then calls = calls - 1 end
 redis.call('HSET', state, 'calls', exact(calls), 'cost', exact(cost), 'first', exact(first))
 redis.call('PEXPIRE', state, ARGV[10])
+
+local index = KEYS[2]
+redis.call('ZADD', index, exact(now), state)
+redis.call('PEXPIRE', index, ARGV[10])
+local surplus = redis.call('ZCARD', index) - tonumber(ARGV[13])
+if surplus > 0 then
+  for _, oldest in ipairs(redis.call('ZRANGE', index, 0, math.min(surplus, BATCH) - 1)) do
+    redis.call('DEL', oldest)
+    redis.call('ZREM', index, oldest)
+  end
+end
 return { exact(now), '0', '', '', refused, exact(calls), exact(cost), exact(age), exact(repeats) }

@@ -13,8 +13,8 @@ use super::answer::Answer;
 use super::replica::Replica;
 use super::script_call::ScriptCall;
 use crate::session::{
-    MAX_RECENT_CALLS, MAX_SESSIONS, SESSION_TTL, SessionId, SessionLimit, SessionRequest, SessionTable,
-    SessionUse,
+    MAX_RECENT_CALLS, MAX_SESSIONS, MAX_SESSIONS_OF_KEY, SESSION_TTL, SessionId, SessionLimit,
+    SessionRequest, SessionTable, SessionUse,
 };
 
 /// The longest wait for a cost to reach Redis, after which it counts in this process only.
@@ -61,7 +61,9 @@ impl Replica {
         local: &SessionTable,
     ) -> Option<Result<SessionUse, SessionLimit>> {
         let undelivered = costs.take(request.id);
-        let call = enter_call(self.session_call(request.id), request, undelivered);
+        let key_id = &request.id.key_id;
+        let index = format!("{}sessions:{}:{key_id}", self.settings.prefix, key_id.len());
+        let call = enter_call(self.session_call(request.id).key(index), request, undelivered);
         match self.ask(&self.scripts.enter_session, &call).await {
             Ok(answer) => parse(&answer),
             Err(_) => {
@@ -113,6 +115,7 @@ fn enter_call(call: ScriptCall, request: &SessionRequest<'_>, undelivered: u64) 
         .arg(&SESSION_TTL.as_millis())
         .arg(&MAX_RECENT_CALLS)
         .arg(&newest)
+        .arg(&MAX_SESSIONS_OF_KEY)
 }
 
 fn parse(answer: &Answer) -> Option<Result<SessionUse, SessionLimit>> {

@@ -64,20 +64,53 @@ fn a_call_that_is_sent_again_is_no_repeat() {
     assert_eq!(table.admit(&own, 0.0), Err(SessionLimit::Repeats), "repeats within the conversation");
 }
 
-#[test]
-fn memory_is_bounded_and_the_least_recently_used_sessions_go_first() {
-    let table = SessionTable::default();
+/// A call in a session of a key that may make one call.
+fn call_in(table: &SessionTable, key: &str, name: usize, at: u64) -> Result<u64, SessionLimit> {
+    let id = SessionId { key_id: key.into(), name: name.to_string().into() };
     let stop = SessionLimits { max_calls: Some(1), ..SessionLimits::default() };
-    let runs: Vec<SessionId> = (0..MAX_SESSIONS).map(|n| id(&n.to_string())).collect();
-    for (n, run) in runs.iter().enumerate() {
-        assert!(table.admit(&request(run, &[], stop), seconds(n as u64 + 1)).is_ok());
+    table.admit(&request(&id, &[], stop), seconds(at)).map(|used| used.calls)
+}
+
+#[test]
+fn c36_a_key_with_too_many_sessions_forgets_its_own_least_recently_used_ones() {
+    let table = SessionTable::default();
+    for name in 0..2 * MAX_SESSIONS {
+        assert_eq!(call_in(&table, "greedy", name, name as u64 + 1), Ok(1));
+        assert!(table.len() <= MAX_SESSIONS / 2, "{} sessions", table.len());
     }
-    let now = seconds(MAX_SESSIONS as u64 + 1);
-    assert!(table.admit(&request(&id("new"), &[], stop), now).is_ok());
-    assert!(table.len() < MAX_SESSIONS);
-    assert!(table.admit(&request(&runs[0], &[], stop), now).is_ok(), "the oldest is forgotten");
-    let newest = runs.last().unwrap();
-    assert_eq!(table.admit(&request(newest, &[], stop), now), Err(SessionLimit::Calls));
+    let now = 2 * MAX_SESSIONS as u64 + 1;
+    assert_eq!(call_in(&table, "greedy", 0, now), Ok(1), "the oldest is forgotten");
+    assert_eq!(call_in(&table, "greedy", 2 * MAX_SESSIONS - 1, now), Err(SessionLimit::Calls));
+}
+
+#[test]
+fn c36_the_sessions_of_one_key_never_push_out_those_of_another() {
+    let table = SessionTable::default();
+    for name in 0..50 {
+        assert_eq!(call_in(&table, "victim", name, 1), Ok(1));
+    }
+    for name in 0..2 * MAX_SESSIONS {
+        assert_eq!(call_in(&table, "greedy", name, name as u64 + 2), Ok(1));
+    }
+    let now = 2 * MAX_SESSIONS as u64 + 2;
+    for name in 0..50 {
+        assert_eq!(call_in(&table, "victim", name, now), Err(SessionLimit::Calls), "session {name}");
+    }
+}
+
+#[test]
+fn c36_among_many_keys_the_one_with_the_most_sessions_forgets_first() {
+    let table = SessionTable::default();
+    for name in 0..100 {
+        assert_eq!(call_in(&table, "large", name, 1), Ok(1));
+    }
+    for key in 0..MAX_SESSIONS {
+        assert_eq!(call_in(&table, &format!("key {key}"), 0, 2 + key as u64), Ok(1));
+        assert!(table.len() <= MAX_SESSIONS);
+    }
+    let now = MAX_SESSIONS as u64 + 2;
+    assert_eq!(call_in(&table, "key 0", 0, now), Err(SessionLimit::Calls), "a small key keeps its session");
+    assert_eq!(call_in(&table, "large", 0, now), Ok(1), "the large one has lost some");
 }
 
 #[test]

@@ -62,6 +62,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     image_urls: true,
     choices: 1,
     prompts: 1,
+    max_tools: None,
 };
 
 /// The dialect of Anthropic's own service.

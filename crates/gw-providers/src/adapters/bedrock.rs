@@ -125,6 +125,7 @@ impl Dialect for Bedrock {
             image_urls: false,
             choices: 1,
             prompts: 1,
+            max_tools: None,
         }
     }
 

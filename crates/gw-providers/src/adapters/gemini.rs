@@ -53,6 +53,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     image_urls: true,
     choices: 1,
     prompts: 1,
+    max_tools: None,
 };
 
 /// The member of a count with the number of tokens.

@@ -3,6 +3,7 @@
 //! [`Adapter`].
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     image_urls: true,
     choices: 1,
     prompts: 1,
+    max_tools: None,
 };
 
 /// The part of an adapter that differs between these dialects.
@@ -305,7 +307,8 @@ impl<D: Dialect> Adapter for Native<D> {
 fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
     let Some(allowed) = conversation.allowed_tools.take() else { return false };
     let offered = conversation.tools.len();
-    conversation.tools.retain(|tool| allowed.contains(&tool.name));
+    let allowed: HashSet<&str> = allowed.iter().map(|name| &**name).collect();
+    conversation.tools.retain(|tool| allowed.contains(&*tool.name));
     conversation.tools.len() < offered
 }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod embeddings;
+mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
 mod native_responses;
@@ -38,7 +39,7 @@ use super::bounded::Bounded;
 use super::counting::{counting, picked};
 use super::failure;
 use super::http_call::{JSON, get_json, post_json};
-use super::model_list::ModelList;
+use super::model_list::{ModelList, makes_embeddings};
 use super::replay::{self, SealingStream};
 use crate::adapter::{
     Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder,
@@ -166,6 +167,10 @@ impl OpenAi {
         if !rules.stop {
             unsupported.push("stop");
         }
+        // A client of the Messages API means Anthropic's parameter. OpenAI and others refuse it.
+        if request.client.as_ref().is_some_and(|client| client.form.dialect() == ClientDialect::Messages) {
+            unsupported.push("top_k");
+        }
         let effort = wanted.sent.filter(|_| wanted.is_changed);
         let is_cleaned = request.client.is_some() && !self.quirks.cache_control;
         let cleaned = |name| {
@@ -173,6 +178,10 @@ impl OpenAi {
             text.and_then(rewrite::without_cache_control)
         };
         let (clean_messages, clean_tools) = (cleaned("messages"), cleaned("tools"));
+        let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
+        let has_parts = request.client.is_some() && !self.quirks.text_parts;
+        let joined = if has_parts { joined_texts::joined(text) } else { None };
+        let clean_messages = joined.or(clean_messages);
         let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
         let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
         let withheld = self.allowed.withheld(&request.guarded);
@@ -308,6 +317,7 @@ impl Adapter for OpenAi {
             image_urls: true,
             choices: self.quirks.choices,
             prompts: MAX_PROMPTS,
+            max_tools: self.quirks.max_tools,
         }
     }
 
@@ -319,8 +329,16 @@ impl Adapter for OpenAi {
         self.responses.is_certain()
     }
 
-    fn refused_native(&self) -> bool {
-        self.responses.note_refusal()
+    fn answered_native(&self) {
+        self.responses.note_answer();
+    }
+
+    fn refused_native(&self, failure: &Failure, target: &Target<'_>) -> bool {
+        self.responses.note_refusal(failure, target.upstream_model)
+    }
+
+    fn forget_learned(&self) {
+        self.responses.forget();
     }
 
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
@@ -389,7 +407,7 @@ impl Adapter for OpenAi {
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         if reading.is_native {
             let reply = responses::chat(body, reading)?;
-            self.responses.note_answer();
+            self.answered_native();
             return Ok(reply);
         }
         let mut reply = reply::chat(body)?;
@@ -414,7 +432,7 @@ impl Adapter for OpenAi {
         let stream = stream::OpenAiStream::default();
         match &reading.replay {
             Some(target) => {
-                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain);
+                let sealing = SealingStream::new(stream, Arc::clone(target), reading.seals_plain, false);
                 Box::new(Bounded::new(sealing))
             }
             None => Box::new(Bounded::new(stream)),
@@ -445,7 +463,7 @@ impl Adapter for OpenAi {
         for model in list {
             let name =
                 model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-            models.add(name.unwrap_or_default(), context_length(model));
+            models.add_of_kind(name.unwrap_or_default(), context_length(model), makes_embeddings(model));
         }
         Ok(models.into_models())
     }

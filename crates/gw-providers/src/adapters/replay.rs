@@ -9,6 +9,7 @@
 
 mod entry;
 pub(super) mod order;
+mod plain;
 mod request;
 mod sealing_stream;
 
@@ -16,14 +17,14 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
-use gw_wire::json::{Kind, ObjectWriter, View, write_str};
-use gw_wire::reply::{ChatChoice, ChatReply};
+use gw_wire::json::{Kind, View, write_str};
+use gw_wire::reply::ChatReply;
 use serde_json::value::RawValue;
 
 use self::entry::{Entry, signed_member};
 pub(super) use self::request::{keep_own, opened_entries, own_entries, own_id};
 pub(super) use self::sealing_stream::SealingStream;
-use crate::seal::ReplayTarget;
+use crate::seal::{ReplayTarget, SEAL_PREFIX};
 
 /// The member of a message that holds the entries.
 pub(super) const DETAILS: &str = "reasoning_details";
@@ -38,22 +39,13 @@ pub(super) const DROPPED: &str = "reasoning_dropped";
 /// [`crate::adapter::Reading::seals_plain`].
 pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget, seals_plain: bool) {
     for choice in &mut reply.choices {
-        let plain = if seals_plain { sealed_plain(choice, target) } else { None };
         for (_, value) in choice.extras.iter_mut().filter(|(name, _)| name == DETAILS) {
             if let Some(sealed) = sealed_details(value, target) {
                 *value = Cow::Owned(sealed);
             }
         }
-        if let Some(plain) = plain {
-            let known = choice.extras.iter_mut().find(|(name, _)| name == DETAILS);
-            match known.map(|(_, value)| value) {
-                Some(value) => {
-                    if let Some(both) = order::joined(Some(plain), Some(value.clone().into_owned())) {
-                        *value = Cow::Owned(both);
-                    }
-                }
-                None => choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(plain))),
-            }
+        if seals_plain {
+            plain::add(choice, target);
         }
         for call in &mut choice.tool_calls {
             if let Some(id) = sealed_id(&call.id, target) {
@@ -61,33 +53,6 @@ pub(super) fn seal_reply(reply: &mut ChatReply<'_>, target: &ReplayTarget, seals
             }
         }
     }
-}
-
-/// An entry with the sealed reasoning of a choice; None if an entry signs it.
-fn sealed_plain(choice: &ChatChoice<'_>, target: &ReplayTarget) -> Option<Box<RawValue>> {
-    let text = choice.reasoning.as_deref().filter(|text| !text.is_empty())?;
-    let details = choice.extras.iter().filter(|(name, _)| name == DETAILS);
-    if details.flat_map(|(_, value)| View::new(value.get()).elements()).any(signs_reasoning) {
-        return None;
-    }
-    let mut out = Vec::new();
-    let entry = plain_entry(text, target)?;
-    push(&mut out, |out| out.extend_from_slice(&entry));
-    out.push(b']');
-    RawValue::from_string(String::from_utf8(out).ok()?).ok()
-}
-
-/// An entry of `reasoning_details` with sealed reasoning instead of a provider's signature. It has no text, because the
-/// text stands in the answer already.
-fn plain_entry(text: &str, target: &ReplayTarget) -> Option<Vec<u8>> {
-    let sealed = target.seal_plain(text)?;
-    let mut out = Vec::with_capacity(sealed.len() + 64);
-    let mut object = ObjectWriter::begin(&mut out);
-    object.string("type", "reasoning.text");
-    object.string("signature", &sealed);
-    object.string(ORIGIN, target.name());
-    object.finish();
-    Some(out)
 }
 
 /// Whether an entry signs a text of reasoning.
@@ -175,13 +140,32 @@ fn stamp_one(entry: View<'_>, origin: &str, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// The beginning of a sealed string inside the id of a call. Anthropic's ids have no dot.
+const ID_SEAL_PREFIX: &str = "gw1-";
+
+/// A sealed string as a part of an id.
+fn id_form(sealed: &str) -> String {
+    match sealed.strip_prefix(SEAL_PREFIX) {
+        Some(rest) => format!("{ID_SEAL_PREFIX}{rest}"),
+        None => sealed.to_owned(),
+    }
+}
+
+/// The sealed string in a part of an id. Ids of former versions have the string itself.
+fn of_id_form(part: &str) -> Cow<'_, str> {
+    match part.strip_prefix(ID_SEAL_PREFIX) {
+        Some(rest) => Cow::Owned(format!("{SEAL_PREFIX}{rest}")),
+        None => Cow::Borrowed(part),
+    }
+}
+
 /// The id of a call whose signature is sealed; None when the id has no signature or the target does not seal. A signature
 /// that is too large to be sealed is left out.
 fn sealed_id(id: &str, target: &ReplayTarget) -> Option<String> {
     let (id, signature) = split_thought(id);
     let signature = signature.filter(|_| target.seals())?;
     Some(match target.seal_signature(signature) {
-        Some(sealed) => format!("{id}{THOUGHT_MARK}{sealed}"),
+        Some(sealed) => format!("{id}{THOUGHT_MARK}{}", id_form(&sealed)),
         None => id.to_owned(),
     })
 }

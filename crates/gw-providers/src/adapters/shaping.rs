@@ -91,7 +91,7 @@ pub(super) fn stream(inner: Box<dyn StreamDecoder>, reading: &Reading) -> Box<dy
         return Box::new(Bounded::new(inner));
     }
     let inner = match &reading.replay {
-        Some(target) => Box::new(SealingStream::new(inner, Arc::clone(target), reading.seals_plain)),
+        Some(target) => Box::new(SealingStream::new(inner, Arc::clone(target), reading.seals_plain, true)),
         None => inner,
     };
     let shape = ShapingState { reading: reading.clone(), ..ShapingState::default() };

@@ -78,7 +78,7 @@ pub static ALL: &[Preset] = &[
     hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     // `cache_control` of parts: openrouter.ai/docs/features/prompt-caching, November 2026.
     Preset {
-        quirks: Quirks { cache_control: true, ..PLAIN },
+        quirks: Quirks { cache_control: true, text_parts: true, ..PLAIN },
         ..hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
     },
     // Every chunk has the usage. `stream_options` is not in the reference (?).

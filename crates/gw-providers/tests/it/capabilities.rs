@@ -195,8 +195,10 @@ Clients return an answer with its `reasoning_details`. Clients of OpenAI's diale
 unchanged. Each entry has an `origin`, the id of the model that made it, and the gateway sends it to no other model. The last entry may
 have the type `gateway.order`. It holds the lengths of the texts and reasoning and the positions of the calls, so the provider gets the
 blocks in their original order. A message without these entries, or an edited message, is valid. It is sent in the usual order:
-reasoning, text, calls. If the gateway leaves entries out, `gateway.warnings` has `reasoning_dropped`. Claude gets its reasoning back
-while it reasons. It refuses reasoning at the end of a turn and blank text, so the gateway leaves these out.
+reasoning, text, calls. Items of the Responses API and blocks of the Messages API hold their order themselves. If they were translated,
+two things have no place there: the border between two texts in a row, and Cohere's plan, which is text. If the gateway leaves entries
+out, `gateway.warnings` has `reasoning_dropped`. Claude gets its reasoning back while it reasons. It
+refuses reasoning at the end of a turn and blank text, so the gateway leaves these out.
 
 In dialects without custom tools, a custom tool becomes a function with one parameter, `input`. Its grammar becomes a part of the
 description. Tool names that a provider refuses are changed in the request and restored in the answer. For `tool_choice` `allowed_tools`
@@ -214,12 +216,13 @@ Claude on Vertex AI takes images and files as data only. It takes structured out
 `constraints/vertexai.allowedPartnerModelFeatures` allows them.
 ";
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "images",
     "image URLs",
     "PDF",
     "audio",
     "tools",
+    "most tools",
     "json_object",
     "json_schema",
     "reasoning_effort",
@@ -240,6 +243,8 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
     let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
     let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}, "strict": true}});
     let can = asked.adapter.capabilities();
+    let most_tools = can.max_tools.map(|most| most.to_string());
+    let max_tools = most_tools.as_deref().unwrap_or("–");
     let key = match asked.adapter.scheme() {
         Scheme::Bearer => "bearer",
         Scheme::Header(name) => name,
@@ -250,6 +255,7 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         asked.part(&json!({"type": "file", "file": {"file_data": PDF, "filename": "a.pdf"}})),
         asked.part(&json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
         yes(asked.chat(json!({"tools": tool})).is_ok()),
+        max_tools,
         asked.json(&json!({"type": "json_object"})),
         asked.json(&schema),
         asked.member("reasoning_effort", json!({"reasoning_effort": "high"})),

@@ -26,7 +26,7 @@ const GROWTH: usize = 8;
 /// A request with `n` elements.
 type Shape = fn(usize) -> String;
 
-const SHAPES: [(&str, Shape); 17] = [
+const SHAPES: [(&str, Shape); 18] = [
     ("calls of one id", |n| conversation(&calls(n, |_| "a".to_owned(), |_| "f".to_owned()), "")),
     ("calls of long ids", |n| conversation(&calls(n, |at| format!("call:{at}"), |_| "f".to_owned()), "")),
     ("calls of many functions", |n| conversation(&calls(n, id, |at| format!("f{at}")), "")),
@@ -64,6 +64,13 @@ const SHAPES: [(&str, Shape); 17] = [
             )
         };
         conversation(USER, &format!(r#","tools":[{}]"#, many(64, tool)))
+    }),
+    ("tools that may be called", |n| {
+        let tool = |at| format!(r#"{{"type":"function","function":{{"name":"f{at}"}}}}"#);
+        let (tools, last_first) = (many(n, tool), many(n, |at| tool(n - 1 - at)));
+        let choice =
+            format!(r#"{{"type":"allowed_tools","allowed_tools":{{"mode":"auto","tools":[{last_first}]}}}}"#);
+        conversation(USER, &format!(r#","tools":[{tools}],"tool_choice":{choice}"#))
     }),
     ("legacy functions", |n| {
         let schema = deep(40, n / 40 / 64);

@@ -21,11 +21,12 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    super::read(headers, encoding, body, limits, &CpuPool::default()).await
+    let sender = BodySender { key_id: &Arc::from("key"), cpu: &CpuPool::default() };
+    super::read(headers, encoding, body, limits, sender).await
 }
 
 fn limits(bytes: usize) -> UploadLimits {
-    UploadLimits { max_bytes: bytes, timeout: Duration::from_secs(30), memory: BodyMemory::new(64 << 20) }
+    UploadLimits { max_bytes: bytes, timeout: Duration::from_secs(30), memory: SharedPool::new(64 << 20) }
 }
 
 fn parts(parts: Vec<Bytes>) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
@@ -137,7 +138,7 @@ async fn a_body_that_drips_for_ever_is_408_in_the_end() {
 
 #[tokio::test]
 async fn large_bodies_share_a_bounded_memory() {
-    let limits = UploadLimits { memory: BodyMemory::new(300 << 10), ..limits(1 << 20) };
+    let limits = UploadLimits { memory: SharedPool::new(300 << 10), ..limits(1 << 20) };
     let body = || Full::new(Bytes::from(vec![b'x'; 200 << 10]));
     let headers = HeaderMap::new();
     let held = read(&headers, Encoding::Identity, &mut body(), &limits).await.unwrap();
@@ -145,7 +146,7 @@ async fn large_bodies_share_a_bounded_memory() {
     assert_eq!((error.status(), error.retry_after.is_some()), (503, true));
     drop(held);
     assert!(read(&headers, Encoding::Identity, &mut body(), &limits).await.is_ok());
-    assert_eq!(limits.memory.used_bytes.load(Ordering::Acquire), 0);
+    assert_eq!(limits.memory.gauge().get(), 0);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use crate::testing::on_both;
 
 fn response(owner: &str, id: &str, expires_at: i64, sealed: &str) -> SealedResponse {
     let (owner, id) = (owner.into(), id.into());
-    SealedResponse { owner, id, expires_at, running_until: None, sealed: sealed.into() }
+    SealedResponse { owner, id, expires_at, runs_for: None, sealed: sealed.into() }
 }
 
 #[tokio::test]
@@ -46,17 +46,21 @@ async fn a_deleted_or_purged_response_is_gone() {
 async fn a_response_that_runs_ends_once() {
     on_both(async |place| {
         let store = place.open().await;
-        let running =
-            SealedResponse { running_until: Some(50), ..response("key_a", "resp_1", 100, "running") };
+        let running = SealedResponse { runs_for: Some(50), ..response("key_a", "resp_1", 100, "running") };
         store.keep_response(&running).await.unwrap();
-        assert!(store.renew_response("key_a", "resp_1", 60).await.unwrap());
-        assert!(!store.renew_response("key_b", "resp_1", 60).await.unwrap());
+        assert!(store.renew_response("key_a", "resp_1", 600, 150).await.unwrap());
+        assert!(!store.renew_response("key_b", "resp_1", 600, 150).await.unwrap());
         let found = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
-        assert_eq!((found.running_until, &*found.sealed), (Some(60), "running"));
+        assert!(found.runs_for.is_some_and(|left| (590..=600).contains(&left)), "{:?}", found.runs_for);
+        assert_eq!((found.expires_at, &*found.sealed), (150, "running"));
+        assert!(store.renew_response("key_a", "resp_1", -5, 120).await.unwrap());
+        let late = store.response("key_a", "resp_1", 0).await.unwrap().unwrap();
+        assert!(late.runs_for.is_some_and(|left| left <= -5), "{:?}", late.runs_for);
+        assert_eq!(late.expires_at, 150);
         let ended = response("key_a", "resp_1", 200, "ended");
         assert!(store.finish_response(&ended).await.unwrap());
         assert!(!store.finish_response(&response("key_a", "resp_1", 300, "again")).await.unwrap());
-        assert!(!store.renew_response("key_a", "resp_1", 70).await.unwrap());
+        assert!(!store.renew_response("key_a", "resp_1", 70, 70).await.unwrap());
         assert_eq!(store.response("key_a", "resp_1", 0).await.unwrap(), Some(ended));
         assert!(!store.finish_response(&response("key_a", "resp_2", 300, "deleted")).await.unwrap());
     })

@@ -5,15 +5,16 @@ use bytes::Bytes;
 use super::body::{Body, ParsedBody};
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
-use super::measure::PromptExtras;
+use super::measure::{ForwardedPrompt, PromptExtras};
 use super::member_policy::{self, Endpoint, GuardedMember};
 use super::messages::messages;
 use super::needs::Needs;
 use super::options::{CacheOptions, Fields, Routing};
+use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
-use crate::dialects::ClientRequest;
-use crate::json::Kind;
+use crate::dialects::{ClientDialect, ClientRequest};
+use crate::json::{Kind, View};
 
 /// A validated chat completion request.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub struct ChatRequest {
     pub guarded: Vec<GuardedMember>,
     /// The parts of a request in another dialect that this one was translated from; None = the client speaks OpenAI's.
     pub client: Option<Box<ClientRequest>>,
+    /// The prompt of the client's own body, for an upstream that gets it.
+    pub forwarded: ForwardedPrompt,
 }
 
 /// Members of which only the type is checked: their meaning is up to the provider.
@@ -95,6 +98,9 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     }
     fields.kinds(&LIGHT)?;
     survey.extras.bytes += predicted_bytes(&fields);
+    let messages = fields.get("messages").map_or(0, |messages| messages.text().len());
+    let counted = usize::try_from(tool_bytes).unwrap_or(usize::MAX).saturating_add(messages);
+    survey.extras.bytes += other_bytes(&members, &["messages", "prediction"], counted);
     fields.modalities(&mut survey.needs)?;
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
@@ -118,8 +124,40 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         references: survey.references,
         guarded,
         client: None,
+        forwarded: ForwardedPrompt::default(),
     })
 }
+
+impl ChatRequest {
+    /// Whether the provider may run tools itself. One upstream call then holds several calls of the model.
+    #[must_use]
+    pub fn runs_hosted_tools(&self) -> bool {
+        let searches = || SEARCH_MEMBERS.iter().any(|name| self.body.get(name).is_some());
+        self.needs.openai_only == Some(Needs::OTHER_TOOLS) || self.forwarded.runs_tools || searches()
+    }
+
+    /// Whether the model may work for long before its first content: it reasons, or the provider runs tools.
+    #[must_use]
+    pub fn may_be_silent(&self) -> bool {
+        let effort = self.body.view("reasoning_effort").and_then(View::string);
+        effort.is_some_and(|effort| effort != "none")
+            || self.forwarded.asks_for_reasoning
+            || self.runs_hosted_tools()
+    }
+
+    /// The request with the client's own request beside it.
+    #[must_use]
+    pub fn with_client(self, client: ClientRequest) -> Self {
+        let forwarded = match client.native.dialect {
+            ClientDialect::OpenAi => ForwardedPrompt::default(),
+            _ => ForwardedPrompt::of(&client.native.bytes, &self.extras),
+        };
+        Self { client: Some(Box::new(client)), forwarded, ..self }
+    }
+}
+
+/// Members that let a provider search before it answers.
+const SEARCH_MEMBERS: [&str; 4] = ["enable_search", "plugins", "search_parameters", "web_search_options"];
 
 /// Bytes of the answer that the client predicts: the provider reads it with the prompt.
 fn predicted_bytes(fields: &Fields<'_, '_>) -> u64 {

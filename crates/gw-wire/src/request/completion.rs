@@ -10,6 +10,7 @@ use super::measure::PromptExtras;
 use super::member_policy::{Endpoint, GuardedMember, survey};
 use super::needs::Needs;
 use super::options::{Fields, Routing};
+use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
 use crate::json::{Kind, View};
@@ -90,9 +91,11 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let guarded = survey(members.text, &members.members, Endpoint::Completions, false, &mut references);
     // The operator decides whether completions are cached, but a mistake in `cache` is reported anyway.
     fields.cache()?;
-    // Each prompt may become a call of its own, which repeats the format and the suffix.
+    // Each prompt may become a call of its own, which repeats the format, the suffix and unknown members.
     let frames = prompts.len() as u64;
-    let bytes_per_prompt = format.saturating_add(suffix);
+    let prompt = fields.get("prompt").map_or(0, |prompt| prompt.text().len());
+    let others = other_bytes(&members, &["prompt", "suffix"], prompt);
+    let bytes_per_prompt = format.saturating_add(suffix).saturating_add(others);
     let extras =
         PromptExtras { frames, bytes: bytes_per_prompt.saturating_mul(frames), ..PromptExtras::default() };
     let (members, prompt_bytes) = (members.without_fallbacks(), prompt_bytes(&prompts));

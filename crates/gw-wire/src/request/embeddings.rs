@@ -11,6 +11,7 @@ use super::invalid::Invalid;
 use super::limits::RequestLimits;
 use super::member_policy::{Endpoint, GuardedMember, survey};
 use super::options::Fields;
+use super::other_members::other_bytes;
 use super::references::References;
 use crate::json::{Kind, View};
 
@@ -64,6 +65,8 @@ pub struct EmbeddingsRequest {
     pub dimensions: Option<u32>,
     /// Bytes of all inputs (4 per token id).
     pub prompt_bytes: u64,
+    /// Bytes of unknown members, which every upstream call repeats.
+    pub other_bytes: u64,
     /// References to resources at a provider.
     pub references: References,
     /// Members that choose a model, an upstream or a price.
@@ -86,8 +89,20 @@ pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<Embeddin
     fields.kinds(&[("user", Kind::String)])?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, Endpoint::Embeddings, false, &mut references);
+    let input = fields.get("input").map_or(0, |input| input.text().len());
+    let other_bytes = other_bytes(&members, &["encoding_format", "input"], input);
     let body = members.into_members().into_body(bytes);
-    Ok(EmbeddingsRequest { body, model, inputs, encoding, dimensions, prompt_bytes, references, guarded })
+    Ok(EmbeddingsRequest {
+        body,
+        model,
+        inputs,
+        encoding,
+        dimensions,
+        prompt_bytes,
+        other_bytes,
+        references,
+        guarded,
+    })
 }
 
 fn inputs(value: Option<View<'_>>, body: &ParsedBody<'_>) -> Result<(Inputs, u64), Invalid> {

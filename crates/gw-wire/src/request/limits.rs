@@ -18,6 +18,8 @@ pub struct RequestLimits {
     pub max_content_parts: usize,
     /// Maximum number of tool calls in all messages.
     pub max_tool_calls: usize,
+    /// Maximum number of tools. Providers and models may take fewer.
+    pub max_tools: usize,
     /// Maximum number of JSON values in all JSON Schemas: the tools' parameters and `response_format`.
     pub max_schema_nodes: usize,
     /// Maximum nesting of arrays and objects in a JSON Schema.
@@ -32,6 +34,7 @@ impl Default for RequestLimits {
             max_messages: 20_000,
             max_content_parts: 20_000,
             max_tool_calls: 10_000,
+            max_tools: 4096,
             max_schema_nodes: 100_000,
             max_schema_depth: 64,
         }
@@ -46,6 +49,7 @@ impl RequestLimits {
         max_messages: usize::MAX,
         max_content_parts: usize::MAX,
         max_tool_calls: usize::MAX,
+        max_tools: usize::MAX,
         max_schema_nodes: usize::MAX,
         max_schema_depth: u32::MAX,
     };

@@ -5,12 +5,15 @@
 
 mod audio;
 mod base64;
+mod forwarded;
 mod image;
 mod pdf;
 
 use self::base64::{Bytes, decoded_len};
+pub use self::forwarded::ForwardedPrompt;
 pub(super) use self::pdf::Unpacker;
 use super::references::is_stored;
+use crate::json::{Kind, View};
 
 /// A part of a prompt that is billed by its content, not by its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +74,19 @@ pub struct PromptExtras {
     pub frames: u64,
     /// Images, documents, audio and video.
     pub media: Vec<Medium>,
-    /// Bytes of text files, of a schema, of a suffix or a prediction, and of parts that only the provider understands.
+    /// Bytes of text files, of a schema, of a suffix or a prediction, and of parts and members that only the provider
+    /// understands.
     pub bytes: u64,
+}
+
+/// The bytes of a value that a provider may read as text. Numbers and truth values are settings.
+pub(super) fn value_bytes(value: View<'_>) -> u64 {
+    let bytes = match value.kind() {
+        Kind::String => value.string_len(),
+        Kind::Array | Kind::Object => value.text().len(),
+        Kind::Null | Kind::Boolean | Kind::Integer | Kind::Decimal => 0,
+    };
+    bytes as u64
 }
 
 /// The size of a part of the prompt.

@@ -1,15 +1,17 @@
 //! The `messages` of a chat: checks roles, content parts and tool calls.
 
 use super::fields::{
-    Path, array, empty_array, invalid_value, missing, not_one_of, object, object_and, optional,
-    required_string,
+    Path, array, empty_array, invalid_value, missing, not_one_of, object_and, optional, required_string,
 };
 use super::invalid::Invalid;
 use super::limits::{RequestLimits, too_many};
-use super::measure::{self, Detail, PromptExtras, Unpacker};
+use super::measure::{self, Detail, PromptExtras, Unpacker, value_bytes};
 use super::needs::Needs;
 use super::references::{References, is_stored};
 use crate::json::{Kind, View};
+
+/// The length of a usual id of a tool call, or of a usual file name.
+const USUAL_NAME_BYTES: u64 = 64;
 
 const ROLES: [&str; 6] = ["system", "developer", "user", "assistant", "tool", "function"];
 
@@ -77,6 +79,24 @@ impl<'l> Survey<'l> {
         Ok(())
     }
 
+    /// Counts a member that the provider may read.
+    fn count(&mut self, value: View<'_>) {
+        self.extras.bytes += value_bytes(value);
+    }
+
+    /// Notes and counts a member without a check of its own. It reaches providers that copy unknown members.
+    fn other_member(&mut self, path: &Path<'_>, name: &str, value: View<'_>) {
+        self.references.member(path, name, value);
+        self.count(value);
+    }
+
+    /// Counts an id or a file's name as far as it is longer than usual. The tokens of the message's frame or of the file
+    /// cover a usual one.
+    fn count_long(&mut self, name: Option<View<'_>>) {
+        let len = name.map_or(0, value_bytes);
+        self.extras.bytes += len.saturating_sub(USUAL_NAME_BYTES);
+    }
+
     fn optional_text(&mut self, path: &Path<'_>, value: Option<View<'_>>) -> Result<(), Invalid> {
         value.map_or(Ok(()), |value| self.text(path, Some(value)))
     }
@@ -126,9 +146,7 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
         "images",
     ];
     let [role, content, name, tool_call_id, tool_calls, function_call, refusal, audio, images] =
-        object_and(path, value, MEMBERS, |name, value| {
-            survey.references.member(&path.member(name), name, value);
-        })?;
+        object_and(path, value, MEMBERS, |name, value| survey.other_member(&path.member(name), name, value))?;
     if let Some(audio) = audio {
         survey.references.object(&path.member("audio"), audio);
     }
@@ -151,17 +169,21 @@ fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<
         required_string(&path.member("name"), name)?;
     }
     optional(&path.member("name"), name, Kind::String)?;
+    survey.extras.bytes += name.map_or(0, value_bytes);
     if role_name == "tool" {
         required_string(&path.member("tool_call_id"), tool_call_id)?;
     }
+    survey.count_long(tool_call_id);
     if let Some(images) = images {
         survey.references.member(&path.member("images"), "images", images);
-    }
-    if role != RoleClass::Assistant {
-        return Ok(());
-    }
-    if let Some(images) = images {
         returned_images(&path.member("images"), images, survey)?;
+    }
+    survey.extras.bytes += audio.map_or(0, value_bytes);
+    if role != RoleClass::Assistant {
+        // Members that belong to an assistant are not checked here, but they are sent.
+        let misplaced = [tool_calls, function_call, refusal].into_iter().flatten();
+        survey.extras.bytes += misplaced.map(value_bytes).sum::<u64>();
+        return Ok(());
     }
     survey.optional_text(&path.member("refusal"), refusal)?;
     optional(&path.member("audio"), audio, Kind::Object)?;
@@ -199,7 +221,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'
         path,
         value,
         ["type", "text", "image_url", "input_audio", "file", "refusal"],
-        |name, value| survey.references.member(&path.member(name), name, value),
+        |name, value| survey.other_member(&path.member(name), name, value),
     )?;
     let kind_path = path.member("type");
     let kind = required_string(&kind_path, kind)?;
@@ -208,12 +230,6 @@ fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'
         RoleClass::User => &["text", "image_url", "input_audio", "file"],
         RoleClass::Assistant => &["text", "refusal"],
     };
-    // A provider might read a member that does not belong to the part's type.
-    for (name, value) in [("image_url", image_url), ("input_audio", input_audio), ("file", file)] {
-        if let Some(value) = value.filter(|_| *kind != *name) {
-            survey.references.member(&path.member(name), name, value);
-        }
-    }
     let known = ["text", "image_url", "input_audio", "file", "refusal"].contains(&&*kind);
     if !allowed.contains(&&*kind) {
         if known || matches!(role, RoleClass::Instruction | RoleClass::Plain) {
@@ -223,6 +239,15 @@ fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'
         survey.references.member(path, "", value);
         survey.extras.bytes += value.text().len() as u64;
         return Ok(());
+    }
+    // A provider might read a member that does not belong to the part's type.
+    for (name, value) in [("image_url", image_url), ("input_audio", input_audio), ("file", file)] {
+        if let Some(value) = value.filter(|_| *kind != *name) {
+            survey.other_member(&path.member(name), name, value);
+        }
+    }
+    for (name, value) in [("text", text), ("refusal", refusal)] {
+        value.into_iter().filter(|_| *kind != *name).for_each(|value| survey.count(value));
     }
     match &*kind {
         "image_url" => {
@@ -243,7 +268,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'
 fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let names = ["file_id", "file_data", "filename"];
     let members = object_and(path, value.ok_or_else(|| missing(path))?, names, |name, value| {
-        survey.references.member(&path.member(name), name, value);
+        survey.other_member(&path.member(name), name, value);
     })?;
     let checked =
         |(name, value): (&&str, Option<View<'_>>)| optional(&path.member(name), value, Kind::String);
@@ -254,6 +279,7 @@ fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -
     if let Some(data) = &data {
         survey.references.address(&path.member("file_data"), data);
     }
+    survey.count_long(name);
     let name = name.and_then(View::string);
     let measured = measure::file(data.as_deref(), name.as_deref(), &mut survey.unpacker);
     survey.extras.add(measured);
@@ -263,7 +289,7 @@ fn document(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -
 fn image(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [url, detail] = object_and(path, value, ["url", "detail"], |name, value| {
-        survey.references.member(&path.member(name), name, value);
+        survey.other_member(&path.member(name), name, value);
     })?;
     let url_path = path.member("url");
     let url = required_string(&url_path, url)?;
@@ -290,9 +316,12 @@ fn returned_images(path: &Path<'_>, images: View<'_>, survey: &mut Survey<'_>) -
         survey.count_content_part(path)?;
         let [image_url] = image.pick(["image_url"]);
         let [url] = image_url.map_or([None], |image_url| image_url.pick(["url"]));
-        if let Some(url) = url.and_then(View::string) {
-            let measured = measure::image(&url, Detail::Auto, &mut survey.unpacker);
-            survey.extras.add(measured);
+        match url.and_then(View::string) {
+            Some(url) => {
+                let measured = measure::image(&url, Detail::Auto, &mut survey.unpacker);
+                survey.extras.add(measured);
+            }
+            None => survey.extras.bytes += value_bytes(image),
         }
     }
     Ok(())
@@ -301,7 +330,7 @@ fn returned_images(path: &Path<'_>, images: View<'_>, survey: &mut Survey<'_>) -
 fn audio(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
     let value = value.ok_or_else(|| missing(path))?;
     let [data, format] = object_and(path, value, ["data", "format"], |name, value| {
-        survey.references.member(&path.member(name), name, value);
+        survey.other_member(&path.member(name), name, value);
     })?;
     let data_path = path.member("data");
     let data = required_string(&data_path, data)?;
@@ -315,8 +344,10 @@ fn audio(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> R
 }
 
 fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
-    let [id, kind, function, custom] = object(path, value, ["id", "type", "function", "custom"])?;
+    let names = ["id", "type", "function", "custom"];
+    let [id, kind, function, custom] = object_and(path, value, names, |_, value| survey.count(value))?;
     required_string(&path.member("id"), id)?;
+    survey.count_long(id);
     let kind_path = path.member("type");
     match &*required_string(&kind_path, kind)? {
         "function" => {
@@ -326,7 +357,8 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
         "custom" => {
             survey.needs.custom_tools = true;
             let path = path.member("custom");
-            let [name, input] = object(&path, custom.ok_or_else(|| missing(&path))?, ["name", "input"])?;
+            let custom = custom.ok_or_else(|| missing(&path))?;
+            let [name, input] = object_and(&path, custom, ["name", "input"], |_, value| survey.count(value))?;
             survey.text(&path.member("name"), name)?;
             survey.text(&path.member("input"), input)
         }
@@ -336,7 +368,7 @@ fn tool_call(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Resul
 
 /// Checks a function's name and arguments. The arguments are the model's text and may be anything.
 fn called(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {
-    let [name, arguments] = object(path, value, ["name", "arguments"])?;
+    let [name, arguments] = object_and(path, value, ["name", "arguments"], |_, value| survey.count(value))?;
     survey.text(&path.member("name"), name)?;
     survey.text(&path.member("arguments"), arguments)
 }

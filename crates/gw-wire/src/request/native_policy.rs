@@ -61,7 +61,8 @@ impl NativePolicy {
                 Some(Treatment::Priced(tool)) => has_price(tool),
                 _ => false,
             };
-            let is_open = allowed.has(&guarded.kind) || guarded.place == PolicyPlace::Tool && allowed.has("tools");
+            let is_open =
+                allowed.has(&guarded.kind) || guarded.place == PolicyPlace::Tool && allowed.has("tools");
             !is_charged && !is_open
         })
     }

@@ -6,6 +6,8 @@
 pub struct Needs {
     /// Tools or functions are offered.
     pub tools: bool,
+    /// The number of offered tools or functions.
+    pub tool_count: usize,
     /// Custom tools are offered, or were called.
     pub custom_tools: bool,
     /// The messages hold an image.

@@ -24,6 +24,11 @@ impl<'l> Schemas<'l> {
         Self { limits, surely_fit, nodes: 0 }
     }
 
+    /// The limits of the request.
+    pub(super) fn limits(&self) -> &'l RequestLimits {
+        self.limits
+    }
+
     /// Counts the next schema.
     pub(super) fn take(&mut self, path: &Path<'_>, schema: Option<View<'_>>) -> Result<(), Invalid> {
         let Some(schema) = schema.filter(|_| !self.surely_fit) else { return Ok(()) };

@@ -1,18 +1,18 @@
 //! Checks `tools`, `tool_choice` and their legacy forms `functions` and `function_call`.
 
+use std::collections::HashSet;
+
 use super::fields::{
     Path, array, invalid_value, missing, not_one_of, object, object_and, optional, required_name,
     required_string,
 };
 use super::invalid::Invalid;
+use super::limits::{RequestLimits, too_many};
 use super::member_policy::is_type;
 use super::needs::Needs;
 use super::options::{Fields, WordOrObject, without_tools, word_or_object};
 use super::schemas::Schemas;
 use crate::json::{Kind, View};
-
-/// Maximum number of tools or functions of a request.
-const MAX_TOOLS: usize = 128;
 
 impl Fields<'_, '_> {
     /// Checks all four members, records the needed capabilities and returns the bytes of the definitions.
@@ -20,7 +20,8 @@ impl Fields<'_, '_> {
         let path = Path::Top("tools");
         let tools = self.get("tools");
         if let Some(tools) = tools {
-            for (at, value) in array(&path, tools, MAX_TOOLS, "an array of objects")?.enumerate() {
+            for (at, value) in array(&path, tools, usize::MAX, "an array of objects")?.enumerate() {
+                needs.tool_count = counted(&path, at, schemas.limits())?;
                 tool(&path.item(at), value, needs, schemas)?;
             }
         }
@@ -30,20 +31,21 @@ impl Fields<'_, '_> {
             tool_choice(choice, tools, needs)?;
         }
         self.kinds(&[("parallel_tool_calls", Kind::Boolean)])?;
-        let offered = match tools {
+        let definitions = match tools {
             // With tools the legacy members are ignored.
             Some(tools) => Some(tools),
-            None => self.functions(schemas)?,
+            None => self.functions(needs, schemas)?,
         };
-        needs.tools = offered.is_some();
-        Ok(offered.map_or(0, |offered| offered.text().len() as u64))
+        needs.tools = definitions.is_some();
+        Ok(definitions.map_or(0, |definitions| definitions.text().len() as u64))
     }
 
-    fn functions(&self, schemas: &mut Schemas<'_>) -> Result<Option<View<'_>>, Invalid> {
+    fn functions(&self, needs: &mut Needs, schemas: &mut Schemas<'_>) -> Result<Option<View<'_>>, Invalid> {
         let path = Path::Top("functions");
         let functions = self.get("functions");
         if let Some(functions) = functions {
-            for (at, value) in array(&path, functions, MAX_TOOLS, "an array of objects")?.enumerate() {
+            for (at, value) in array(&path, functions, usize::MAX, "an array of objects")?.enumerate() {
+                needs.tool_count = counted(&path, at, schemas.limits())?;
                 function(&path.item(at), value, schemas)?;
             }
         }
@@ -60,6 +62,12 @@ impl Fields<'_, '_> {
         }
         Ok(functions.filter(|functions| !functions.is_empty_array()))
     }
+}
+
+/// The number of tools up to this one, within the limit of a request.
+fn counted(path: &Path<'_>, at: usize, limits: &RequestLimits) -> Result<usize, Invalid> {
+    let (count, most) = (at + 1, limits.max_tools);
+    if count > most { Err(too_many(path, "tools", most, count, "max_tools")) } else { Ok(count) }
 }
 
 fn tool(
@@ -143,9 +151,11 @@ fn may_choose(choice: View<'_>, tools: Option<View<'_>>) -> bool {
     let mode = mode.and_then(View::string);
     let is_mode = mode.is_some_and(|mode| mode == "auto" || mode == "required");
     let mut names = names.into_iter().flat_map(View::elements).peekable();
-    is_mode
-        && names.peek().is_some()
-        && names.all(|entry| named(entry).is_some_and(|name| is_offered(&name, tools)))
+    if !is_mode || names.peek().is_none() {
+        return false;
+    }
+    let offered: HashSet<_> = tools.into_iter().flat_map(View::elements).filter_map(named).collect();
+    names.all(|entry| named(entry).is_some_and(|name| offered.contains(&name)))
 }
 
 fn is_offered(name: &str, tools: Option<View<'_>>) -> bool {

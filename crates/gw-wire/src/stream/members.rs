@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::{Normaliser, Shape};
 use crate::render::{self, image_bytes, put};
-use crate::reply::Image;
+use crate::reply::{Image, STOP_SEQUENCE};
 
 impl Normaliser {
     pub(super) fn image(&mut self, choice: u32, image: &Image<'_>, out: &mut Vec<u8>) {
@@ -36,6 +36,7 @@ impl Normaliser {
     }
 
     pub(super) fn write_members(&self, out: &mut Vec<u8>) {
-        self.members.iter().for_each(|(name, value)| render::member(out, name, value));
+        let shown = self.members.iter().filter(|(name, _)| *name != STOP_SEQUENCE);
+        shown.for_each(|(name, value)| render::member(out, name, value));
     }
 }

@@ -1,7 +1,7 @@
 //! `model-gateway run -- PROGRAM`: starts a program that uses the gateway.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -51,9 +51,16 @@ pub fn run(common: &Common, args: &RunArgs) -> Result<(), CommandError> {
     let Some((command, arguments)) = args.command.split_first() else {
         return Err(CommandError::Usage("write the command to start behind --".to_owned()));
     };
-    let endpoint = Endpoint::find(common, &args.gateway, false)?;
+    let mut endpoint = Endpoint::find(common, &args.gateway, false)?;
     let program = args.program.unwrap_or_else(|| Program::of(command));
     let key = key(common, args, program)?;
+    if args.gateway.url.is_some()
+        && program.takes_limits()
+        && let Err(error) = endpoint.ask_limits(&key)
+    {
+        // The program itself tells its user what is wrong with the gateway.
+        let _ = writeln!(io::stderr(), "model-gateway: the limits of the model are not known: {error}");
+    }
     let LaunchPlan { arguments: settings, set, unset } = program.plan(&endpoint, &key, args.no_telemetry);
     let mut child = Command::new(command);
     child.args(settings).args(arguments);

@@ -86,6 +86,11 @@ impl Program {
         }
     }
 
+    /// Whether the program learns the limits of its model from its settings.
+    pub(super) fn takes_limits(self) -> bool {
+        matches!(self, Self::Codex | Self::Claude | Self::Opencode)
+    }
+
     /// The plan for a start. `is_quiet` switches off telemetry, error reports and updates.
     pub(super) fn plan(self, endpoint: &Endpoint, key: &str, is_quiet: bool) -> LaunchPlan {
         match self {

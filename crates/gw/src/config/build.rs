@@ -199,6 +199,7 @@ fn request_limits(server: &Table) -> RequestLimits {
         set(&mut limits.max_messages, table.int("max_messages"));
         set(&mut limits.max_content_parts, table.int("max_content_parts"));
         set(&mut limits.max_tool_calls, table.int("max_tool_calls"));
+        set(&mut limits.max_tools, table.int("max_tools"));
         set(&mut limits.max_schema_nodes, table.int("max_schema_nodes"));
         set(&mut limits.max_schema_depth, table.int("max_schema_depth"));
         set(&mut limits.max_members, table.int("max_members"));

@@ -1,14 +1,14 @@
 //! The answers that show the configuration: lists, entries, tables and the history.
 
 use gw_admin::time::format_millis;
-use gw_admin::{ConfigurationParameters, ConfigurationResponse};
+use gw_admin::{ConfigurationParameters, ConfigurationResponse, EntryChange};
 use gw_engine::catalog::query::shown;
 use gw_engine::error::{Error, Kind};
 use gw_store::configuration::ConfigurationChange;
 use serde_json::{Map, Value, json};
 
 use super::merge::FileState;
-use super::overlay::{Overlay, OverlayEntry, masked};
+use super::overlay::{Overlay, OverlayEntry, masked, place};
 use super::{StoredConfiguration, unavailable};
 use crate::config::NAMED_LISTS;
 
@@ -115,12 +115,25 @@ fn of_api(file: &FileState, entry: &OverlayEntry) -> Value {
     })
 }
 
+/// A value of a change, with masked secrets.
+fn shown_value(section: &str, text: Option<&str>) -> Option<Value> {
+    text.and_then(|text| serde_json::from_str(text).ok()).map(|value| masked(section, value))
+}
+
+/// A change for the audit log, with masked secrets.
+pub(super) fn entry_change(change: &ConfigurationChange) -> EntryChange {
+    let value =
+        |text: &Option<String>| shown_value(&change.section, text.as_deref()).map(|value| value.to_string());
+    EntryChange {
+        entry: place(&change.section, &change.name),
+        before: value(&change.before),
+        after: value(&change.after),
+    }
+}
+
 /// A change of the history, with masked secrets.
 pub(super) fn change_object(change: &ConfigurationChange) -> Value {
-    let value = |text: &Option<String>| {
-        let value = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
-        value.map_or(Value::Null, |value| masked(&change.section, value))
-    };
+    let value = |text: &Option<String>| shown_value(&change.section, text.as_deref()).unwrap_or(Value::Null);
     json!({
         "object": "config_change",
         "version": change.version,
@@ -152,5 +165,11 @@ pub(super) fn no_entry(section: &str, name: &str) -> Error {
 }
 
 pub(super) fn json_response(value: &Value, version: Option<i64>) -> ConfigurationResponse {
-    ConfigurationResponse { body: value.to_string().into(), is_new: false, is_toml: false, version }
+    ConfigurationResponse {
+        body: value.to_string().into(),
+        is_new: false,
+        is_toml: false,
+        version,
+        change: None,
+    }
 }

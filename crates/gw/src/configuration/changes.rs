@@ -6,7 +6,7 @@ use gw_engine::error::{Error, Kind};
 use gw_store::configuration::{ConfigurationChange, SealedSecret};
 use serde_json::{Map, Value, json};
 
-use super::answers::{change_object, json_response, name_member, no_entry};
+use super::answers::{change_object, entry_change, json_response, name_member, no_entry};
 use super::input::{self, Input};
 use super::merge::{self, FileState, MergeCheck};
 use super::overlay::{Overlay, place};
@@ -154,7 +154,8 @@ impl StoredConfiguration {
         set(&mut object, "notes", json!(verdict.notes));
         let version = change.after.is_some().then_some(change.version);
         let is_new = is_new && version.is_some();
-        Ok(Some(ConfigurationResponse { is_new, ..json_response(&object, version) }))
+        let change = Some(entry_change(&change));
+        Ok(Some(ConfigurationResponse { is_new, change, ..json_response(&object, version) }))
     }
 
     /// `POST /admin/v1/config/undo`: undoes the newest change that is neither an undo nor undone, or the named one.

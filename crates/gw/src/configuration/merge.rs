@@ -23,6 +23,9 @@ pub struct FileState {
     pub raw: RawFile,
 }
 
+/// The member of a provider that opens private addresses to it.
+const PRIVATE_NETWORK: &str = "allow_private_network";
+
 impl FileState {
     /// Reads the file.
     ///
@@ -72,6 +75,10 @@ pub fn merged(
         if let Some((_, name_member)) = NAMED_LISTS.into_iter().find(|(list, _)| *list == section) {
             if file.place(section, &entry.name).is_none() {
                 members.insert(name_member.to_owned(), json!(entry.name));
+                if section == "providers" {
+                    // The operator wrote the addresses of the file. Who may write over the API may not open the network.
+                    members.entry(PRIVATE_NETWORK).or_insert(Value::Bool(false));
+                }
                 let list = document.entry(section).or_insert_with(|| json!([]));
                 if let Value::Array(list) = list {
                     list.push(Value::Object(members));

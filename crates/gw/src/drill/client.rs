@@ -113,6 +113,8 @@ async fn end(engine: &Engine, ask: RequestKind, context: RequestContext, body: B
         Err(error) => Outcome::Error(error.status(), error.code().to_owned()),
         Ok(Reply { body: ReplyBody::Full(body), .. }) => judge(ask, &body),
         Ok(Reply { body: ReplyBody::Stream(stream), .. }) => read(ask, stream).await,
+        // A drill asks for nothing in the background.
+        Ok(Reply { body: ReplyBody::Background(_), .. }) => Outcome::NoEnd,
     }
 }
 

@@ -13,7 +13,7 @@ mod http_edges;
 pub(crate) mod http_versions;
 mod model_lists;
 mod models;
-mod replay;
+pub(crate) mod replay;
 mod request_limits;
 mod request_validation;
 mod sealed_reasoning;

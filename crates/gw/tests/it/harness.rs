@@ -243,15 +243,6 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
     assert!(matches!(answer.header("access-control-allow-origin"), None | Some("*")), "{label}");
     assert!(answer.header("content-security-policy").is_some(), "{label}");
     assert_request_id(label, answer.header("x-request-id"));
-    let no_retry = matches!(
-        code,
-        "insufficient_quota"
-            | "session_limit_reached"
-            | "upstream_auth_error"
-            | "upstream_billing_error"
-            | "upstream_model_missing"
-    );
-    assert_eq!(answer.header("x-should-retry"), no_retry.then_some("false"), "{label}: x-should-retry");
     let waits = matches!(
         code,
         "rate_limit_exceeded"
@@ -261,6 +252,22 @@ pub(crate) fn assert_error(label: &str, answer: &Response, status: u16, kind: &s
             | "store_unavailable"
             | "budget_store_unavailable"
     );
+    let may_succeed = waits
+        || matches!(
+            code,
+            "request_timeout"
+                | "internal_error"
+                | "upstream_error"
+                | "upstream_unreachable"
+                | "upstream_invalid_response"
+                | "upstream_stream_error"
+                | "upstream_timeout"
+        );
+    let should_retry = if may_succeed { "true" } else { "false" };
+    // A request that is larger than its key's tokens per minute never succeeds.
+    let is_too_large = answer.message().contains("Ask for fewer with 'max_tokens'");
+    let should_retry = if is_too_large { "false" } else { should_retry };
+    assert_eq!(answer.header("x-should-retry"), Some(should_retry), "{label}: x-should-retry");
     match answer.header("retry-after") {
         Some(after) => {
             assert!(waits, "{label}: no retry-after belongs here");

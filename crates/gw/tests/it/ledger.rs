@@ -20,7 +20,12 @@ use crate::harness::{Setup, World, chat, chat_with, world};
 
 /// The rows of a running gateway, as soon as it has this many.
 pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
-    let store = Store::open(&gateway.dir().join("data/gateway.db")).await.expect("the gateway's store");
+    rows_in(&gateway.dir().join("data/gateway.db"), wanted).await
+}
+
+/// The rows of a store, as soon as it has this many.
+pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
+    let store = Store::open(path).await.expect("the gateway's store");
     let found = rows_of(&store, wanted).await;
     store.close().await;
     found

@@ -4,5 +4,6 @@ mod budget_cuts;
 mod budget_periods;
 pub(crate) mod budgets;
 mod overload;
+mod sent_text;
 mod session_guards;
 mod sessions;

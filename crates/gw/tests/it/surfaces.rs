@@ -3,19 +3,26 @@
 mod accounting;
 mod background;
 mod background_death;
+mod background_limits;
+mod background_shutdown;
+mod chat_upstreams;
+mod echo_table;
 mod errors;
 mod every_dialect;
 mod fold;
 mod hosted_tools;
+mod many_tools;
 mod messages;
 mod native;
 mod native_hosts;
+mod native_learning;
 mod native_needs;
 mod native_policy;
 mod responses;
 mod sdk_names;
 mod stored;
 mod stream_failures;
+mod tenant_rules;
 mod token_counts;
 
 use gw_testkit::{Client, Response};

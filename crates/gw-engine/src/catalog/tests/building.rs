@@ -59,8 +59,11 @@ fn the_demo_stands_beside_the_shipped_catalogue() {
 
 /// A list whose models have contexts as long as their names.
 fn listed(names: &[&str]) -> Vec<ListedModel> {
-    let model =
-        |name: &&str| ListedModel { name: (*name).to_owned(), context_length: Some(name.len() as u64) };
+    let model = |name: &&str| ListedModel {
+        name: (*name).to_owned(),
+        context_length: Some(name.len() as u64),
+        ..ListedModel::default()
+    };
     names.iter().map(model).collect()
 }
 

@@ -29,6 +29,11 @@ impl Recording {
         Self { keep: Some(keep), held: None }
     }
 
+    /// Whether the final object was stored.
+    pub(crate) fn is_done(&self) -> bool {
+        self.keep.is_none() && self.held.is_none()
+    }
+
     /// Whether a frame waits for the store.
     pub(crate) fn holds(&self) -> bool {
         self.held.is_some()

@@ -82,7 +82,11 @@ fn opening(id: &str, form: Option<Arc<dyn AnswerForm>>) -> Opening {
 }
 
 fn reader(opening: Opening, max_event_bytes: usize) -> StreamReader {
-    StreamReader::new(opening, max_event_bytes, CpuPool::default(), EventMemory::default())
+    StreamReader::new(opening, max_event_bytes, CpuPool::default(), memory_of(&EventMemory::default()))
+}
+
+fn memory_of(events: &EventMemory) -> ReaderMemory {
+    ReaderMemory { events: events.clone(), key_id: "key".into() }
 }
 
 fn lines(id: &str) -> StreamReader {
@@ -190,7 +194,7 @@ async fn a_large_piece_is_counted_until_the_client_has_it() {
     let memory = EventMemory::default();
     let pieces = recorded(&[&"x".repeat(SMALL_EVENT)]);
     let mut leader =
-        StreamReader::new(opening("chat-1", None), usize::MAX, CpuPool::default(), memory.clone());
+        StreamReader::new(opening("chat-1", None), usize::MAX, CpuPool::default(), memory_of(&memory));
     let output = leader.read(pieces[0].clone()).unwrap().unwrap();
     assert!(memory.gauge().get() >= SMALL_EVENT as i64);
     drop(output);

@@ -58,6 +58,7 @@ impl Client {
         match reply.body {
             ReplyBody::Full(body) => Ended::Answered(text(&body)),
             ReplyBody::Stream(stream) => self.read_stream(stream, polls).await,
+            ReplyBody::Background(_) => Ended::Left(String::new()),
         }
     }
 

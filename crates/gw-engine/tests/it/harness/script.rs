@@ -59,6 +59,8 @@ pub(crate) enum Piece {
     Usage(u64, u64),
     Error,
     Done,
+    /// Bytes in the dialect of the upstream.
+    Raw(String),
 }
 
 impl Piece {
@@ -72,6 +74,7 @@ impl Piece {
         let data = match self {
             Self::Comment => return ": still at work\n\n".to_owned(),
             Self::Done => return "data: [DONE]\n\n".to_owned(),
+            Self::Raw(bytes) => return bytes.clone(),
             Self::Role => chunk(json!({"role": "assistant"}), Value::Null),
             Self::Text(text) => chunk(json!({"content": text}), Value::Null),
             Self::Finish => chunk(json!({}), json!("stop")),

@@ -210,7 +210,7 @@ impl Body {
             Piece::Text(text) => call.text_bytes += text.len() as u64,
             Piece::Usage(prompt, completion) => call.usage = Some((*prompt, *completion)),
             Piece::Error => call.failed_first = call.text_bytes == 0,
-            Piece::Comment | Piece::Role | Piece::Finish | Piece::Done => {}
+            Piece::Comment | Piece::Role | Piece::Finish | Piece::Done | Piece::Raw(_) => {}
         });
         piece.bytes().into()
     }

@@ -41,6 +41,8 @@ const KEY: &str = "test";
 pub(crate) struct Setup {
     pub(crate) routing: RoutingSettings,
     pub(crate) timeouts: Timeouts,
+    /// The dialect of the upstreams.
+    pub(crate) api: Api,
     /// Providers with the scripts of their calls. Each has a model `<provider>/m`.
     pub(crate) upstreams: Vec<(&'static str, Vec<Script>)>,
     /// API keys of each provider.
@@ -58,6 +60,7 @@ impl Setup {
         Self {
             routing: RoutingSettings { retries: 0, ..RoutingSettings::default() },
             timeouts: Timeouts::default(),
+            api: Api::OpenAi,
             upstreams,
             keys: 0,
             embedding_batch: None,
@@ -84,7 +87,8 @@ impl Setup {
             ..EngineSettings::default()
         };
         let deployed = self.upstreams.into_iter().map(|(name, scripts)| {
-            let settings = provider(name, self.keys, self.embedding_batch);
+            let settings =
+                ProviderSettings { api: self.api, ..provider(name, self.keys, self.embedding_batch) };
             let upstream = Upstream::new(name, scripts, &calls);
             let provider = Provider::in_process(&settings, self.timeouts, upstream).unwrap();
             Deployed { provider: provider.into(), price_multiplier: one(), discovers: false }
@@ -227,6 +231,18 @@ impl World {
         let ended = self.run(body, &Client::default()).await;
         self.settled().await;
         ended
+    }
+
+    /// The answer of a request of the Messages API, or of the Responses API if the body has an `input`.
+    pub(crate) fn send_native(&self, body: &Value) -> impl Future<Output = Result<Reply, Error>> + use<> {
+        let (engine, context) = (Arc::clone(&self.engine), self.context(None));
+        let (bytes, is_message) = (Bytes::from(body.to_string()), body["input"].is_null());
+        async move {
+            match is_message {
+                true => engine.messages(context, bytes).await,
+                false => engine.responses(context, bytes).await,
+            }
+        }
     }
 
     /// The answer of a chat request, or of an embeddings request if the body has an `input`.

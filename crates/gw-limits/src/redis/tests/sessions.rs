@@ -64,3 +64,25 @@ async fn a_session_is_counted_by_the_process_while_redis_is_away() {
     assert_eq!(limiter.enter_session(&request).await.map(|used| used.calls), Ok(2));
     assert_eq!(limiter.enter_session(&request).await, Err(SessionLimit::Calls));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c36_redis_keeps_a_bounded_number_of_sessions_of_each_key() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _) = replica_at(settings(&redis), &clock, &ledger).await;
+    let stop = SessionLimits { max_calls: Some(1), ..SessionLimits::default() };
+    let call_in = async |key: &str, name: usize| {
+        clock.advance(std::time::Duration::from_micros(1));
+        let id = SessionId { key_id: key.into(), name: name.to_string().into() };
+        let request = SessionRequest { id: &id, newest_calls: &[], equal_calls: 0, stop };
+        limiter.enter_session(&request).await.map(|used| used.calls)
+    };
+    assert_eq!(call_in("victim", 0).await, Ok(1));
+    let most = crate::session::MAX_SESSIONS_OF_KEY;
+    for name in 0..=most {
+        assert_eq!(call_in("greedy", name).await, Ok(1));
+    }
+    assert_eq!(call_in("greedy", 1).await, Err(SessionLimit::Calls), "the second is remembered");
+    assert_eq!(call_in("greedy", 0).await, Ok(1), "the first is forgotten");
+    assert_eq!(call_in("victim", 0).await, Err(SessionLimit::Calls));
+}

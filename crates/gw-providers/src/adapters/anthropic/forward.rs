@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use gw_wire::conversation::{Content, Conversation, Source};
 use gw_wire::dialects::messages::native::{NativeHost, NativeRequest, Signature, request_body};
-use gw_wire::dialects::{ClientDialect, ClientRequest};
+use gw_wire::dialects::{ClientDialect, ClientRequest, NativeNeed};
 use gw_wire::request::ChatRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -42,8 +42,12 @@ pub(in crate::adapters) fn body(
     Some(ForwardedBody { body: body.into(), warnings: dropped.into_iter().chain(thinking).collect() })
 }
 
-/// Whether the request has an image or a file by its address. Hosts other than Anthropic take bytes only.
-pub(in crate::adapters) fn has_addresses(request: &ChatRequest, client: &ClientRequest) -> bool {
+/// Whether the request has a part that only Anthropic's own API takes: a message thread, or an image or a file by its
+/// address. Other hosts keep no threads, and take bytes only.
+pub(in crate::adapters) fn needs_anthropic(request: &ChatRequest, client: &ClientRequest) -> bool {
+    if matches!(client.need, NativeNeed::Required(_)) {
+        return true;
+    }
     if memmem::find(&client.native.bytes, b"\"url\"").is_none() {
         return false;
     }

@@ -148,7 +148,7 @@ impl<'c> MessagesBuilder<'c> {
                 ReplayedBlock::Text(text) if !text.trim().is_empty() => {
                     blocks.push(AnthropicBlockParam::Text { text, marker: None });
                 }
-                ReplayedBlock::Detail(entry) if is_replayed => {
+                ReplayedBlock::Detail(entry) | ReplayedBlock::Signature(entry) if is_replayed => {
                     blocks.extend(details::read_thought(entry).map(AnthropicBlockParam::Thought));
                 }
                 ReplayedBlock::Call(call) => {

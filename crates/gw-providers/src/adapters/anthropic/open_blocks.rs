@@ -194,7 +194,8 @@ impl OpenBlocks {
 
     fn add_thinking(&mut self, index: u32, piece: Cow<'_, str>, sink: EventSink<'_>) {
         if piece.is_empty() {
-            return;
+            // The thought is not shown, or only begins.
+            return sink(Event::Reasoning { choice: CHOICE, text: piece });
         }
         let has_room = self.held_thought_bytes.saturating_add(piece.len()) <= MAX_HELD_THOUGHT_BYTES;
         let mut held_thought_bytes = self.held_thought_bytes;

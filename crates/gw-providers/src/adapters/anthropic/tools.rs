@@ -4,6 +4,7 @@
 //! "Define tools", "Strict tool use" and "Structured outputs" at platform.claude.com.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use gw_wire::conversation::{Conversation, Format, Tool, ToolChoice};
 use gw_wire::json::{Kind, ObjectWriter, View};
@@ -270,7 +271,8 @@ fn answer_format<'c>(
     });
     if rules.forced_tools != ForcedTools::Refused && is_object {
         let mut name = JSON_TOOL.to_owned();
-        while conversation.tools.iter().any(|tool| tool.name == name) {
+        let taken: HashSet<&str> = conversation.tools.iter().map(|tool| &*tool.name).collect();
+        while taken.contains(&*name) {
             name.push('_');
         }
         return AnswerFormat::Tool { name, description: description.clone(), schema: schema.text() };

@@ -188,7 +188,7 @@ impl BedrockMessageWriter {
                     content.push(BedrockBlock::Text(Cow::Borrowed(text)));
                     self.mark(marker.filter(|_| last == Some(at)), content);
                 }
-                ReplayedBlock::Detail(entry) if self.rules.signs => {
+                ReplayedBlock::Detail(entry) | ReplayedBlock::Signature(entry) if self.rules.signs => {
                     content.extend(reasoning::read_signed(entry).map(BedrockBlock::ReasoningContent));
                 }
                 ReplayedBlock::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),

@@ -47,7 +47,7 @@ const BETAS: [&str; 13] = [
 
 /// Encodes the client's own body. None: it is sent as a translated chat.
 pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
-    if forward::has_addresses(request, client) {
+    if forward::needs_anthropic(request, client) {
         return None;
     }
     let (betas, lost) = forward::betas(client, &BETAS);

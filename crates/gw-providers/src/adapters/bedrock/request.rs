@@ -76,13 +76,10 @@ fn inference<'c>(
         warn("parameter_clamped:temperature");
     }
     let [min, max] = rules.top_p;
-    if inference.top_p.is_some_and(|top_p| !(min..=max).contains(&top_p)) {
-        // 1 is the default, so the member can be left out.
-        let is_default = inference.top_p == Some(1.0);
-        inference.top_p = inference.top_p.map(|top_p| top_p.clamp(min, max)).filter(|_| !is_default);
-        if !is_default {
-            warn("parameter_clamped:top_p");
-        }
+    if let Some(top_p) = inference.top_p.filter(|top_p| !(min..=max).contains(top_p)) {
+        // The models' own default is another value than 1, so the member is always sent.
+        inference.top_p = Some(top_p.clamp(min, max));
+        warn("parameter_clamped:top_p");
     }
     let is_fixed = thinking.is_sampling_refused || rules.sampling == Sampling::Fixed;
     // These models take only the default value of both members.
@@ -112,7 +109,7 @@ fn inference<'c>(
 
 /// Returns warnings for members that Converse has no equivalent of.
 fn unsupported_members(conversation: &Conversation<'_>) -> Warnings {
-    let mut warnings = dropped(conversation, &["seed", "logit_bias"]);
+    let mut warnings = dropped(conversation, &["seed", "logit_bias", "top_k"]);
     let mut warn = |is_lost: bool, warning: &'static str| {
         if is_lost {
             warnings.push(Cow::Borrowed(warning));

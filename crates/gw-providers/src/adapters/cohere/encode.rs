@@ -132,6 +132,9 @@ fn response_format(body: &mut ObjectWriter<'_>, format: &Format<'_>) {
     });
 }
 
+/// The most tokens that Cohere chooses from.
+const MAX_K: u64 = 500;
+
 fn sampling(
     body: &mut ObjectWriter<'_>,
     conversation: &Conversation<'_>,
@@ -155,6 +158,13 @@ fn sampling(
         } else {
             body.raw(name, bound.to_string());
             warnings.push(Cow::Owned(format!("parameter_clamped:{member}")));
+        }
+    }
+    // `k` of docs.cohere.com/reference/chat: 0 to 500, and 0 takes all tokens.
+    if let Some(top_k) = conversation.top_k() {
+        body.integer("k", top_k.min(MAX_K));
+        if top_k > MAX_K {
+            warnings.push(Cow::Borrowed("parameter_clamped:top_k"));
         }
     }
     if !conversation.stop.is_empty() {

@@ -34,6 +34,10 @@ pub(super) const USUAL_ORDER: &[(char, usize)] = &[('t', 1), ('i', usize::MAX), 
 /// follows it.
 pub(super) const IMAGE_ID_PREFIX: &str = "image_";
 
+/// The prefix of the `id` of an entry that signs a text. The bytes of the text follow it: they are the last ones of the text
+/// before the entry.
+pub(super) const TEXT_ID_PREFIX: &str = "text_";
+
 /// Google refuses a content without parts and a part without text.
 const PLACEHOLDER_TEXT: &str = " ";
 
@@ -154,26 +158,27 @@ impl ContentsWriter {
         parts: &mut Vec<GeminiPart<'a>>,
     ) -> Result<(), Failure> {
         let begin = parts.len();
+        let mut has_call = false;
         for piece in pieces {
             match piece {
                 order::ReplayedBlock::Text(text) => parts.push(GeminiPart::text(text)),
                 order::ReplayedBlock::Thought(text) => {
                     parts.push(GeminiPart { thought: Some(true), ..GeminiPart::text(text) })
                 }
-                order::ReplayedBlock::Signature(entry) => {
-                    if let (Some((_, signed)), Some(part)) = (signature(entry), parts.last_mut()) {
-                        part.thought_signature = Some(signed);
-                    }
+                order::ReplayedBlock::Signature(entry) | order::ReplayedBlock::Detail(entry) => {
+                    sign_last(entry, parts);
                 }
                 order::ReplayedBlock::Image(image) if can_be_sent_back(image) => {
                     parts.push(media::image(image, self.flavour)?);
                 }
-                // A recorded call has its own signature, or it had none.
-                order::ReplayedBlock::Call(call) => parts.push(self.call(call, false)),
+                order::ReplayedBlock::Call(call) => {
+                    parts.push(self.call(call, !has_call));
+                    has_call = true;
+                }
                 // An empty part takes the place of an image that is not sent back, so that the image's signature does
                 // not apply to another part.
                 order::ReplayedBlock::Image(_) => parts.push(GeminiPart::text("")),
-                order::ReplayedBlock::Detail(_) | order::ReplayedBlock::Plan(_) => {}
+                order::ReplayedBlock::Plan(_) => {}
             }
         }
         let added = parts.split_off(begin.min(parts.len()));
@@ -258,6 +263,41 @@ fn object(text: &str) -> Option<Box<RawValue>> {
         return None;
     }
     serde_json::from_str(text).ok()
+}
+
+/// Gives an entry's signature to the part before it. Clients join texts, so the signed end of a text is cut off first.
+fn sign_last<'a>(entry: View<'a>, parts: &mut Vec<GeminiPart<'a>>) {
+    let Some((_, signed)) = signature(entry) else { return };
+    let [id] = entry.pick(["id"]);
+    let len: Option<usize> =
+        id.and_then(View::string).and_then(|id| id.strip_prefix(TEXT_ID_PREFIX)?.parse().ok());
+    let Some(last) = parts.last_mut() else { return };
+    let own = match (&mut last.text, len) {
+        // The signed text was empty.
+        (None, Some(0)) => Some(Cow::Borrowed("")),
+        (Some(text), Some(len)) => end_of(text, len),
+        _ => None,
+    };
+    match own {
+        Some(own) => {
+            let thought = last.thought;
+            parts.push(GeminiPart { thought, thought_signature: Some(signed), ..GeminiPart::text(own) });
+        }
+        None => last.thought_signature = Some(signed),
+    }
+}
+
+/// Cuts the last `len` bytes off a text; None if they are the whole text, or if the text has no such end.
+fn end_of<'a>(text: &mut Cow<'a, str>, len: usize) -> Option<Cow<'a, str>> {
+    let at = text.len().checked_sub(len).filter(|at| *at > 0 && text.is_char_boundary(*at))?;
+    Some(match text {
+        Cow::Borrowed(whole) => {
+            let (before, own) = whole.split_at(at);
+            *whole = before;
+            Cow::Borrowed(own)
+        }
+        Cow::Owned(whole) => Cow::Owned(whole.split_off(at)),
+    })
 }
 
 /// Reads an entry of `reasoning_details` that the gateway gave the client: the signature, and the index of the image

@@ -184,6 +184,7 @@ fn config<'a>(
         max_output_tokens: requested.map(|requested| requested.min(MAX_OUTPUT_TOKENS)),
         temperature: conversation.temperature,
         top_p: conversation.top_p,
+        top_k: conversation.top_k().filter(|top_k| *top_k > 0),
         stop_sequences: stops.map(|stop| Cow::Borrowed(&**stop)).collect(),
         seed: conversation.seed.map(fold),
         presence_penalty,

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::candidate::{
     Candidate, CandidatePart, GeminiResponse, Text, call_id, finish_reason, make_call_id, no_candidate,
 };
-use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, USUAL_ORDER};
+use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, TEXT_ID_PREFIX, USUAL_ORDER};
 use super::errors;
 use super::grounding::GroundingCitations;
 use super::logprobs;
@@ -125,9 +125,9 @@ fn add<'a>(
     let is_thought = part.thought == Some(true);
     let into = if is_thought { &mut choice.reasoning } else { &mut choice.content };
     let text = part.text.map(|text| text.0).filter(|text| !text.is_empty());
-    let place = image.is_some().then_some(choice.images.len());
-    let signature = Signature::of(part.thought_signature, place);
     let len = text.as_deref().map_or(0, str::len);
+    let signed = if image.is_some() { SignedPart::Image(choice.images.len()) } else { SignedPart::Text(len) };
+    let signature = Signature::of(part.thought_signature, signed);
     record(order, is_thought, len, image.is_some(), signature.is_some());
     if let Some(text) = text {
         match into {
@@ -142,28 +142,39 @@ fn add<'a>(
 /// The signature of a text or an image.
 pub(super) struct Signature<'a> {
     data: Cow<'a, str>,
-    /// The index of the image among the choice's images.
-    image: Option<usize>,
+    /// The part that it signs.
+    part: SignedPart,
+}
+
+/// The part that a signature belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SignedPart {
+    /// A text or thought of this many bytes. Clients join texts, so the signature tells its own.
+    Text(usize),
+    /// The image with this index among the choice's images.
+    Image(usize),
 }
 
 impl<'a> Signature<'a> {
-    pub(super) fn of(data: Option<Text<'a>>, image: Option<usize>) -> Option<Self> {
-        data.map(|text| text.0).filter(|data| !data.is_empty()).map(|data| Self { data, image })
+    pub(super) fn of(data: Option<Text<'a>>, part: SignedPart) -> Option<Self> {
+        data.map(|text| text.0).filter(|data| !data.is_empty()).map(|data| Self { data, part })
     }
 }
 
-/// Returns signatures in the format of OpenRouter's `reasoning_details`, which clients send back. The entry of an image
-/// names the image.
+/// Returns signatures in the format of OpenRouter's `reasoning_details`, which clients send back. The `id` of an entry
+/// names the part that it signs.
 pub(super) fn details(signatures: &[Signature<'_>], first: u32) -> Option<Box<RawValue>> {
     if signatures.is_empty() {
         return None;
     }
-    let entry = |(index, Signature { data, image }): (u32, &Signature<'_>)| {
-        let mut entry = serde_json::json!({ "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "index": index });
-        if let (Some(image), Some(members)) = (image, entry.as_object_mut()) {
-            members.insert("id".to_owned(), format!("{IMAGE_ID_PREFIX}{image}").into());
-        }
-        entry
+    let entry = |(index, Signature { data, part }): (u32, &Signature<'_>)| {
+        let id = match part {
+            SignedPart::Text(len) => format!("{TEXT_ID_PREFIX}{len}"),
+            SignedPart::Image(place) => format!("{IMAGE_ID_PREFIX}{place}"),
+        };
+        serde_json::json!({
+            "type": "reasoning.encrypted", "data": data, "format": SIGNATURE_FORMAT, "id": id, "index": index,
+        })
     };
     let entries: Vec<serde_json::Value> = (first..).zip(signatures).map(entry).collect();
     serde_json::value::to_raw_value(&entries).ok()

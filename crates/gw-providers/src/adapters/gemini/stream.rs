@@ -19,7 +19,7 @@ use super::candidate::{
 use super::contents::USUAL_ORDER;
 use super::grounding::GroundingCitations;
 use super::object_splitter::ObjectSplitter;
-use super::response::Signature;
+use super::response::{Signature, SignedPart};
 use super::{errors, logprobs, response};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
@@ -312,6 +312,8 @@ impl StreamChoice {
             self.order.close();
         }
         response::record(&mut self.order, is_thought, text.len(), image.is_some(), signature.is_some());
+        let signed =
+            if image.is_some() { SignedPart::Image(self.images) } else { SignedPart::Text(text.len()) };
         if is_thought {
             if !text.is_empty() {
                 sink(Event::Reasoning { choice, text });
@@ -320,12 +322,11 @@ impl StreamChoice {
             self.sources.add_text(&text);
             sink(Event::Text { choice, text, logprobs });
         }
-        let place = image.is_some().then_some(self.images);
         if let Some(image) = image {
             self.images = self.images.saturating_add(1);
             sink(Event::Image { choice, image });
         }
-        if let Some(signature) = Signature::of(signature, place)
+        if let Some(signature) = Signature::of(signature, signed)
             && let Some(details) = response::details(&[signature], self.signatures)
         {
             self.signatures = self.signatures.saturating_add(1);

@@ -152,6 +152,8 @@ pub(super) struct GenerationConfig<'a> {
     pub(super) temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) top_p: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) top_k: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) stop_sequences: Vec<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +183,7 @@ impl GenerationConfig<'_> {
             max_output_tokens,
             temperature,
             top_p,
+            top_k,
             stop_sequences,
             seed,
             presence_penalty,
@@ -196,6 +199,7 @@ impl GenerationConfig<'_> {
             && max_output_tokens.is_none()
             && temperature.is_none()
             && top_p.is_none()
+            && top_k.is_none()
             && stop_sequences.is_empty()
             && seed.is_none()
             && presence_penalty.is_none()

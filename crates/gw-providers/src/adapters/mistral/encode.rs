@@ -40,7 +40,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
 }
 
 fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) -> Result<Encoded, Failure> {
-    let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs"]);
+    let mut warnings = dropped(conversation, &["logit_bias", "top_logprobs", "top_k"]);
     if conversation.logprobs.is_some() {
         warnings.push(Cow::Borrowed("parameter_dropped:logprobs"));
     }

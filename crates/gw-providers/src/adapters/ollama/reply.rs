@@ -11,7 +11,7 @@ use super::shape::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{body_text, invalid, invalid_json};
-use crate::adapters::model_list::ModelList;
+use crate::adapters::model_list::{ModelList, makes_embeddings};
 
 /// Reads an answer of `/api/chat` or `/api/generate`.
 pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -87,7 +87,7 @@ pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let mut models = ModelList::default();
     for model in list {
         let name = ["name", "model"].iter().find_map(|member| model.get(member)?.as_str());
-        models.add(name.unwrap_or_default(), None);
+        models.add_of_kind(name.unwrap_or_default(), None, makes_embeddings(model));
     }
     Ok(models.into_models())
 }

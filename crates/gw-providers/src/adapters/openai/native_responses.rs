@@ -1,29 +1,51 @@
 //! Whether a provider has the Responses API itself (`responses` of a provider).
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
+use gw_wire::failure::Failure;
+use parking_lot::Mutex;
+use tokio::time::Instant;
 use toml::Value;
 
+use crate::missing_model::names_model;
 use crate::presets;
 use crate::settings::{ProviderSettings, SettingsError};
 
 /// The name of the option.
 const OPTION: &str = "responses";
 
-const OFF: u8 = 0;
-const ON: u8 = 1;
-/// The provider is asked. A 404 or 405 means that it has no Responses API.
-const UNKNOWN: u8 = 2;
+/// The time for which a provider counts as one without the API, once it did not know the URL.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 
-/// Whether a provider has the Responses API. It is learned from the first request, if neither the configuration nor the
-/// table of known providers tells.
+/// Whether a provider has the Responses API. It is learned from the provider's answers, if neither the configuration nor
+/// the table of known providers tells.
 #[derive(Debug)]
-pub(crate) struct NativeResponses(AtomicU8);
+pub(crate) struct NativeResponses {
+    /// None: it is learned.
+    known: Option<bool>,
+    learned: Mutex<Learned>,
+}
+
+/// The answers of a provider so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Learned {
+    /// It was not asked, or has forgotten.
+    #[default]
+    Nothing,
+    /// Its endpoint answered.
+    Has,
+    /// It did not know the URL.
+    Lacks { until: Instant },
+}
 
 impl NativeResponses {
+    fn new(known: Option<bool>) -> Self {
+        Self { known, learned: Mutex::default() }
+    }
+
     /// The provider has no Responses API.
     pub(crate) fn off() -> Self {
-        Self(AtomicU8::new(OFF))
+        Self::new(Some(false))
     }
 
     /// The value of the configuration, or else the one of the known provider.
@@ -31,64 +53,129 @@ impl NativeResponses {
     /// # Errors
     /// The option has another value than true, false and "auto".
     pub(crate) fn of(settings: &ProviderSettings) -> Result<Self, SettingsError> {
-        let state = match settings.options.get(OPTION) {
-            Some(Value::Boolean(true)) => ON,
-            Some(Value::Boolean(false)) => OFF,
-            Some(Value::String(word)) if word == "auto" => UNKNOWN,
+        let known = match settings.options.get(OPTION) {
+            Some(Value::Boolean(known)) => Some(*known),
+            Some(Value::String(word)) if word == "auto" => None,
             Some(_) => {
                 return Err(SettingsError::Option { name: OPTION, expected: "true, false or \"auto\"" });
             }
-            None => match presets::has_responses(settings) {
-                Some(true) => ON,
-                Some(false) => OFF,
-                None => UNKNOWN,
-            },
+            None => presets::has_responses(settings),
         };
-        Ok(Self(AtomicU8::new(state)))
+        Ok(Self::new(known))
     }
 
     /// Whether requests go to the provider's own endpoint.
     pub(super) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != OFF
+        self.known.unwrap_or_else(|| match *self.learned.lock() {
+            Learned::Nothing | Learned::Has => true,
+            Learned::Lacks { until } => until <= Instant::now(),
+        })
     }
 
     /// Whether the provider need not be asked any more.
     pub(super) fn is_certain(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != UNKNOWN
+        self.known.is_some() || *self.learned.lock() == Learned::Has
     }
 
     /// Notes that the endpoint answered.
     pub(super) fn note_answer(&self) {
-        let _ = self.0.compare_exchange(UNKNOWN, ON, Ordering::Relaxed, Ordering::Relaxed);
+        if self.known.is_none() {
+            let mut learned = self.learned.lock();
+            if *learned == Learned::Nothing || self.is_over(*learned) {
+                *learned = Learned::Has;
+            }
+        }
     }
 
-    /// Notes that the provider does not know the endpoint. Gives whether the request goes to chat completions instead.
-    pub(super) fn note_refusal(&self) -> bool {
-        let _ = self.0.compare_exchange(UNKNOWN, OFF, Ordering::Relaxed, Ordering::Relaxed);
-        !self.is_on()
+    /// Notes a 404 or 405 of the endpoint. Gives whether the request goes to chat completions instead: the provider does
+    /// not know the URL. A 404 for a missing model says nothing about the URL.
+    pub(super) fn note_refusal(&self, failure: &Failure, model: &str) -> bool {
+        if let Some(known) = self.known {
+            return !known;
+        }
+        let mut learned = self.learned.lock();
+        match *learned {
+            Learned::Has => false,
+            Learned::Lacks { until } if until > Instant::now() => true,
+            Learned::Nothing | Learned::Lacks { .. } if names_model(failure, model) => false,
+            Learned::Nothing | Learned::Lacks { .. } => {
+                *learned = Learned::Lacks { until: Instant::now() + FORGOTTEN_AFTER };
+                true
+            }
+        }
+    }
+
+    /// Forgets what was learned, because the configuration is read again.
+    pub(super) fn forget(&self) {
+        *self.learned.lock() = Learned::Nothing;
+    }
+
+    fn is_over(&self, learned: Learned) -> bool {
+        matches!(learned, Learned::Lacks { until } if until <= Instant::now())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapters::failure::classify;
 
-    #[test]
-    fn an_unknown_provider_is_asked_once() {
-        let unknown = NativeResponses(AtomicU8::new(UNKNOWN));
-        assert!(unknown.is_on());
-        assert!(unknown.note_refusal());
-        assert!(!unknown.is_on());
-        unknown.note_answer();
-        assert!(!unknown.is_on());
+    fn refusal(body: &str) -> Failure {
+        classify(404, &http::HeaderMap::new(), body.as_bytes())
+    }
+
+    fn unknown_url() -> Failure {
+        refusal(r#"{"detail":"Not Found"}"#)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_does_not_know_the_url_is_asked_again_after_an_hour() {
+        let responses = NativeResponses::new(None);
+        assert!(responses.is_on());
+        assert!(responses.note_refusal(&unknown_url(), "m"));
+        assert!(!responses.is_on());
+        responses.note_answer();
+        tokio::time::advance(FORGOTTEN_AFTER - Duration::from_secs(1)).await;
+        assert!(!responses.is_on(), "a late answer changes nothing");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(responses.is_on());
+        assert!(responses.note_refusal(&unknown_url(), "m"));
+        assert!(!responses.is_on());
+        responses.forget();
+        assert!(responses.is_on());
+        responses.note_answer();
+        assert!(!responses.note_refusal(&unknown_url(), "m"), "the provider has the URL");
+        assert!(responses.is_on());
+    }
+
+    #[tokio::test]
+    async fn a_missing_model_says_nothing_about_the_url() {
+        let responses = NativeResponses::new(None);
+        for body in [
+            r#"{"error":{"message":"The model `fast-1` does not exist or you do not have access to it.","code":"x"}}"#,
+            r#"{"error":{"message":"Not here.","type":"invalid_request_error","code":"model_not_found"}}"#,
+            r#"{"object":"error","message":"The model `fast-1` does not exist.","type":"NotFoundError","code":404}"#,
+            r#"{"error":"model not found"}"#,
+            r#"{"detail":"Unknown model"}"#,
+        ] {
+            assert!(!responses.note_refusal(&refusal(body), "fast-1"), "{body}");
+            assert!(responses.is_on(), "{body}");
+        }
+        for body in [
+            "",
+            "<html>404 Not Found</html>",
+            r#"{"error":"Unexpected endpoint or method. (POST /v1/responses)"}"#,
+        ] {
+            let responses = NativeResponses::new(None);
+            assert!(responses.note_refusal(&refusal(body), "fast-1"), "{body}");
+        }
     }
 
     #[test]
-    fn a_provider_that_answered_keeps_its_endpoint() {
-        let unknown = NativeResponses(AtomicU8::new(UNKNOWN));
-        unknown.note_answer();
-        assert!(!unknown.note_refusal(), "a later 404 is about the model");
-        assert!(unknown.is_on());
-        assert!(!NativeResponses(AtomicU8::new(ON)).note_refusal());
+    fn a_configured_value_stays() {
+        let (on, off) = (NativeResponses::new(Some(true)), NativeResponses::off());
+        assert!(!on.note_refusal(&unknown_url(), "m") && on.is_on());
+        off.note_answer();
+        assert!(off.note_refusal(&unknown_url(), "m") && !off.is_on());
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::reply::{ChatChoice, ChatReply, TextChoice, TextReply, ToolCall};
+use gw_wire::reply::{ChatChoice, ChatReply, STOP_SEQUENCE, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
 use super::lenient::Reference;
@@ -53,9 +53,10 @@ fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatRe
     let mut used = envelope.usage_text();
     let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let mut indices = Indices::default();
-    let mut read = Vec::new();
+    let (mut read, mut stop) = (Vec::new(), None);
     for choice in choices {
         used = used.or(choice.usage);
+        stop = stop.or(choice.stop_sequence());
         let finish = finish(&choice)?;
         read.push(ChatChoice { finish, ..chat_choice(indices.next(&choice), choice) });
     }
@@ -64,7 +65,7 @@ fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatRe
         fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
         usage: used.and_then(usage::read),
-        members: members.collect(),
+        members: members.chain(stop.map(|stop| (STOP_SEQUENCE.into(), Cow::Borrowed(stop)))).collect(),
         native: None,
     })
 }

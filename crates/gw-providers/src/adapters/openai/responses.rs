@@ -132,7 +132,7 @@ fn sealed_items(json: &str, target: &ReplayTarget) -> String {
 pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
     let stream = ResponsesStream::new(ResponsesStreamState::sealing(reading.replay.clone()));
     match &reading.replay {
-        Some(target) => Box::new(Bounded::new(SealingStream::new(stream, Arc::clone(target), false))),
+        Some(target) => Box::new(Bounded::new(SealingStream::new(stream, Arc::clone(target), false, false))),
         None => Box::new(Bounded::new(stream)),
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
 use gw_wire::json::{Kind, View, write_str};
+use gw_wire::reply::order::is_order;
 use memchr::memmem;
 
 use crate::adapters::replay::{DETAILS, own_entries, own_id};
@@ -92,7 +93,7 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
                     Cow::Owned(own.details)
                 }
                 (true, false) => {
-                    lost |= !matches!(value.text(), "null" | "\"\"" | "[]");
+                    lost |= is_reasoning(value);
                     Cow::Borrowed("")
                 }
                 _ => Cow::Borrowed(value.text()),
@@ -110,6 +111,14 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
     }
     out.push(']');
     ((out.len() > 1).then_some(out), lost)
+}
+
+/// Whether a value holds reasoning. An order holds lengths only.
+fn is_reasoning(value: View<'_>) -> bool {
+    match value.kind() {
+        Kind::Array => value.elements().any(|entry| !is_order(entry)),
+        _ => !matches!(value.text(), "null" | "\"\""),
+    }
 }
 
 /// Writes one member of an object. `mark` is the separator before it.

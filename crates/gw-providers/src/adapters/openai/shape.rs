@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use gw_wire::json::Reader;
-use gw_wire::reply::Finish;
+use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -28,6 +28,8 @@ members! {
         moderation: &'de RawValue = "moderation",
         citations: &'de RawValue = "citations",
         search_results: &'de RawValue = "search_results",
+        // Of stored answers.
+        stop_sequence: &'de RawValue = "stop_sequence",
     }
 }
 
@@ -46,6 +48,7 @@ impl<'de> OpenAiEnvelope<'de> {
             ("moderation", self.moderation),
             ("citations", self.citations),
             ("search_results", self.search_results),
+            (STOP_SEQUENCE, self.stop_sequence),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
@@ -62,6 +65,9 @@ members! {
         logprobs: &'de RawValue = "logprobs",
         finish_reason: TextOrJson<'de> = "finish_reason",
         usage: RawText<'de> = "usage",
+        // The stop sequence that ended the answer: vLLM's name, and SGLang's.
+        stop_reason: &'de RawValue = "stop_reason",
+        matched_stop: &'de RawValue = "matched_stop",
     }
 }
 
@@ -230,6 +236,13 @@ pub(super) enum FinishReason {
     Failed,
     /// An unknown reason.
     Unknown,
+}
+
+impl<'de> OpenAiChoice<'de> {
+    /// The stop sequence that ended the choice, a JSON string. A number is that of a token.
+    pub(super) fn stop_sequence(&self) -> Option<&'de RawValue> {
+        self.stop_reason.or(self.matched_stop).filter(|value| value.get().starts_with('"'))
+    }
 }
 
 impl OpenAiChoice<'_> {

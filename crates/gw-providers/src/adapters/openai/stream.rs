@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::reply::Finish;
+use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use serde_json::Value;
 
 use super::calls::ToolCallTracker;
@@ -173,6 +173,9 @@ impl OpenAiStreamState {
         let given = choice.index.and_then(|index| index.0);
         let index = given.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
         let finish_kind = choice.finish_kind();
+        if let Some(value) = choice.stop_sequence() {
+            sink(Event::Member { name: STOP_SEQUENCE, value });
+        }
         // MiniMax repeats the deltas in a `message`. Without deltas the `message` is the answer.
         let mut message =
             choice.delta.take().or_else(|| choice.message.take().map(|message| *message)).unwrap_or_default();

@@ -8,11 +8,18 @@
 
 use gw_wire::conversation::{Content, Message, Part, PastToolCall, Source};
 use gw_wire::json::View;
+pub(super) use gw_wire::reply::order::is_order;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 /// The type of the entry.
-const TYPE: &str = "gateway.order";
+const TYPE: &str = gw_wire::reply::order::ORDER_TYPE;
+
+/// The place of an entry that was sealed reasoning without a signature. The message has its text.
+pub(super) const PLAIN_PLACE: &str = "true";
+
+/// The place of an entry that was left out.
+pub(super) const DROPPED_PLACE: &str = "null";
 
 /// The most blocks of one answer.
 const MAX_BLOCKS: usize = 4096;
@@ -154,12 +161,6 @@ pub(in crate::adapters) fn joined(
     RawValue::from_string(format!("{open},{}", order.get().strip_prefix('[')?)).ok()
 }
 
-/// Whether an entry of `reasoning_details` is an order.
-pub(super) fn is_order(entry: View<'_>) -> bool {
-    let [kind] = entry.pick(["type"]);
-    kind.and_then(View::string).is_some_and(|kind| kind == TYPE)
-}
-
 /// Subtracts the blocks of an order from `room`, the blocks that the request may still have. Returns false when there
 /// are too many.
 pub(super) fn takes(entry: View<'_>, room: &mut usize) -> bool {
@@ -204,18 +205,35 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
     let mut details = message.reasoning_details.iter().filter(|entry| !is_order(**entry));
     let (mut calls, mut images) = (message.tool_calls.iter(), message.images.iter());
     let mut pieces = Vec::new();
-    let mut thinks = false;
+    let (mut thinks, mut has_plain) = (false, false);
     for word in words.split(' ').take(MAX_BLOCKS) {
-        pieces.push(match Block::read(word)? {
+        let block = Block::read(word)?;
+        pieces.push(match block {
             Block::Text(len) => ReplayedBlock::Text(cut(&mut text, len)?),
             Block::Thought(len) => ReplayedBlock::Thought(cut(&mut thought, len)?),
             Block::Plan(len) => ReplayedBlock::Plan(cut(&mut text, len)?),
-            Block::Detail => ReplayedBlock::Detail(*details.next()?),
-            Block::Signature => ReplayedBlock::Signature(*details.next()?),
+            Block::Detail | Block::Signature => {
+                let entry = *details.next()?;
+                match entry.text() {
+                    PLAIN_PLACE => has_plain = true,
+                    // Another target's thought.
+                    DROPPED_PLACE if matches!(pieces.last(), Some(ReplayedBlock::Thought(_))) => {
+                        pieces.pop();
+                    }
+                    DROPPED_PLACE => {}
+                    _ if block == Block::Detail => pieces.push(ReplayedBlock::Detail(entry)),
+                    _ => pieces.push(ReplayedBlock::Signature(entry)),
+                }
+                continue;
+            }
             Block::Image => ReplayedBlock::Image(images.next()?),
             Block::Call => ReplayedBlock::Call(calls.next()?),
         });
-        thinks |= matches!(pieces.last(), Some(ReplayedBlock::Thought(_)));
+        thinks |= matches!(block, Block::Thought(_));
+    }
+    // Reasoning whose text the client left out has no length.
+    if has_plain && !thinks {
+        return None;
     }
     let is_all =
         text.is_empty() && calls.next().is_none() && images.next().is_none() && details.next().is_none();

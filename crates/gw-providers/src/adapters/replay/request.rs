@@ -79,7 +79,8 @@ fn use_of(
     }
     match origins.of(entry, entry_origin(entry, target.name()).0) {
         EntryOrigin::Own => EntryUse::Kept,
-        EntryOrigin::Unknown if is_known(entry) => EntryUse::Kept,
+        // An order without an origin was read from the items of a client, and holds no more than lengths.
+        EntryOrigin::Unknown if is_known(entry) || order::is_order(entry) => EntryUse::Kept,
         EntryOrigin::Unknown | EntryOrigin::Other => EntryUse::Dropped,
     }
 }
@@ -130,6 +131,8 @@ pub(in crate::adapters) fn keep_own<'a>(
     for (message, uses) in conversation.messages.iter_mut().zip(uses) {
         let mut plain: Option<Cow<'a, str>> = None;
         let entries = std::mem::take(&mut message.reasoning_details);
+        // The order counts the entries, so those that are left out keep their places.
+        let is_ordered = entries.iter().any(|entry| order::is_order(*entry));
         for (entry, used) in entries.into_iter().zip(uses) {
             if order::is_order(entry) && !order::takes(entry, &mut room) {
                 continue;
@@ -137,11 +140,18 @@ pub(in crate::adapters) fn keep_own<'a>(
             match used {
                 EntryUse::Kept => message.reasoning_details.push(entry),
                 EntryUse::Opened(own) => message.reasoning_details.push(View::new(own)),
-                EntryUse::Plain(text) => match &mut plain {
-                    Some(plain) => plain.to_mut().push_str(text),
-                    None => plain = Some(Cow::Borrowed(text)),
-                },
-                EntryUse::Dropped => lost |= !order::is_order(entry),
+                EntryUse::Plain(text) => {
+                    match &mut plain {
+                        Some(plain) => plain.to_mut().push_str(text),
+                        None => plain = Some(Cow::Borrowed(text)),
+                    }
+                    message.reasoning_details.extend(is_ordered.then(|| View::new(order::PLAIN_PLACE)));
+                }
+                EntryUse::Dropped if order::is_order(entry) => {}
+                EntryUse::Dropped => {
+                    lost = true;
+                    message.reasoning_details.extend(is_ordered.then(|| View::new(order::DROPPED_PLACE)));
+                }
             }
         }
         message.reasoning = message.reasoning.take().or(plain);
@@ -162,7 +172,7 @@ fn has_format(entry: View<'_>, format: &str) -> bool {
 /// The id of a call as this target gave it, if its signature is this target's; None for every other id.
 pub(in crate::adapters) fn own_id(id: &str, target: &ReplayTarget) -> Option<String> {
     let (proper, signature) = split_thought(id);
-    let signature = target.open_signature(signature?)?;
+    let signature = target.open_signature(&super::of_id_form(signature?))?;
     Some(format!("{proper}{THOUGHT_MARK}{signature}"))
 }
 

@@ -11,7 +11,7 @@ use gw_wire::json::{Kind, View};
 use serde_json::value::RawValue;
 
 use super::entry::{Entry, signed_member};
-use super::{DETAILS, marked, sealed_entry, sealed_id};
+use super::{DETAILS, marked, order, plain, sealed_entry, sealed_id};
 use crate::adapter::StreamDecoder;
 use crate::adapters::sse_adapter::EventSink;
 use crate::seal::ReplayTarget;
@@ -30,10 +30,22 @@ pub(in crate::adapters) struct SealingStream<D> {
 }
 
 impl<D: StreamDecoder> SealingStream<D> {
-    /// `seals_plain`: see [`crate::adapter::Reading::seals_plain`].
-    pub(in crate::adapters) fn new(inner: D, target: Arc<ReplayTarget>, seals_plain: bool) -> Self {
-        let plain = seals_plain.then(PlainReasoning::default);
-        let seals = StreamSeals { target, begun: HashMap::new(), held: Vec::new(), kept_bytes: 0, plain };
+    /// `seals_plain`: see [`crate::adapter::Reading::seals_plain`]. With `has_whole_entries` the decoder gives each entry in
+    /// one piece, so none is held.
+    pub(in crate::adapters) fn new(
+        inner: D,
+        target: Arc<ReplayTarget>,
+        seals_plain: bool,
+        has_whole_entries: bool,
+    ) -> Self {
+        let seals = StreamSeals {
+            target,
+            has_whole_entries,
+            begun: HashMap::new(),
+            held: Vec::new(),
+            kept_bytes: 0,
+            plain: seals_plain.then(PlainReasoning::default),
+        };
         Self { inner, seals }
     }
 }
@@ -62,6 +74,7 @@ impl<D: StreamDecoder> StreamDecoder for SealingStream<D> {
 /// The entries of a stream.
 struct StreamSeals {
     target: Arc<ReplayTarget>,
+    has_whole_entries: bool,
     /// The entries that began, by choice and `index`.
     begun: HashMap<(u32, u32), BegunEntry>,
     /// The entries whose signature may still grow, at most one of each choice.
@@ -77,7 +90,12 @@ struct StreamSeals {
 struct PlainReasoning {
     texts: Vec<(u32, String)>,
     bytes: usize,
+    /// Of each whole entry, its choice and whether it signs reasoning. An order counts them.
+    entries: Vec<(u32, bool)>,
 }
+
+/// The most whole entries that are remembered. An order has no more blocks.
+const MAX_ENTRIES: usize = 4096;
 
 impl PlainReasoning {
     fn add(&mut self, choice: u32, text: &str) {
@@ -105,7 +123,22 @@ impl PlainReasoning {
     }
 
     fn held_bytes(&self) -> usize {
-        self.texts.iter().map(|(_, text)| text.capacity() + 64).sum()
+        let entries = self.entries.capacity() * size_of::<(u32, bool)>();
+        entries + self.texts.iter().map(|(_, text)| text.capacity() + 64).sum::<usize>()
+    }
+
+    /// Notes a whole entry.
+    fn note(&mut self, choice: u32, signs: bool) {
+        if self.entries.len() <= MAX_ENTRIES {
+            self.entries.push((choice, signs));
+        }
+    }
+
+    /// An order in which the entries of unsigned reasoning are counted.
+    fn amended(&self, choice: u32, order: View<'_>) -> Option<Vec<u8>> {
+        let of_choice = self.entries.iter().filter(|(of, _)| *of == choice);
+        let signs: Vec<bool> = of_choice.map(|(_, signs)| *signs).collect();
+        plain::amended_order(order, &signs).filter(|_| self.entries.len() <= MAX_ENTRIES)
     }
 }
 
@@ -157,7 +190,7 @@ impl StreamSeals {
                 sink(event);
             }
             Event::Reasoning { choice, ref text } => {
-                if let Some(plain) = &mut self.plain {
+                if let Some(plain) = self.plain.as_mut().filter(|_| !text.is_empty()) {
                     plain.add(choice, text);
                 }
                 sink(event);
@@ -181,13 +214,17 @@ impl StreamSeals {
 
     /// Takes an entry or a piece of one, and appends the complete ones to the array `out`.
     fn piece(&mut self, choice: u32, entry: View<'_>, out: &mut Vec<u8>) {
-        let index = super::index(entry).filter(|_| entry.kind() == Kind::Object && self.target.seals());
-        let Some(index) = index else {
+        let is_held = entry.kind() == Kind::Object && self.target.seals() && !self.has_whole_entries;
+        let Some(index) = super::index(entry).filter(|_| is_held) else {
             self.release_into(|of| of.choice == choice, out);
-            if let Some(plain) = &mut self.plain
-                && super::signs_reasoning(entry)
+            if order::is_order(entry)
+                && let Some(amended) = self.plain.as_ref().and_then(|plain| plain.amended(choice, entry))
             {
-                plain.take(choice);
+                let amended = String::from_utf8_lossy(&amended);
+                return super::push(out, |out| marked(View::new(&amended), &self.target, true, out));
+            }
+            if !order::is_order(entry) {
+                self.end_run(choice, super::signs_reasoning(entry), out);
             }
             let is_first = super::index(entry).is_none_or(|index| self.begin(choice, index));
             return super::push(out, |out| marked(entry, &self.target, is_first, out));
@@ -201,6 +238,18 @@ impl StreamSeals {
         } else {
             let is_first = self.remember(choice, index, entry);
             super::push(out, |out| marked(entry, &self.target, is_first, out));
+        }
+    }
+
+    /// Ends the run of unsigned reasoning before an entry, which may sign it. Otherwise the run gets an entry of its own.
+    fn end_run(&mut self, choice: u32, signs: bool, out: &mut Vec<u8>) {
+        let Some(plain) = &mut self.plain else { return };
+        plain.note(choice, signs);
+        if let Some(text) = plain.take(choice)
+            && !signs
+            && let Some(entry) = plain::entry(&text, &self.target)
+        {
+            super::push(out, |out| out.extend_from_slice(&entry));
         }
     }
 
@@ -239,11 +288,7 @@ impl StreamSeals {
         let before = self.begun.insert((choice, index), BegunEntry::Forgotten);
         let is_first = before.is_none();
         let entry = Entry::read(piece);
-        if entry.signs_reasoning()
-            && let Some(plain) = &mut self.plain
-        {
-            plain.take(choice);
-        }
+        self.end_run(choice, entry.signs_reasoning(), out);
         let earlier = match before {
             Some(BegunEntry::Sealed) => {
                 self.begun.insert((choice, index), BegunEntry::Sealed);
@@ -275,7 +320,8 @@ impl StreamSeals {
             && let Some(choice) = plain.texts.iter().map(|(choice, _)| *choice).find(|choice| of(*choice))
         {
             let mut out = Vec::new();
-            if let Some(entry) = plain.take(choice).and_then(|text| super::plain_entry(&text, &self.target)) {
+            let text = plain.take(choice);
+            if let Some(entry) = text.and_then(|text| plain::entry(&text, &self.target)) {
                 super::push(&mut out, |out| out.extend_from_slice(&entry));
             }
             emit(choice, out, sink);

@@ -100,7 +100,7 @@ impl Dialect for VertexClaude {
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
-        if forward::has_addresses(request, client) {
+        if forward::needs_anthropic(request, client) {
             return None;
         }
         let version = format!("\"{VERTEX_VERSION}\"");

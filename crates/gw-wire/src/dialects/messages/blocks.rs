@@ -13,6 +13,8 @@ use self::arguments::CallArguments;
 use self::waiting::{WaitingCall, WaitingPieces};
 use super::context::{MessagesContext, ThinkingDisplay};
 use super::stops::StopCutter;
+use crate::json::View;
+use crate::reply::Finish;
 use crate::stream::MAX_TOOL_CALLS;
 
 pub(super) use self::arguments::input_object;
@@ -100,6 +102,8 @@ pub(super) struct AnswerBlocks {
     waiting: WaitingPieces,
     calls: usize,
     refusal: Option<String>,
+    /// The stop sequence that the upstream reports.
+    reported_stop: Option<String>,
 }
 
 impl AnswerBlocks {
@@ -123,9 +127,22 @@ impl AnswerBlocks {
         self.refusal.as_deref()
     }
 
-    /// The stop sequence that ended the answer.
-    pub(super) fn stop_sequence(&self) -> Option<&str> {
+    /// The stop sequence at which the answer was cut.
+    fn stop_sequence(&self) -> Option<&str> {
         self.cutter.as_ref().and_then(StopCutter::found)
+    }
+
+    /// Takes the stop sequence that the upstream reports, if it is one of the client's. Upstreams report the end of a turn
+    /// in the same way.
+    pub(super) fn report_stop(&mut self, context: &MessagesContext, value: View<'_>) {
+        let found = |stop: Cow<'_, str>| context.sent_stops.iter().find(|sent| **sent == *stop).cloned();
+        self.reported_stop = value.string().and_then(found);
+    }
+
+    /// The stop sequence that ended the answer: the one at which it was cut, or else the one that the upstream reports.
+    pub(super) fn ending_sequence(&self, finish: Option<Finish>) -> Option<&str> {
+        let is_stopped = finish == Some(Finish::Stop) && self.calls == 0;
+        self.stop_sequence().or(self.reported_stop.as_deref().filter(|_| is_stopped))
     }
 
     /// Bytes that are kept until later.

@@ -23,6 +23,8 @@ pub struct MessagesContext {
     pub thinking: ThinkingDisplay,
     /// The stop sequences that the chat request does not hold. The answer is cut where one of them begins.
     pub extra_stops: Arc<[String]>,
+    /// The stop sequences that the chat request holds. The upstream may report which of them ended the answer.
+    pub sent_stops: Arc<[String]>,
     /// `max_tokens` is 0: the request only fills a provider's prompt cache. Elsewhere the answer is an empty message
     /// without an upstream call.
     pub warms_cache: bool,

@@ -13,6 +13,19 @@ pub const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
 /// See [`THREAD_UNSUPPORTED`].
 pub const THREAD_NOT_FOUND: &str = "thread_not_found";
 
+/// The code of a message thread if `code` is one. Anthropic's SDKs decide by it whether they send the whole conversation.
+#[must_use]
+pub fn thread_code(code: &str) -> Option<&'static str> {
+    const CODES: [&str; 5] = [
+        THREAD_UNSUPPORTED,
+        THREAD_NOT_FOUND,
+        "thread_already_continued",
+        "thread_continue_in_flight",
+        "thread_fingerprint_mismatch",
+    ];
+    CODES.into_iter().find(|known| *known == code)
+}
+
 /// Codes of limits on money and on sessions. Clients must not retry them.
 const BILLING_CODES: [&str; 2] = ["insufficient_quota", "session_limit_reached"];
 
@@ -33,7 +46,7 @@ pub fn error_body(status: u16, kind: &str, code: &str, message: &str, request_id
         } else {
             error.string("message", message);
         }
-        if code == THREAD_UNSUPPORTED || code == THREAD_NOT_FOUND {
+        if thread_code(code).is_some() {
             error.object("details", |details| {
                 details.string("error_code", code);
                 if code == THREAD_UNSUPPORTED {

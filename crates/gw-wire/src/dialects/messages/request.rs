@@ -121,7 +121,7 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
         object.raw("stream", "true");
         object.raw("stream_options", r#"{"include_usage":true}"#);
     }
-    options::sampling(&body, &mut object, &mut losses)?;
+    options::sampling(&body, &mut object)?;
     options::stops(&body, &mut object, &mut context, &mut losses)?;
     tools::write(&body, limits, &mut object, &mut losses)?;
     options::thinking(&body, &mut object, &mut context, &mut losses)?;
@@ -153,10 +153,8 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
 /// upstream's prompt cache.
 fn need(body: &Body, context: &MessagesContext) -> NativeNeed {
     match body.view("thread").filter(|thread| thread.text() != "null") {
-        Some(thread) => {
-            let [kind] = thread.pick(["type"]);
-            let continues = kind.and_then(View::string).is_some_and(|kind| kind == "continue");
-            let code = if continues { THREAD_NOT_FOUND } else { THREAD_UNSUPPORTED };
+        Some(_) => {
+            let code = if continues_thread(body) { THREAD_NOT_FOUND } else { THREAD_UNSUPPORTED };
             let message =
                 "thread: this model's provider keeps no message threads. Send the whole conversation.";
             NativeNeed::Required(Invalid { code, message: message.to_owned() })
@@ -164,6 +162,12 @@ fn need(body: &Body, context: &MessagesContext) -> NativeNeed {
         None if context.warms_cache => NativeNeed::Preferred,
         None => NativeNeed::None,
     }
+}
+
+/// Whether the messages continue a thread: the upstream holds those before them.
+fn continues_thread(body: &Body) -> bool {
+    let [kind] = body.view("thread").map_or([None], |thread| thread.pick(["type"]));
+    kind.and_then(View::string).is_some_and(|kind| kind == "continue")
 }
 
 fn max_tokens(body: &Body, purpose: Purpose) -> Result<Option<u64>, Invalid> {
@@ -183,7 +187,7 @@ fn write_messages(
     losses: &mut Losses,
 ) -> Result<(), Invalid> {
     let messages = body.view("messages").ok_or_else(|| missing(&MessagesPath::Top("messages")))?;
-    let mut history = history::History::new(object.member("messages"), limits);
+    let mut history = history::History::new(object.member("messages"), limits, continues_thread(body));
     if let Some(system) = body.view("system") {
         history.system(&MessagesPath::Top("system"), system)?;
     }

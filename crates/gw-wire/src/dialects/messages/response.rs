@@ -8,7 +8,7 @@ use super::context::MessagesContext;
 use super::usage;
 use crate::json::{ObjectWriter, View, write_escaped, write_str};
 use crate::render::{Envelope, put};
-use crate::reply::{ChatReply, Finish};
+use crate::reply::{ChatReply, Finish, STOP_SEQUENCE};
 
 /// Writes a complete answer.
 pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &MessagesContext) -> Vec<u8> {
@@ -26,6 +26,9 @@ pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &Me
         reply_pieces(choice, envelope.id, |piece| blocks.take(piece, &mut writer));
     }
     blocks.finish(&mut writer);
+    for (_, value) in reply.members.iter().filter(|(name, _)| name == STOP_SEQUENCE) {
+        blocks.report_stop(context, View::new(value.get()));
+    }
     put(&mut out, "],");
     write_stop(&mut out, choice.and_then(|choice| choice.finish), &blocks);
     put(&mut out, ",\"usage\":");
@@ -40,7 +43,7 @@ pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &Me
 
 /// Writes `stop_reason`, `stop_sequence` and, for a refusal, `stop_details`: members of an object.
 pub(super) fn write_stop(out: &mut Vec<u8>, finish: Option<Finish>, blocks: &AnswerBlocks) {
-    let sequence = blocks.stop_sequence();
+    let sequence = blocks.ending_sequence(finish);
     let reason = match finish {
         _ if sequence.is_some() => "stop_sequence",
         Some(Finish::ContentFilter) => "refusal",

@@ -13,7 +13,7 @@ use crate::dialects::{AnswerEncoder, ClientDialect, EncoderOpening, StreamError}
 use crate::event::Event;
 use crate::json::{View, write_str};
 use crate::render::{made_tool_id, put};
-use crate::reply::Finish;
+use crate::reply::{Finish, STOP_SEQUENCE};
 use crate::stream::Closing;
 use crate::usage::Usage;
 
@@ -194,7 +194,11 @@ impl AnswerEncoder for MessagesEncoder {
             Event::Frame { dialect: ClientDialect::Messages, name, data } => {
                 self.native_frame(name, data, out)
             }
-            Event::Member { .. } => {}
+            Event::Member { name, value } => {
+                if *name == STOP_SEQUENCE {
+                    self.blocks.report_stop(&self.context, View::new(value.get()));
+                }
+            }
             _ if self.native.is_active() => {
                 self.begin_native(out);
                 self.seals(event, out);

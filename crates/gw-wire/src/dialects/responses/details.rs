@@ -30,8 +30,6 @@ fn annotation(entry: View<'_>) -> Option<Vec<u8>> {
 /// One entry of `reasoning_details` with an opaque string that the client must send back.
 #[derive(Debug)]
 pub(super) struct SignedReasoning<'a> {
-    /// The text that the string signs, where the entry has one.
-    pub(super) words: Option<std::borrow::Cow<'a, str>>,
     /// The id of the item that the string belongs to, where the entry has one.
     pub(super) id: Option<std::borrow::Cow<'a, str>>,
     /// The string as a JSON literal.
@@ -40,13 +38,16 @@ pub(super) struct SignedReasoning<'a> {
 
 /// The entries that hold a signature or encrypted content. Other entries repeat the text of the reasoning.
 pub(super) fn signed(value: &str) -> impl Iterator<Item = SignedReasoning<'_>> {
-    View::new(value).elements().filter_map(|entry| {
-        let [words, signature, data, id] = entry.pick(["text", "signature", "data", "id"]);
-        let opaque = text(signature).or_else(|| text(data)).filter(|opaque| !opaque.is_empty())?;
-        let mut encrypted = Vec::with_capacity(opaque.len() + 2);
-        write_str(&mut encrypted, &opaque);
-        Some(SignedReasoning { words: text(words), id: text(id), encrypted })
-    })
+    View::new(value).elements().filter_map(signed_entry)
+}
+
+/// The signature or the encrypted content of an entry.
+pub(super) fn signed_entry(entry: View<'_>) -> Option<SignedReasoning<'_>> {
+    let [signature, data, id] = entry.pick(["signature", "data", "id"]);
+    let opaque = text(signature).or_else(|| text(data)).filter(|opaque| !opaque.is_empty())?;
+    let mut encrypted = Vec::with_capacity(opaque.len() + 2);
+    write_str(&mut encrypted, &opaque);
+    Some(SignedReasoning { id: text(id), encrypted })
 }
 
 /// The tokens of a chat's `logprobs`, as JSON text separated by commas.

@@ -11,6 +11,8 @@ pub(super) struct RequestEcho {
     pub(super) members: Vec<u8>,
     /// `service_tier` of the request.
     pub(super) service_tier: Option<String>,
+    /// `background` of the request.
+    pub(super) is_background: bool,
     /// `previous_response_id` of the request.
     pub(super) previous_response_id: Option<String>,
     /// The client's tools.

@@ -61,12 +61,15 @@ pub(super) fn set_members(object: &str, changes: &[(&str, Option<&str>)]) -> Str
     String::from_utf8(splice.apply()).unwrap_or_default()
 }
 
-/// Sets the members that the gateway decides: the id, the store and the conversation are its own.
+/// Sets the members that the gateway decides: the id, the store, the background and the conversation are its own.
 fn decide(facts: &AnswerFacts, id: &str, splice: &mut ObjectSplice<'_>) {
     let mut own = Vec::with_capacity(id.len() + 2);
     write_str(&mut own, id);
     splice.set("id", own);
     splice.set("store", if facts.is_stored { "true" } else { "false" });
+    if facts.echo.is_background {
+        splice.set("background", "true");
+    }
     if let Some(id) = &facts.echo.previous_response_id {
         let mut literal = Vec::with_capacity(id.len() + 2);
         write_str(&mut literal, id);

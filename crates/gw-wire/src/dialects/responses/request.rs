@@ -191,6 +191,7 @@ pub fn translate_with(
     let echo = RequestEcho {
         members: echo_members::write(&body),
         service_tier: text_of(&body, "service_tier").map(Cow::into_owned),
+        is_background: background,
         previous_response_id: previous_response_id.clone(),
         tools: tools.take_names(),
         has_logprobs: params::wants_logprobs(&body),

@@ -1,5 +1,9 @@
 //! Writes complete answers: the encoder of streams makes the object, so that both have the same items.
 
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
 use super::details;
 use super::echo::AnswerFacts;
 use super::snapshot::Snapshot;
@@ -7,6 +11,7 @@ use super::stream::ResponsesEncoder;
 use crate::dialects::{AnswerEncoder, EncoderOpening};
 use crate::event::Event;
 use crate::render::Envelope;
+use crate::reply::order::{ReplyPart, reply_parts};
 use crate::reply::{ChatChoice, ChatReply};
 use crate::stream::Closing;
 
@@ -63,61 +68,54 @@ impl ObjectMaker {
         self.frames.clear();
     }
 
+    /// The parts in the model's order. Extras come before the first text, because citations wait for it.
     fn choice(&mut self, choice: &ChatChoice<'_>) {
-        self.reasoning(choice);
-        for (name, value) in choice.extras.iter().filter(|(name, _)| name != details::MEMBER) {
-            self.take(&Event::Extra { choice: 0, name, value });
-        }
-        if let Some(text) = choice.content.clone() {
-            let logprobs = choice.logprobs.as_deref();
-            self.take(&Event::Text { choice: 0, text, logprobs });
-        }
-        if let Some(text) = choice.refusal.clone() {
-            self.take(&Event::Refusal { choice: 0, text });
-        }
-        for image in &choice.images {
-            self.take(&Event::Image { choice: 0, image: image.clone() });
-        }
-        for (call, tool) in (0_u32..).zip(&choice.tool_calls) {
-            let (id, name) = (tool.id.clone(), tool.name.clone());
-            self.take(&match tool.custom {
-                true => Event::CustomStart { choice: 0, call, id, name },
-                false => Event::ToolStart { choice: 0, call, id, name },
-            });
-            if !tool.arguments.is_empty() {
-                self.take(&Event::ToolArgs { choice: 0, call, fragment: tool.arguments.clone() });
+        let mut extras = choice.extras.iter().filter(|(name, _)| name != details::MEMBER);
+        let mut logprobs = choice.logprobs.as_deref();
+        reply_parts(choice, |part| {
+            if !matches!(part, ReplyPart::Reasoning(_) | ReplyPart::Detail(_)) {
+                self.extras(&mut extras);
             }
+            self.part(part, &mut logprobs);
+        });
+        self.extras(&mut extras);
+        if let Some(logprobs) = logprobs {
+            self.take(&Event::Text { choice: 0, text: "".into(), logprobs: Some(logprobs) });
         }
     }
 
-    /// The reasoning: one item for each signed thought, if the thoughts make up the text.
-    fn reasoning(&mut self, choice: &ChatChoice<'_>) {
-        let entries = choice.extras.iter().filter(|(name, _)| name == details::MEMBER);
-        let signed: Vec<_> = entries.flat_map(|(_, value)| details::signed(value.get())).collect();
-        let text = choice.reasoning.as_deref().unwrap_or_default();
-        let mut rest = text;
-        let mut pieces = Vec::with_capacity(signed.len());
-        for entry in &signed {
-            let words = entry.words.as_deref().unwrap_or_default();
-            match rest.trim_start_matches('\n').strip_prefix(words) {
-                Some(after) => {
-                    pieces.push(words);
-                    rest = after;
+    /// Gives the extras that are left.
+    fn extras<'c>(&mut self, extras: &mut impl Iterator<Item = &'c (Cow<'c, str>, Cow<'c, RawValue>)>) {
+        for (name, value) in extras {
+            self.take(&Event::Extra { choice: 0, name, value });
+        }
+    }
+
+    /// Gives a part. The log probabilities go with the first text.
+    fn part(&mut self, part: ReplyPart<'_>, logprobs: &mut Option<&RawValue>) {
+        match part {
+            ReplyPart::Text(text) => {
+                self.take(&Event::Text { choice: 0, text: text.into(), logprobs: logprobs.take() });
+            }
+            ReplyPart::Reasoning(text) => self.take(&Event::Reasoning { choice: 0, text: text.into() }),
+            ReplyPart::Detail(entry) => {
+                if let Some(signed) = details::signed_entry(entry) {
+                    self.encoder.sign(&signed, &mut self.frames);
+                    self.frames.clear();
                 }
-                None => break,
             }
-        }
-        let is_divided = pieces.len() == signed.len() && rest.trim().is_empty();
-        if !is_divided {
-            pieces = vec![text];
-        }
-        for at in 0..pieces.len().max(signed.len()) {
-            if let Some(words) = pieces.get(at).filter(|words| !words.is_empty()) {
-                self.take(&Event::Reasoning { choice: 0, text: (*words).into() });
-            }
-            if let Some(entry) = signed.get(at) {
-                self.encoder.sign(entry, &mut self.frames);
-                self.frames.clear();
+            ReplyPart::Refusal(text) => self.take(&Event::Refusal { choice: 0, text: text.into() }),
+            ReplyPart::Image(image) => self.take(&Event::Image { choice: 0, image: image.clone() }),
+            ReplyPart::Call(position, tool) => {
+                let call = u32::try_from(position).unwrap_or(u32::MAX);
+                let (id, name) = (tool.id.clone(), tool.name.clone());
+                self.take(&match tool.custom {
+                    true => Event::CustomStart { choice: 0, call, id, name },
+                    false => Event::ToolStart { choice: 0, call, id, name },
+                });
+                if !tool.arguments.is_empty() {
+                    self.take(&Event::ToolArgs { choice: 0, call, fragment: tool.arguments.clone() });
+                }
             }
         }
     }

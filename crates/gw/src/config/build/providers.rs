@@ -21,8 +21,9 @@ use super::fields::{regular, timeouts};
 type Speakers = &'static [Api];
 
 /// The keys that only some dialects have.
-const OPTIONS: [(&str, Speakers); 12] = [
+const OPTIONS: [(&str, Speakers); 13] = [
     ("responses", &[Api::OpenAi]),
+    ("token_arrays", &[Api::OpenAi]),
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),
@@ -145,9 +146,21 @@ const ENDPOINTS: [&str; 14] = [
     ":streamGenerateContent",
 ];
 
+/// Checks that a known server of this machine, whose address is not written, may be called.
+fn local_address(table: &Table, report: &mut ProblemReport) {
+    let is_local =
+        table.text("name").and_then(|name| presets::find(&name)).is_some_and(|preset| preset.local);
+    if is_local && table.bool("allow_private_network") == Some(false) {
+        let message = "is false, and the provider is a server on this machine";
+        let hint = "set allow_private_network = true if the gateway may call it".to_owned();
+        let (at, path) = (table.position("allow_private_network"), table.path("allow_private_network"));
+        report.fault_with_hint(at, &path, message, Some(hint));
+    }
+}
+
 /// Checks that the address does not end in an endpoint, and that its network is allowed.
 fn address(table: &Table, report: &mut ProblemReport) {
-    let Some(url) = table.text("base_url") else { return };
+    let Some(url) = table.text("base_url") else { return local_address(table, report) };
     let end = url.trim_end_matches('/');
     if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| end.ends_with(**endpoint)) {
         let message = format!("ends in '{endpoint}', which the gateway appends itself");
@@ -164,7 +177,8 @@ fn address(table: &Table, report: &mut ProblemReport) {
     }
     if !is_public && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
-        report.fault(table.position("base_url"), &table.path("base_url"), message);
+        let hint = "set allow_private_network = true if the gateway may call it".to_owned();
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
 }
 
@@ -238,7 +252,10 @@ fn opens(surface: Surface, name: &str) -> bool {
         use Treatment::{Dropped, Priced, Refused};
         matches!(treatment(surface, place, name), Some(Dropped | Priced(_) | Refused))
     };
-    name == "tools" || [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part].into_iter().any(is_held)
+    name == "tools"
+        || [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part]
+            .into_iter()
+            .any(is_held)
 }
 
 /// Reads the headers. Names that differ only in case are the same header.

@@ -65,7 +65,8 @@ pub(super) static PROVIDER: Section = Section {
             "allow_private_network",
             Kind::Bool,
             "true",
-            "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused.",
+            "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused. false for a \
+             provider that is made over the API, unless its entry says true.",
         ),
         key(
             "allow_plain_http",
@@ -101,7 +102,15 @@ pub(super) static PROVIDER: Section = Section {
             Kind::Either(&Kind::Bool, &Kind::Choice(&[("auto", &[])])),
             "true for `openai`, false for other providers that are known by their name, else \"auto\"",
             "`openai`: whether the provider has `/responses` itself, so that requests of the Responses API go there unchanged. \
-             \"auto\" asks once: after a 404 or 405 they are sent as chats.",
+             \"auto\" asks once: after a 404 or 405 that does not name the model they are sent as chats, until the \
+             configuration is read again or an hour has passed.",
+        ),
+        key(
+            "token_arrays",
+            Kind::Bool,
+            "true for `openai`, else false",
+            "`openai`: whether token arrays as prompts and as inputs of embeddings (LangChain's `OpenAIEmbeddings` sends them by \
+             default) go to the provider as they are, because its models use OpenAI's tokens. Otherwise they get 400.",
         ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
         key(

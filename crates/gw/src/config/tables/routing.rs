@@ -49,7 +49,7 @@ pub(super) static ROUTING: Section = Section {
             Kind::Choice(&[("cancel", &[]), ("drain", &[])]),
             "\"cancel\"",
             "The upstream call of a client that disconnects: `cancel` ends it at once, `drain` reads it to its end to learn its \
-             usage (for at most 30 s, and at most 256 calls).",
+             usage (for at most 30 s, and at most 256 calls). A cancelled response in the background always ends its call.",
         ),
         key(
             "mid_stream",

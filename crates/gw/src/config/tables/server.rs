@@ -40,7 +40,7 @@ pub(super) static SERVER: Section = Section {
             "body_memory_mib",
             Kind::Int { min: 1, max: 1_048_576 },
             "`512`, or four times `body_limit_mib` if that is more; in a container at most an eighth of its memory",
-            "The most memory in MiB of all request bodies over 64 KiB together. Further bodies get 503 at once. The process takes about four times this for them.",
+            "The most memory in MiB of all request bodies over 64 KiB together. Further bodies get 503 at once, and so do bodies beyond the share of their key. The process takes about four times this for them.",
         ),
         key(
             "max_connections",
@@ -119,7 +119,7 @@ pub(super) static SERVER: Section = Section {
             "drain_seconds",
             Kind::Int { min: 0, max: 3600 },
             "30",
-            "The longest time for live streams to finish after SIGTERM.",
+            "The longest time for live streams and responses in the background to finish after SIGTERM.",
         ),
         key(
             "shutdown_delay_seconds",
@@ -160,6 +160,7 @@ static REQUEST_LIMITS: Section = Section {
         key("max_messages", COUNT, "20000", "Messages of a chat."),
         key("max_content_parts", COUNT, "20000", "Content parts of all messages together."),
         key("max_tool_calls", COUNT, "10000", "Tool calls of all messages together."),
+        key("max_tools", COUNT, "4096", "Tools. Some providers take fewer ([providers.md](providers.md))."),
         key(
             "max_schema_nodes",
             COUNT,

@@ -11,7 +11,7 @@ pub(super) static TIMEOUTS: Section = Section {
             "first_token_ms",
             MILLISECONDS,
             "120000",
-            "From the sent request to the first token, or to the head of an answer that is not streamed.",
+            "From the sent request to the first token, or to the head of an answer that is not streamed. A model that reasons or a tool of the provider may be silent until `total_ms`.",
         ),
         key("idle_ms", MILLISECONDS, "120000", "Between two chunks of a stream."),
         key("total_ms", MILLISECONDS, "600000", "The whole request with all its attempts."),

@@ -249,7 +249,9 @@ fn providers_are_checked() {
     );
     check(
         &format!("{}allow_private_network = false", ACME.replace("//a/", "//10.0.0.1/")),
-        &["4:12: providers[0].base_url: is a private address, and allow_private_network is false"],
+        &[
+            "4:12: providers[0].base_url: is a private address, and allow_private_network is false; set allow_private_network = true if the gateway may call it",
+        ],
     );
     check(
         &format!("{ACME}api_key = \"a\"\napi_keys = [\"b\"]\n"),

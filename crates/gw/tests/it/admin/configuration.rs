@@ -65,7 +65,8 @@ async fn show(admin: &Client, path: &str) -> Value {
 
 /// Makes the provider `gamma`, its model and the alias `swift`.
 async fn make_gamma(place: &Place, admin: &Client) {
-    let provider = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": CANARY });
+    let provider = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": CANARY,
+        "allow_private_network": true });
     for (path, body) in [
         ("providers/gamma", provider),
         ("models/gamma/quick", json!({ "upstream_model": "quick-1" })),
@@ -109,6 +110,78 @@ async fn what_the_api_makes_is_used_at_once_and_after_a_restart() {
     let settings = admin(&gateway).get(CONFIG).await.ok().json();
     assert_eq!(settings["settings"]["routing"]["strategy"], "round_robin");
     assert!(!settings.to_string().contains(CANARY));
+}
+
+#[tokio::test]
+async fn a_provider_of_the_api_reaches_private_addresses_only_if_its_entry_says_so() {
+    let place = Place::new().await;
+    let gateway = place.start().await;
+    let boss = admin(&gateway);
+    let provider = |more: Value| {
+        let mut provider =
+            json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": CANARY });
+        provider.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        provider
+    };
+    for more in [json!({}), json!({ "allow_private_network": false })] {
+        let refused = put(&boss, "providers/inside", provider(more)).await;
+        assert_error("private", &refused, 400, "invalid_request_error", "invalid_configuration");
+        assert!(refused.message().contains("allow_private_network = true"), "{}", refused.message());
+    }
+    let local = put(&boss, "providers/ollama", json!({})).await;
+    assert_error("local", &local, 400, "invalid_request_error", "invalid_configuration");
+    assert!(local.message().contains("allow_private_network = true"), "{}", local.message());
+    let link_local = json!({ "base_url": "http://169.254.169.254/v1", "allow_private_network": true });
+    let metadata = put(&boss, "providers/inside", provider(link_local)).await;
+    assert_error("metadata", &metadata, 400, "invalid_request_error", "invalid_configuration");
+    assert_eq!(
+        put(&boss, "providers/inside", provider(json!({ "allow_private_network": true }))).await.status,
+        201
+    );
+    assert_eq!(put(&boss, "models/inside/m", json!({})).await.status, 201);
+    let answer = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("inside/m")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    // A public address needs nothing, and a provider of the file keeps its permission.
+    let public = json!({ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": CANARY });
+    assert_eq!(put(&boss, "providers/outside", public).await.status, 201);
+    let answer = gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("acme/fast")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let rows = boss.get("/admin/v1/audit?action=config.change&object=providers/inside").await.ok().json();
+    assert_eq!(rows["data"][0]["after"]["allow_private_network"], true, "{rows}");
+}
+
+#[tokio::test]
+async fn the_audit_log_has_an_entry_before_and_after_each_change_without_its_secrets() {
+    let place = Place::new().await;
+    let gateway = place.start().await;
+    let boss = admin(&gateway);
+    let provider = json!({ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": CANARY });
+    assert_eq!(put(&boss, "providers/gamma", provider).await.status, 201);
+    ask(&boss, "PATCH", &format!("{CONFIG}/providers/gamma"), &json!({ "price_multiplier": 2 })).await.ok();
+    ask(&boss, "DELETE", &format!("{CONFIG}/providers/gamma"), &json!({})).await.ok();
+    ask(&boss, "POST", &format!("{CONFIG}/undo"), &json!({})).await.ok();
+    ask(&boss, "PUT", &format!("{CONFIG}/routing?dry_run=true"), &json!({ "strategy": "cheapest" }))
+        .await
+        .ok();
+    assert_eq!(put(&boss, "routing", json!({ "strategy": "cheapest" })).await.status, 201);
+    let page = boss.get("/admin/v1/audit?action=config.change&order=asc").await.ok().json();
+    let first = json!({ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": "***" });
+    let mut second = first.clone();
+    second["price_multiplier"] = json!(2);
+    let expected = [
+        ("providers/gamma", Value::Null, first.clone()),
+        ("providers/gamma", first, second.clone()),
+        ("providers/gamma", second.clone(), Value::Null),
+        ("providers/gamma", Value::Null, second),
+        ("routing", Value::Null, json!({ "strategy": "cheapest" })),
+    ];
+    let rows = page["data"].as_array().expect("rows");
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (row["target"].as_str().expect("a target"), row["before"].clone(), row["after"].clone()))
+        .collect();
+    assert_eq!(found, expected);
+    assert!(!page.to_string().contains(CANARY));
 }
 
 #[tokio::test]
@@ -308,7 +381,8 @@ async fn k03_swapped_ciphertexts_are_an_error() {
     let gateway = place.start().await;
     let boss = admin(&gateway);
     for name in ["gamma", "delta"] {
-        let body = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": format!("{CANARY}-{name}") });
+        let body = json!({ "api": "openai", "base_url": place.upstream.base_url(), "api_key": format!("{CANARY}-{name}"),
+            "allow_private_network": true });
         assert_eq!(put(&boss, &format!("providers/{name}"), body).await.status, 201);
     }
     let mut database = place.database().await;

@@ -1,9 +1,9 @@
 //! Common mistakes of new clients: wrong base URLs, other gateways' probes, a key in `x-api-key`.
 
-use gw_testkit::Launch;
+use gw_testkit::{Answer, Launch};
 use serde_json::json;
 
-use crate::harness::{ADMIN, BINARY, KEY, assert_error, chat, world};
+use crate::harness::{ADMIN, BINARY, KEY, LIMITED, assert_error, chat, world};
 
 #[tokio::test]
 async fn a_wrong_base_url_is_answered_with_the_right_one() {
@@ -39,6 +39,8 @@ async fn the_bare_address_tells_where_everything_is_and_nothing_of_the_installat
     let answer = world.gateway.client().get("/").await.ok();
     let links = answer.json();
     assert_eq!(links["base_url"], "/v1");
+    let endpoints = ["chat/completions", "responses", "messages", "completions", "embeddings", "models"];
+    assert_eq!(links["endpoints"], json!(endpoints.map(|endpoint| format!("/v1/{endpoint}"))));
     for path in ["documentation", "openapi", "health"] {
         let path = links[path].as_str().expect("a path");
         assert_eq!(world.gateway.client().get(path).await.status, 200, "{path}");
@@ -108,4 +110,61 @@ async fn a_key_in_x_api_key_is_a_key_on_every_endpoint() {
     }
     let log = world.gateway.stdout().join("\n") + &world.gateway.stderr().join("\n");
     assert!(!log.contains(KEY) && !log.contains(ADMIN) && !log.contains("sk-wrong"), "no key is in a log");
+}
+
+#[tokio::test]
+async fn a_model_of_a_provider_that_is_off_says_how_to_switch_it_on() {
+    let world = world().await;
+    for (model, hint) in [
+        (
+            "openai/gpt-made-up",
+            "The provider 'openai' is switched off: set OPENAI_API_KEY and start the gateway without a configuration file, or add \
+             [[providers]] with name = \"openai\" in gateway.toml.",
+        ),
+        (
+            "vllm/m",
+            "The provider 'vllm' is switched off: add [[providers]] with name = \"vllm\" in gateway.toml.",
+        ),
+    ] {
+        let answer = world.client.post_json("/v1/chat/completions", &chat(model)).await;
+        assert_error(model, &answer, 404, "invalid_request_error", "model_not_found");
+        assert!(answer.message().ends_with(hint), "{model}: {}", answer.message());
+    }
+    // A key with a list of models learns nothing about the configuration, and neither does a typo at a provider that is on.
+    let limited = world.gateway.client().with_key(LIMITED);
+    for (client, model) in
+        [(&limited, "openai/gpt-made-up"), (&world.client, "acme/none"), (&world.client, "nobody/m")]
+    {
+        let answer = client.post_json("/v1/chat/completions", &chat(model)).await;
+        assert_error(model, &answer, 404, "invalid_request_error", "model_not_found");
+        assert!(!answer.message().contains("switched off"), "{model}: {}", answer.message());
+    }
+}
+
+#[tokio::test]
+async fn a_text_completion_at_a_provider_with_chats_alone_says_so() {
+    let world = world().await;
+    let body = json!({ "model": "acme/fast", "prompt": "Once" });
+    for status in [404, 405] {
+        world.upstream.enqueue(Answer::full(
+            status,
+            &[("content-type", "application/json")],
+            r#"{"detail":"Not Found"}"#,
+        ));
+        let answer = world.client.post_json("/v1/completions", &body).await;
+        assert_error("chats alone", &answer, 400, "invalid_request_error", "unsupported_model");
+        assert_eq!(
+            answer.message(),
+            "The model 'acme/fast' cannot complete text: its provider has no /completions. Send a chat to POST \
+             /v1/chat/completions instead."
+        );
+    }
+    world.upstream.enqueue(Answer::error(404, "model_not_found", "The model `fast-2026-01` does not exist."));
+    let missing = world.client.post_json("/v1/completions", &body).await;
+    assert_error("missing", &missing, 502, "upstream_error", "upstream_model_missing");
+    // Another candidate may have text completions, and the circuit of the first one stays closed for chats.
+    world.upstream.enqueue(Answer::error(404, "not_found", "Not here."));
+    let routed = json!({ "model": "acme/fast", "prompt": "Once", "routing": { "fallback": ["beta/fast"] } });
+    let served = world.client.post_json("/v1/completions", &routed).await.ok();
+    assert_eq!(served.header("x-gateway-model"), Some("beta/fast"));
 }

@@ -1,6 +1,6 @@
 //! Embeddings: batches, both encodings, dimensions, and errors for invalid upstream answers.
 
-use gw_testkit::Answer;
+use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, assert_error, with, world};
@@ -169,6 +169,28 @@ async fn token_inputs_for_models_with_other_tokens_name_the_way_out() {
         crate::harness::assert_invalid("tokens", &answer, "unsupported_value");
         assert!(answer.message().contains("check_embedding_ctx_length"), "{}", answer.message());
     }
+}
+
+#[tokio::test]
+async fn token_inputs_reach_the_upstreams_that_take_them() {
+    let world = Setup { acme: "token_arrays = true".to_owned(), ..Setup::default() }.start().await;
+    for (input, count) in [(json!([1, 2, 3]), 1), (json!([[1, 2], [3]]), 2)] {
+        let body = ok(&world, &embed(json!({ "input": input }))).await;
+        assert_eq!(body["data"].as_array().map(Vec::len), Some(count));
+        let sent = world.upstream.last().json()["input"].clone();
+        // One array of tokens and a list with one array mean one input.
+        assert!(sent == input || sent == json!([input]), "{sent}");
+    }
+    let openai = FakeUpstream::start().await;
+    let extra = format!(
+        "[[providers]]\nname = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\n\
+         [[models]]\nid = \"openai/embed\"\ncategory = [\"embedding\"]\n",
+        openai.base_url()
+    );
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let body = json!({ "model": "openai/embed", "input": [[1, 2], [3]] });
+    world.client.post_json(PATH, &body).await.ok();
+    assert_eq!(openai.last().json()["input"], json!([[1, 2], [3]]));
 }
 
 #[tokio::test]

@@ -253,7 +253,7 @@ async fn arrays_and_strings_of_wrong_length_have_codes_of_their_own() {
     let long_arrays = [
         (CHAT, fast(five_stops.clone())),
         (TEXT, text(five_stops)),
-        (CHAT, fast(json!({ "tools": vec![tool; 129] }))),
+        (CHAT, fast(json!({ "tools": vec![tool; 4097] }))),
         (CHAT, fast(json!({ "routing": { "fallback": many(11) } }))),
         (TEXT, text(json!({ "prompt": many(2049) }))),
         (EMBED, embed(json!({ "input": many(2049) }))),

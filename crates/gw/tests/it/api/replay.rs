@@ -1,7 +1,7 @@
 //! A client sends an answer back as history: reasoning, texts and tool calls reach the same model unchanged and in order, after
 //! plain and streamed answers. Other providers never get them.
 
-pub(super) mod answers;
+pub(crate) mod answers;
 
 use gw_testkit::{FakeUpstream, Gateway};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn all() -> (Gateway, Vec<FakeUpstream>) {
     (serve(&config).await, upstreams)
 }
 
-pub(super) fn request(model: &str, messages: &Value) -> Value {
+pub(crate) fn request(model: &str, messages: &Value) -> Value {
     json!({"model": model, "reasoning_effort": "high", "max_tokens": 9000, "messages": messages, "tools": [
         {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}}},
     ]})
@@ -58,7 +58,7 @@ fn accumulate(message: &mut Value, delta: &Value) {
 }
 
 /// The complete message of a client, and the warnings.
-pub(super) async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value) {
+pub(crate) async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Value, Value) {
     let client = gateway.client().with_key(KEY);
     if !stream {
         let answer = client.post_json("/v1/chat/completions", &body).await.ok().json();
@@ -79,7 +79,7 @@ pub(super) async fn ask(gateway: &Gateway, mut body: Value, stream: bool) -> (Va
 }
 
 /// The conversation after the answer.
-pub(super) fn history(message: &Value) -> Value {
+pub(crate) fn history(message: &Value) -> Value {
     let results = message["tool_calls"].as_array().into_iter().flatten();
     let results = results.map(|call| json!({"role": "tool", "tool_call_id": call["id"], "content": "Dark."}));
     let mut messages = vec![json!({"role": "user", "content": "What is there?"}), message.clone()];
@@ -99,7 +99,7 @@ async fn an_answer_that_is_sent_back_reaches_its_provider_as_it_came() {
             let (message, _) = ask(&gateway, first, stream).await;
             // Cohere's plan is a line of the text.
             let plan = if dialect.name == "cohere" { "\nThe plan." } else { "" };
-            assert_eq!(message["content"], answers::SAID.concat() + plan, "{label}");
+            assert_eq!(message["content"], answers::words() + plan, "{label}");
             assert!(!message.to_string().contains(answers::SIGNATURE), "{label}: signatures are sealed");
             // Another name of the same model at the same account is the same target.
             for again in [model.clone(), format!("my-{}/twin", dialect.name)] {

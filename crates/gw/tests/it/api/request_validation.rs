@@ -133,25 +133,26 @@ async fn discovered(upstream: &FakeUpstream, list: &Value, more: &str) -> Gatewa
 }
 
 #[tokio::test]
-async fn a_discovered_model_named_by_a_path_is_a_model_like_any_other() {
+async fn a_discovered_model_named_by_a_path_is_offered_by_its_files_name() {
     let upstream = FakeUpstream::start().await;
     let list = json!({ "object": "list", "data": [
         { "id": "/models/x.gguf", "meta": { "n_ctx": 8192, "n_ctx_train": 131_072 } },
         { "id": "served", "max_model_len": 40960 },
+        { "id": "words", "type": "embedding" },
     ] });
     let keys = "[[keys]]\nname = \"some\"\nkey = \"sk-some\"\nmodels = [\"local/*\"]\n\
-        [[keys]]\nname = \"one\"\nkey = \"sk-one\"\nmodels = [\"local//models/x.gguf\"]\n";
+        [[keys]]\nname = \"one\"\nkey = \"sk-one\"\nmodels = [\"local/x.gguf\"]\n";
     let gateway = discovered(&upstream, &list, keys).await;
-    let id = "local//models/x.gguf";
+    let id = "local/x.gguf";
     for key in [KEY, "sk-some", "sk-one"] {
         let client = gateway.client().with_key(key);
         let listed = client.get("/v1/models").await.ok().json();
         let entry = listed["data"].as_array().expect("data").iter().find(|entry| entry["id"] == id);
         assert_eq!(entry.expect("it is listed")["context_length"], 8192, "{key}");
-        for path in ["/v1/models/local//models/x.gguf", "/v1/models/local%2F%2Fmodels%2Fx.gguf"] {
+        for path in ["/v1/models/local/x.gguf", "/v1/models/local%2Fx.gguf"] {
             assert_eq!(client.get(path).await.ok().json()["id"], id, "{key} {path}");
         }
-        for name in [id, "/models/x.gguf"] {
+        for name in [id, "x.gguf"] {
             let answer = client.post_json("/v1/chat/completions", &chat(name)).await.ok().json();
             assert_eq!(answer["gateway"]["model_used"], id, "{key} {name}");
             assert_eq!(upstream.last().json()["model"], "/models/x.gguf", "{key} {name}");
@@ -161,6 +162,13 @@ async fn a_discovered_model_named_by_a_path_is_a_model_like_any_other() {
     let compared = client.get(&format!("/v1/models/compare?models={id},served")).await.ok().json();
     assert_eq!(compared["models"], json!([id, "local/served"]));
     assert_eq!(compared["comparison"]["local/served"]["context_length"], 40960);
+    // What the provider's list calls an embedding model is no model for chats.
+    let words = client.get("/v1/models/local/words").await.ok().json();
+    assert_eq!(words["category"], json!(["embedding"]));
+    let chats = client.get("/v1/models?category=embedding").await.ok().json();
+    assert_eq!(chats["data"].as_array().map(Vec::len), Some(1));
+    let refused = client.post_json("/v1/chat/completions", &chat("local/words")).await;
+    assert_eq!((refused.status, &*refused.code()), (400, "unsupported_model"));
 }
 
 #[tokio::test]

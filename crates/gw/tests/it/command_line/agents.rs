@@ -120,6 +120,33 @@ fn another_program_gets_the_variables_of_the_sdks() {
     assert_eq!(variables["ANTHROPIC_AUTH_TOKEN"], SECRET);
 }
 
+#[tokio::test]
+async fn the_gateway_behind_url_tells_the_limits_of_the_model() {
+    let gateway = serve(&format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\n[[models]]\nid = \"demo/chat\"\n\
+         context_length = 65536\nmax_output_tokens = 4096\n[aliases]\n\"small-one\" = \"demo/chat\"\n\
+         [[keys]]\nname = \"user\"\nkey = \"{KEY}\"\n"
+    ))
+    .await;
+    let url = format!("http://{}/v1", gateway.addr);
+    for name in ["demo/chat", "small-one"] {
+        let args = ["run", "--url", &url, "--key", KEY, "--model", name, "--", "./claude"];
+        let (_, variables) = started(&with_args(with_script("claude", PRINTER), &args).run());
+        assert_eq!(variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"], "65536", "{name}");
+        assert_eq!(variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"], "4096", "{name}");
+        let args = ["run", "--url", &url, "--key", KEY, "--model", name, "--", "./codex"];
+        let (arguments, _) = started(&with_args(with_script("codex", PRINTER), &args).run());
+        assert!(arguments.contains(&"model_context_window=65536".to_owned()), "{name}: {arguments:?}");
+    }
+    // A gateway that does not tell is a warning, and the program starts.
+    let args = ["run", "--url", &url, "--key", SECRET, "--model", "demo/chat", "--", "./claude"];
+    let output = with_args(with_script("claude", PRINTER), &args).run();
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stderr);
+    assert!(said.contains("limits of the model") && !said.contains(SECRET), "{said}");
+    assert!(!text(&output.stdout).contains("CLAUDE_CODE_MAX_CONTEXT_TOKENS"));
+}
+
 #[test]
 fn the_exit_status_is_the_programs_own() {
     for (script, code, signal) in

@@ -39,7 +39,7 @@ async fn fill(admin: &Client, upstream: &FakeUpstream) -> String {
     let id = revoked["id"].as_str().expect("an id");
     admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
     let provider = json!({ "api": "openai", "base_url": upstream.base_url(), "api_keys": [STORED, { "key": "sk-2", "weight": 3 }],
-        "headers": { "x-team": "header-secret" } });
+        "headers": { "x-team": "header-secret" }, "allow_private_network": true });
     for (path, body) in [
         ("providers/gamma", provider),
         (

@@ -305,5 +305,36 @@ async fn usage_that_cannot_be_is_not_believed() {
             .max_by_key(|row| row.request_id.clone())
             .expect("a row");
         assert!(row.estimated, "{usage}: {row:?}");
+        let shown = told["gateway"]["warnings"].to_string().contains("usage_not_believed");
+        assert_eq!(shown, usage["prompt_tokens"] != json!(0), "{usage}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn u24_usage_of_the_calls_inside_a_hosted_tool_is_believed() {
+    let acme = "responses = true\nallow_members = [\"tools\"]".to_owned();
+    let world = crate::harness::Setup { acme, ..Default::default() }.start().await;
+    let ask = json!({ "model": "acme/fast", "input": "Hello", "tools": [{ "type": "web_search" }] });
+    let alone = json!({ "model": "acme/fast", "input": "Hello" });
+    // A context has 128,000 tokens, and 256 calls are believed.
+    let cases = [
+        (&ask, 1_000_000_u64, 1_000_000_u64, true),
+        (&ask, 4_000_000_000, 256 * 128_000, false),
+        (&alone, 1_000_000, 128_000, false),
+    ];
+    for (count, (body, reported, prompt, is_believed)) in (1..).zip(cases) {
+        world.upstream.enqueue(Answer::json(200, &json!({
+            "id": "resp_up", "object": "response", "created_at": 1, "status": "completed", "model": "m", "error": null,
+            "incomplete_details": null, "output": [{ "type": "message", "id": "msg_up", "role": "assistant", "status": "completed",
+                "content": [{ "type": "output_text", "text": "Hi", "annotations": [], "logprobs": [] }] }],
+            "usage": { "input_tokens": reported, "output_tokens": 2, "total_tokens": reported + 2 } })));
+        let answer = world.client.post_json("/v1/responses", body).await.ok().json();
+        let shown = answer["gateway"]["warnings"].to_string().contains("usage_not_believed");
+        assert_eq!(shown, !is_believed, "{answer}");
+        let newest = rows(&world.gateway, count).await.into_iter().max_by_key(|row| row.request_id.clone());
+        let row = newest.expect("a row");
+        assert_eq!((row.tokens.prompt, row.estimated), (prompt, !is_believed), "{row:?}");
+        // 0.15 and 0.60 USD per million.
+        assert_eq!(row.cost, (i128::from(prompt) * 15 + 2 * 60) * TOKEN / 100, "{row:?}");
     }
 }

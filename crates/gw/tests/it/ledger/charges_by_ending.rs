@@ -225,3 +225,129 @@ fn assert_charges(rows: &BTreeMap<String, Entry>) {
         }
     }
 }
+
+/// Bytes of the text that a conversation brings back besides its own words.
+const RETURNED_BYTES: usize = 12_000;
+
+/// The requests that bring back thoughts, documents and search results, with this word as their question.
+fn returned(ending: &str) -> Vec<(&'static str, Value)> {
+    let text = "some words ".repeat(RETURNED_BYTES / 11 + 1);
+    let plain = json!({ "type": "text", "text": text });
+    let turns = |role: &str, block: Value| json!([{ "role": "user", "content": "Hello" }, { "role": role, "content": [block] }, { "role": "user", "content": ending }]);
+    let message = |messages: Value| json!({ "model": "claude/m", "max_tokens": 50, "messages": messages });
+    let result = json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
+        { "type": "web_search_result", "url": "https://a", "title": "t", "encrypted_content": text }] });
+    let document =
+        json!({ "type": "document", "source": { "type": "text", "media_type": "text/plain", "data": text } });
+    let found = json!({ "type": "search_result", "source": "https://a", "title": "t", "content": [plain] });
+    let item = json!({ "type": "web_search_call", "id": "ws_1", "status": "completed", "action": { "type": "search", "query": text } });
+    let mut thoughts = turns("assistant", json!({ "type": "text", "text": "Hi" }));
+    thoughts[1]["reasoning_content"] = json!(text);
+    let chat = |more: Value| {
+        crate::harness::with(
+            json!({ "model": "acme/m", "max_tokens": 50, "messages": [{ "role": "user", "content": ending }] }),
+            more,
+        )
+    };
+    vec![
+        (CHAT, chat(json!({ "messages": thoughts }))),
+        (CHAT, chat(json!({ "documents": [{ "text": text }] }))),
+        ("/v1/messages", message(turns("user", document))),
+        ("/v1/messages", message(turns("user", found))),
+        ("/v1/messages", message(turns("assistant", result))),
+        (
+            "/v1/responses",
+            json!({ "model": "native/m", "store": false, "input": [item, { "role": "user", "content": ending }] }),
+        ),
+    ]
+}
+
+/// Sends the requests of an ending with their users, without waiting for the answers.
+fn send_returned(gateway: &Gateway, ending: &'static str) -> JoinSet<u16> {
+    let mut asking = JoinSet::new();
+    for (number, (path, mut body)) in returned(ending).into_iter().enumerate() {
+        let user = format!("{number} {ending}");
+        match path {
+            "/v1/messages" => body["metadata"] = json!({ "user_id": user }),
+            _ => body["user"] = json!(user),
+        }
+        let client = gateway.client().with_key(KEY);
+        asking.spawn(async move { client.post_json(path, &body).await.status });
+    }
+    asking
+}
+
+/// An answer with 100 prompt tokens and 20 others, in the dialect of the URL.
+fn told(request: &Recorded) -> Answer {
+    let text = json!([{ "type": "text", "text": "Hi" }]);
+    let output = json!([{ "type": "message", "id": "m", "role": "assistant", "status": "completed",
+        "content": [{ "type": "output_text", "text": "Hi", "annotations": [], "logprobs": [] }] }]);
+    Answer::json(
+        200,
+        &match request.path.as_str() {
+            "/v1/messages" => {
+                json!({ "id": "msg", "type": "message", "role": "assistant", "model": "m", "content": text,
+            "stop_reason": "end_turn", "stop_sequence": null, "usage": { "input_tokens": 100, "output_tokens": 20 } })
+            }
+            "/v1/responses" => {
+                json!({ "id": "resp", "object": "response", "created_at": 1, "status": "completed", "model": "m",
+            "error": null, "incomplete_details": null, "output": output,
+            "usage": { "input_tokens": 100, "output_tokens": 20, "total_tokens": 120 } })
+            }
+            _ => {
+                let mut body = gw_testkit::upstream::chat_body("m", "Hi");
+                body["usage"] = json!({ "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120 });
+                body
+            }
+        },
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s17_thoughts_documents_and_search_results_cost_what_was_sent_at_every_ending() {
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    upstream.respond_with(|request| answer(request, &told));
+    let (origin, base) = (format!("http://{}", upstream.addr), upstream.base_url());
+    let mut config = format!(
+        "[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 0\n\
+                              [routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n"
+    );
+    for (name, lines) in [
+        ("acme", format!("api = \"openai\"\nresponses = false\nbase_url = \"{base}\"")),
+        ("claude", format!("api = \"anthropic\"\nbase_url = \"{origin}\"")),
+        ("native", format!("api = \"openai\"\nresponses = true\nbase_url = \"{base}\"")),
+    ] {
+        config += &format!(
+            "[[providers]]\nname = \"{name}\"\napi_key = \"sk-upstream-key-000\"\n{lines}\n[[models]]\nid = \"{name}/m\"\n\
+             pricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }}\n"
+        );
+    }
+    let gateway = start(&config, data.path()).await;
+    let count = returned(LEFT).len();
+    let calls = async |wanted: usize| {
+        gw_testkit::eventually("every call is made", || (upstream.hits() >= wanted).then_some(())).await;
+    };
+    let mut left = send_returned(&gateway, LEFT);
+    calls(count).await;
+    left.shutdown().await;
+    for (ending, status) in [(TORN, 502), (REFUSED, 502), (TOLD, 200)] {
+        let got = send_returned(&gateway, ending).join_all().await;
+        assert_eq!(got, vec![status; count], "{ending}");
+    }
+    by_user(data.path(), 4 * count).await;
+    let under_way = send_returned(&gateway, KILLED);
+    calls(5 * count).await;
+    let _ = gateway.stop();
+    drop(under_way);
+    let _gateway = start(&config, data.path()).await;
+    let rows = by_user(data.path(), 5 * count).await;
+    for number in 0..count {
+        let row = |ending: &str| &rows[&format!("{number} {ending}")];
+        let least = i128::try_from(RETURNED_BYTES / 3).expect("a count") * TOKEN;
+        let prompt = row(LEFT).cost;
+        assert!((least..least * 5 / 4).contains(&prompt), "{number}: {:?}", row(LEFT));
+        assert_eq!((row(TORN).cost, row(KILLED).cost, row(REFUSED).cost), (prompt, prompt, 0), "{number}");
+        assert_eq!((row(TOLD).cost, row(TOLD).estimated), (140 * TOKEN, false), "{number}");
+    }
+}

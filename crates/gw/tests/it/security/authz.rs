@@ -17,7 +17,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 48] = [
     ("/v1/embeddings", "/v1/embeddings", &[400]),
     ("/v1/messages", "/v1/messages", &[400]),
     ("/v1/messages/count_tokens", "/v1/messages/count_tokens", &[400]),
-    ("/v1/responses", "/v1/responses", &[400]),
+    ("/v1/responses", "/v1/responses", &[426, 426, 400]),
     ("/v1/responses/input_tokens", "/v1/responses/input_tokens", &[400]),
     ("/v1/responses/compact", "/v1/responses/compact", &[400]),
     ("/v1/responses/{id}", "/v1/responses/resp_none", &[404, 404, 404]),
@@ -98,6 +98,9 @@ fn expected(
 ) -> (u16, Option<&'static str>) {
     if method == "OPTIONS" {
         return (204, None);
+    }
+    if route.pattern == "/v1/responses" && matches!(method, "GET" | "HEAD") {
+        return (426, Some("upgrade_required"));
     }
     if route.guard != Guard::Open && role.is_none() {
         return (401, Some("invalid_api_key"));

@@ -48,8 +48,8 @@ async fn i10_nothing_is_executed_between_the_start_and_the_end() {
     assert_eq!(upstream.request(0).await.json()["messages"][0]["content"], COMMANDS, "nothing is expanded");
 
     let id = create(&admin, json!({ "name": COMMANDS })).await.1["id"].as_str().expect("an id").to_owned();
-    let provider =
-        json!({ "api": "openai", "base_url": "http://127.0.0.1:9/v1", "headers": { "x-a": COMMANDS } });
+    let provider = json!({ "api": "openai", "base_url": "http://127.0.0.1:9/v1", "headers": { "x-a": COMMANDS },
+            "allow_private_network": true });
     ask(&admin, "PUT", "/admin/v1/config/providers/evil", &provider).await;
     for (pattern, url, _) in URLS {
         let methods = ROUTES.iter().find(|route| route.pattern == pattern).and_then(|route| route.methods);

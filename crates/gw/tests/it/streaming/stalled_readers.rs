@@ -129,3 +129,36 @@ async fn c32_beyond_the_bound_of_all_a_large_event_ends_its_stream_and_small_one
     }
     assert!(frame.contains("xxxx"), "{frame}");
 }
+
+/// A key that reads what it asks for.
+const READER: &str = "sk-test-reader";
+
+#[tokio::test]
+async fn c36_stalled_streams_of_one_key_do_not_cut_the_large_stream_of_another() {
+    let shapes = [endless_content(1_000_000)];
+    let flood = Flood::start(&shapes);
+    let keys = format!(
+        "[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n[[keys]]\nname = \"reader\"\nkey = \"{READER}\""
+    );
+    let gateway = gateway(&flood, &shapes, &keys).await;
+    let client = gateway.client().with_key(KEY);
+    let body = streamed(0).to_string();
+    let mut waiting = Vec::new();
+    for _ in 0..270 {
+        waiting.push(stalled(&client, &body).await);
+    }
+    // Each stream of the key waits with an event or is cut, because its key holds its share.
+    let cut = || gateway.logs().iter().filter(|line| line["code"] == "upstream_stream_error").count();
+    eventually_within(Duration::from_secs(120), "the key holds its share", || {
+        (cut() > 270 - 140).then_some(())
+    })
+    .await;
+    let held = event_bytes(&gateway).await;
+    assert!(held <= 128 << 20, "{held} bytes are held by one key");
+    let mut large = gateway.client().with_key(READER).stream(CHAT, &streamed(0)).await;
+    for event in 0..5 {
+        let frame = large.data().await.expect("content");
+        assert!(!frame.contains("error"), "event {event}: {:.300}", frame);
+    }
+    assert!(event_bytes(&gateway).await <= 256 << 20);
+}

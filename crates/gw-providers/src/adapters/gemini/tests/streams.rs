@@ -65,7 +65,7 @@ fn expected() -> Vec<String> {
         "args 0 0: {\"city\": \"東京\",\"b\": [1,{\"c\": \"}\"}]}".to_owned(),
         start(1, "fc-2", "now"),
         "args 0 1: {}".to_owned(),
-        "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"data\":\"dGV4dA==\",\"format\":\"google-gemini-v1\",\"index\":0,\"type\":\"reasoning.encrypted\"}]) }".to_owned(),
+        "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"data\":\"dGV4dA==\",\"format\":\"google-gemini-v1\",\"id\":\"text_0\",\"index\":0,\"type\":\"reasoning.encrypted\"}]) }".to_owned(),
         usage(20, 20, "Some(4)", "Some(8)"),
         "Extra { choice: 0, name: \"reasoning_details\", value: RawValue([{\"index\":1,\"order\":\"r17 t32 c c t0 s\",\"type\":\"gateway.order\"}]) }".to_owned(),
         "Finish { choice: 0, reason: ToolCalls }".to_owned(),

@@ -35,7 +35,7 @@ fn trap_15_only_members_that_mistral_knows_are_sent() {
     let encoded = chat(fixture!("parameters.request.json"), "mistral-small-latest");
     assert_eq!(json(&encoded.call.body), sent(fixture!("parameters.upstream.json")));
     assert_eq!(encoded.call.headers["accept"], "text/event-stream");
-    let dropped = ["logit_bias", "top_logprobs", "logprobs", "verbosity"]
+    let dropped = ["logit_bias", "top_logprobs", "top_k", "logprobs", "verbosity"]
         .map(|name| format!("parameter_dropped:{name}"));
     assert_eq!(encoded.warnings, dropped);
 }

@@ -103,6 +103,11 @@ impl StreamState for ResponsesStreamState {
     }
 }
 
+/// Reports that the model works out of sight.
+fn working(sink: EventSink<'_>) {
+    sink(Event::Reasoning { choice: CHOICE, text: Cow::Borrowed("") });
+}
+
 impl ResponsesStreamState {
     fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
         self.progress.fail(failure, sink);
@@ -130,6 +135,8 @@ impl ResponsesStreamState {
             "response.completed" | "response.incomplete" | "response.failed" => {
                 self.end(&event.response.unwrap_or_default(), &event.kind, sink);
             }
+            // States of a hosted tool.
+            kind if kind.contains("_call.") || kind.contains("_call_") => working(sink),
             _ => self.start(event.response, sink),
         }
     }
@@ -142,7 +149,10 @@ impl ResponsesStreamState {
     }
 
     fn added(&mut self, index: u32, item: OutputItem<'_>, sink: EventSink<'_>) {
-        if !item.is_call() || !self.calls.insert(index) {
+        if !item.is_call() {
+            return working(sink);
+        }
+        if !self.calls.insert(index) {
             return;
         }
         if self.calls.len() > MAX_CALLS {

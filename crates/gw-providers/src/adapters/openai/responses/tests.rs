@@ -97,6 +97,8 @@ fn a_stream_is_reported_with_its_frames() {
     assert_eq!(
         seen,
         [
+            // The item begins.
+            "reasoning ",
             "reasoning Hm",
             r#"extra [{"type":"reasoning.encrypted","data":"e","id":"rs_1","format":"openai-responses-v1"}]"#,
             "text Oslo",

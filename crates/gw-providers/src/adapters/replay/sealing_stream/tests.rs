@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{SealingStream, StreamSeals};
 use crate::adapter::StreamDecoder;
-use crate::adapters::replay::{DETAILS, own_entries, seal_reply, sealed_details};
+use crate::adapters::replay::{DETAILS, own_entries, own_id, seal_reply, sealed_details};
 use crate::seal::{EncryptionKey, Issuer, OpenedSeal, ReplayTarget, Sealer};
 
 fn target() -> ReplayTarget {
@@ -66,7 +66,7 @@ fn events(script: &[Value]) -> Vec<Value> {
 }
 
 fn events_of(script: &[Value], seals_plain: bool) -> Vec<Value> {
-    let mut stream = SealingStream::new(Script(script.to_vec()), Arc::new(target()), seals_plain);
+    let mut stream = SealingStream::new(Script(script.to_vec()), Arc::new(target()), seals_plain, false);
     let mut out = Vec::new();
     let mut sink = |event: Event<'_>| {
         out.push(match event {
@@ -134,7 +134,12 @@ fn an_entry_is_complete_when_another_entry_a_call_or_the_end_follows() {
     let out = events(&[json!([{"type": "reasoning.encrypted", "data": "QUJD"}, 5, {"text": "x"}])]);
     assert_eq!(out[0].as_array().unwrap().len(), 3, "entries without an index are complete");
     let id = events(&[json!("call")])[0].as_str().unwrap().to_owned();
-    assert_eq!(target().open_signature(id.strip_prefix("c__thought__").unwrap()).as_deref(), Some("c2ln"));
+    assert!(id.starts_with("c__thought__gw1-"), "{id}");
+    // Anthropic's pattern of ids.
+    assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')), "{id}");
+    assert_eq!(own_id(&id, &target()).as_deref(), Some("c__thought__c2ln"));
+    // Ids that former versions made have a dot.
+    assert_eq!(own_id(&id.replace("gw1-", "gw1."), &target()).as_deref(), Some("c__thought__c2ln"));
 }
 
 #[test]
@@ -169,7 +174,7 @@ fn remembered_pieces_have_a_bound_and_are_forgotten_after_the_seal() {
         (0..8).map(|_| json!([{"type": "reasoning.text", "text": long, "index": 0}])).collect();
     script.push(json!([{"type": "reasoning.text", "signature": "AB", "index": 0}]));
     let count = script.len();
-    let mut stream = SealingStream::new(Script(script), Arc::new(target()), false);
+    let mut stream = SealingStream::new(Script(script), Arc::new(target()), false, false);
     for _ in 0..count {
         stream.feed(&[0], &mut |_| {});
         assert!(stream.held_bytes() < 5 << 20, "{}", stream.held_bytes());

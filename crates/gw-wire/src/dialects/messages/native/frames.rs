@@ -47,6 +47,8 @@ enum WantedSeal {
     None,
     /// In a `signature_delta`.
     Signature,
+    /// In the `signature_delta` before it, of which this is a further piece.
+    Earlier,
     /// In the beginning of a block of encrypted thinking.
     Redacted,
 }
@@ -150,7 +152,10 @@ impl MessagesFrames {
     pub(in super::super) fn block_frame(&mut self, name: &str, data: &str, out: &mut Vec<u8>) {
         let seal = match name {
             "content_block_start" => self.block_start(data),
-            "content_block_delta" if is_signature(data) => WantedSeal::Signature,
+            "content_block_delta" if is_signature(data) => match self.waiting.back().map(|last| last.seal) {
+                Some(WantedSeal::Signature | WantedSeal::Earlier) => WantedSeal::Earlier,
+                _ => WantedSeal::Signature,
+            },
             "content_block_stop" => {
                 if let Some(position) = &mut self.position {
                     position.is_text = false;
@@ -178,11 +183,14 @@ impl MessagesFrames {
     pub(in super::super) fn seal(&mut self, seal: &str, out: &mut Vec<u8>) {
         let mut seal = Some(seal);
         while let Some(frame) = self.waiting.front() {
-            if frame.seal != WantedSeal::None && seal.is_none() {
-                return;
+            match frame.seal {
+                WantedSeal::None => frame.write(None, out),
+                // The sealed string holds the whole signature.
+                WantedSeal::Earlier if seal.is_none() => {}
+                WantedSeal::Earlier => frame.write(None, out),
+                WantedSeal::Signature | WantedSeal::Redacted if seal.is_none() => return,
+                WantedSeal::Signature | WantedSeal::Redacted => frame.write(seal.take(), out),
             }
-            let own = if frame.seal == WantedSeal::None { None } else { seal.take() };
-            frame.write(own, out);
             self.waiting.pop_front();
         }
     }

@@ -7,10 +7,12 @@ use super::documents;
 use super::history::Counts;
 use super::parts::{BlockPart, ChatContent, PartSource, write_content};
 use super::warnings::Losses;
+use crate::dialects::is_sealed;
 use crate::dialects::messages::faults::{
     MessagesPath, check_object, list, missing, object, optional_string, required_name, required_string,
     string,
 };
+use crate::dialects::past_order::{PastBlock, PastOrder, write_order};
 use crate::json::{Kind, ObjectWriter, View, write_str};
 use crate::request::Invalid;
 
@@ -42,62 +44,9 @@ pub(super) struct AssistantTurn<'a> {
     thoughts: Vec<(usize, SealedThought<'a>)>,
     calls: Vec<PastCall<'a>>,
     images: Vec<PartSource<'a>>,
-    order: BlockOrder,
-}
-
-/// The order of the blocks, in the words of the adapters' entry `gateway.order`.
-#[derive(Default)]
-struct BlockOrder {
-    words: String,
-    /// The kinds of the blocks, for a look at whether the order is the usual one.
-    kinds: Vec<u8>,
-    /// The length of the last text.
-    last_text: usize,
-    /// A thought without a signature has no entry, so the order cannot be written.
-    is_unknown: bool,
+    order: PastOrder,
+    /// Number of blocks so far.
     blocks: usize,
-}
-
-impl BlockOrder {
-    fn add(&mut self, kind: u8) {
-        self.flush();
-        self.kinds.push(kind);
-        self.separate();
-        self.words.push(char::from(kind));
-    }
-
-    /// Adds text, which continues a text before it.
-    fn text(&mut self, len: usize) {
-        if self.last_text == 0 {
-            self.kinds.push(b't');
-        }
-        self.last_text += len;
-    }
-
-    fn flush(&mut self) {
-        if self.last_text > 0 {
-            let len = std::mem::take(&mut self.last_text);
-            self.separate();
-            self.words.push_str(&format!("t{len}"));
-        }
-    }
-
-    fn separate(&mut self) {
-        if !self.words.is_empty() {
-            self.words.push(' ');
-        }
-    }
-
-    /// The words, unless the order is thoughts, text, calls, or is unknown.
-    fn words(&mut self) -> Option<&str> {
-        self.flush();
-        let mut left = self.kinds.as_slice();
-        for (kind, most) in [(b'd', usize::MAX), (b't', 1), (b'c', usize::MAX)] {
-            let count = left.iter().take(most).take_while(|found| **found == kind).count();
-            left = left.get(count..).unwrap_or_default();
-        }
-        (!left.is_empty() && !self.is_unknown).then_some(self.words.as_str())
-    }
 }
 
 impl<'a> AssistantTurn<'a> {
@@ -114,8 +63,9 @@ impl<'a> AssistantTurn<'a> {
         }
         if content.kind() == Kind::String {
             counts.parts(path, 1)?;
-            self.order.blocks += 1;
+            self.blocks += 1;
             self.push_text(string(path, content)?);
+            self.order.end_block();
             return Ok(());
         }
         for (at, block) in list(path, content)?.enumerate() {
@@ -127,7 +77,7 @@ impl<'a> AssistantTurn<'a> {
                 counts.call(&path)?;
             }
             self.block(&path, &kind, block, losses)?;
-            self.order.blocks += 1;
+            self.blocks += 1;
         }
         Ok(())
     }
@@ -143,21 +93,22 @@ impl<'a> AssistantTurn<'a> {
             "text" => {
                 let [text, cache_control] = block.pick(["text", "cache_control"]);
                 self.push_text(required_string(&path.member("text").member("text"), text)?);
+                self.order.end_block();
                 self.cache_control = cache_control.or(self.cache_control);
             }
             "thinking" => self.thinking(path, block)?,
             "redacted_thinking" => {
                 let [data] = block.pick(["data"]);
                 let data = required_string(&path.member("redacted_thinking").member("data"), data)?;
-                self.order.add(b'd');
-                self.thoughts.push((self.order.blocks, SealedThought::Redacted(data)));
+                self.order.add(PastBlock::Detail);
+                self.thoughts.push((self.blocks, SealedThought::Redacted(data)));
             }
             "tool_use" => self.call(path, block)?,
             "image" => {
                 if let Some(BlockPart { content: ChatContent::Image(source), .. }) =
                     documents::image(path, block, losses)?
                 {
-                    self.order.add(b'i');
+                    self.order.add(PastBlock::Image);
                     self.images.push(source);
                 }
             }
@@ -177,12 +128,10 @@ impl<'a> AssistantTurn<'a> {
             Some(reasoning) => reasoning.to_mut().push_str(&text),
             None => self.reasoning = Some(text.clone()),
         }
-        match signature.filter(|signature| !signature.is_empty()) {
-            Some(signature) => {
-                self.order.add(b'd');
-                self.thoughts.push((self.order.blocks, SealedThought::Signed { text, signature }));
-            }
-            None => self.order.is_unknown = true,
+        let signature = signature.filter(|signature| !signature.is_empty());
+        self.order.thought(text.len(), signature.is_some());
+        if let Some(signature) = signature {
+            self.thoughts.push((self.blocks, SealedThought::Signed { text, signature }));
         }
         Ok(())
     }
@@ -195,7 +144,7 @@ impl<'a> AssistantTurn<'a> {
         let input_path = path.member("input");
         let input = input.ok_or_else(|| missing(&input_path))?;
         check_object(&input_path, input)?;
-        self.order.add(b'c');
+        self.order.add(PastBlock::Call);
         self.calls.push(PastCall { id, name, input: input.text() });
         Ok(())
     }
@@ -236,7 +185,6 @@ impl<'a> AssistantTurn<'a> {
                 image.finish();
             });
         }
-        let blocks = self.order.blocks;
         let order = self.order.words();
         if !self.thoughts.is_empty() || order.is_some() {
             let out = message.member("reasoning_details");
@@ -251,12 +199,7 @@ impl<'a> AssistantTurn<'a> {
                 if !self.thoughts.is_empty() {
                     out.push(b',');
                 }
-                let mut entry = ObjectWriter::begin(out);
-                entry.string("type", "gateway.order");
-                entry.string("order", order);
-                entry.string("format", FORMAT);
-                entry.integer("index", blocks as u64);
-                entry.finish();
+                write_order(order, out);
             }
             out.push(b']');
         }
@@ -276,8 +219,11 @@ fn write_call(out: &mut Vec<u8>, call: &PastCall<'_>) {
     object.finish();
 }
 
+/// Writes the entry of a thought. A sealed string holds all members of the provider's entry.
 fn write_thought(out: &mut Vec<u8>, index: usize, thought: &SealedThought<'_>) {
     let mut entry = ObjectWriter::begin(out);
+    let (SealedThought::Signed { signature: opaque, .. } | SealedThought::Redacted(opaque)) = thought;
+    let is_whole = is_sealed(opaque);
     match thought {
         SealedThought::Signed { text, signature } => {
             entry.string("type", "reasoning.text");
@@ -289,7 +235,9 @@ fn write_thought(out: &mut Vec<u8>, index: usize, thought: &SealedThought<'_>) {
             entry.string("data", data);
         }
     }
-    entry.string("format", FORMAT);
-    entry.integer("index", index as u64);
+    if !is_whole {
+        entry.string("format", FORMAT);
+        entry.integer("index", index as u64);
+    }
     entry.finish();
 }

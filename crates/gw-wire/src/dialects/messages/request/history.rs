@@ -30,6 +30,8 @@ pub(super) struct OpenCalls<'a> {
     ids: Vec<Cow<'a, str>>,
     /// Whether the call of each id has its result.
     is_answered: HashMap<Cow<'a, str>, bool>,
+    /// The upstream holds the messages before these, and with them the calls of the first results.
+    has_earlier: bool,
 }
 
 impl<'a> OpenCalls<'a> {
@@ -40,6 +42,8 @@ impl<'a> OpenCalls<'a> {
                 *is_answered = true;
                 return Ok(());
             }
+            // The upstream knows the call.
+            None if self.has_earlier => return Ok(()),
             Some(_) => format!(
                 "each tool_use must have a single result. Found multiple `tool_result` blocks with id: {}",
                 clip(id)
@@ -55,6 +59,7 @@ impl<'a> OpenCalls<'a> {
 
     /// Takes the calls of an assistant turn.
     fn begin(&mut self, message: usize, ids: Vec<Cow<'a, str>>) {
+        self.has_earlier = false;
         self.message = message;
         self.is_answered = ids.iter().map(|id| (id.clone(), false)).collect();
         self.ids = ids;
@@ -131,11 +136,12 @@ pub(super) struct History<'o, 'l, 'a> {
 }
 
 impl<'o, 'l, 'a> History<'o, 'l, 'a> {
-    /// Opens the list.
-    pub(super) fn new(out: &'o mut Vec<u8>, limits: &'l RequestLimits) -> Self {
+    /// Opens the list. With `is_continued` the upstream holds the messages before these.
+    pub(super) fn new(out: &'o mut Vec<u8>, limits: &'l RequestLimits, is_continued: bool) -> Self {
         out.push(b'[');
         let counts = Counts { limits, messages: 0, parts: 0, calls: 0 };
-        Self { out, counts, turn: None, turn_start: 0, calls: OpenCalls::default() }
+        let calls = OpenCalls { has_earlier: is_continued, ..OpenCalls::default() };
+        Self { out, counts, turn: None, turn_start: 0, calls }
     }
 
     /// Closes the list.
@@ -164,7 +170,10 @@ impl<'o, 'l, 'a> History<'o, 'l, 'a> {
             is_empty = false;
             self.message(at, &path.item(at), message, losses)?;
         }
-        if is_empty {
+        if is_empty && self.calls.has_earlier {
+            // The upstream goes on with the turn that it holds. A chat needs a message.
+            self.turn = Some(OpenTurn::User(UserTurn::default()));
+        } else if is_empty {
             let message = format!("{path}: at least one message is required");
             return Err(Invalid { code: "empty_array", message });
         }

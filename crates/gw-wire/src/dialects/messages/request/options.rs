@@ -1,5 +1,6 @@
 //! The parameters of a request: sampling, stop sequences, thinking, the answer's format, metadata.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::tools::check_schema;
@@ -32,8 +33,8 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// The name of the answer's schema.
 const SCHEMA_NAME: &str = "structured_output";
 
-/// Writes `temperature` and `top_p`.
-pub(super) fn sampling(body: &Body, chat: &mut ObjectWriter<'_>, losses: &mut Losses) -> Result<(), Invalid> {
+/// Writes `temperature`, `top_p` and `top_k`.
+pub(super) fn sampling(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
     for name in ["temperature", "top_p"] {
         if let Some(value) = body.view(name) {
             fraction(&MessagesPath::Top(name), value)?;
@@ -42,8 +43,8 @@ pub(super) fn sampling(body: &Body, chat: &mut ObjectWriter<'_>, losses: &mut Lo
     }
     if let Some(top_k) = body.view("top_k") {
         integer(&MessagesPath::Top("top_k"), top_k, 0)?;
-        // OpenAI refuses requests with it.
-        losses.parameter("top_k", false);
+        // Adapters whose providers do not take it leave it out.
+        chat.raw("top_k", top_k.text());
     }
     Ok(())
 }
@@ -69,8 +70,9 @@ pub(super) fn stops(
     let extra = stops.split_off(stops.len().min(MAX_CHAT_STOPS));
     if !stops.is_empty() {
         chat.strings("stop", stops.iter().map(|stop| &**stop));
+        context.sent_stops = stops.into_iter().map(Cow::into_owned).collect();
     }
-    let fits = |stop: &std::borrow::Cow<'_, str>| stop.len() <= MAX_OWN_STOP_BYTES;
+    let fits = |stop: &Cow<'_, str>| stop.len() <= MAX_OWN_STOP_BYTES;
     if extra.len() > MAX_OWN_STOPS || !extra.iter().all(fits) {
         losses.parameter("stop_sequences", true);
     }

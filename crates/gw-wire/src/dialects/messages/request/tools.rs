@@ -12,9 +12,6 @@ use crate::json::{ObjectWriter, View};
 use crate::request::fields::clip;
 use crate::request::{Body, Invalid, RequestLimits};
 
-/// The most tools of a chat request (OpenAI's limit).
-const MAX_TOOLS: usize = 128;
-
 /// A tool that the client runs, as a function.
 struct ToolFunction<'a> {
     name: Cow<'a, str>,
@@ -22,8 +19,6 @@ struct ToolFunction<'a> {
     parameters: &'a str,
     is_strict: Option<bool>,
     cache_control: Option<View<'a>>,
-    /// The tool is loaded only when a search finds it.
-    is_deferred: bool,
 }
 
 /// Tools whose schema Anthropic's models know and the client runs: the beginning of the type, a description and the
@@ -60,11 +55,10 @@ pub(super) fn write(
     losses: &mut Losses,
 ) -> Result<(), Invalid> {
     let given = body.view("tools").filter(|tools| !tools.is_empty_array());
-    let mut tools = match given {
+    let tools = match given {
         Some(tools) => read(tools, limits, losses)?,
         None => Vec::new(),
     };
-    limit_tools(&mut tools, losses);
     if !tools.is_empty() {
         chat.array("tools", &tools, write_tool);
     }
@@ -92,7 +86,6 @@ fn read<'a>(
                     parameters,
                     is_strict: None,
                     cache_control: cache_control(tool),
-                    is_deferred: false,
                 },
                 None => {
                     losses.tool(without_date(kind));
@@ -104,6 +97,13 @@ fn read<'a>(
             return Err(invalid(&MessagesPath::Top("tools"), "Tool names must be unique."));
         }
         functions.push(function);
+        if functions.len() > limits.max_tools {
+            let max = limits.max_tools;
+            let what = format!(
+                "Too many tools. At most {max} are allowed (setting 'server.request_limits.max_tools')"
+            );
+            return Err(invalid(&MessagesPath::Top("tools"), what));
+        }
     }
     Ok(functions)
 }
@@ -136,8 +136,8 @@ fn custom_tool<'a>(
     let schema = schema.ok_or_else(|| missing(&schema_path))?;
     check_schema(&schema_path, schema, limits, nodes)?;
     let is_strict = strict.map(|_| boolean(&path.member("strict"), strict)).transpose()?;
-    let is_deferred = boolean(&path.member("defer_loading"), defer_loading)?;
-    Ok(ToolFunction { name, description, parameters: schema.text(), is_strict, cache_control, is_deferred })
+    boolean(&path.member("defer_loading"), defer_loading)?;
+    Ok(ToolFunction { name, description, parameters: schema.text(), is_strict, cache_control })
 }
 
 /// Checks that a JSON Schema is an object within the limits. `nodes` counts the values of all schemas.
@@ -167,28 +167,6 @@ pub(super) fn check_schema(
         return Err(invalid(path, what));
     }
     Ok(())
-}
-
-/// Leaves out tools beyond the limit of a chat, first those that the client defers, from the last on.
-fn limit_tools(tools: &mut Vec<ToolFunction<'_>>, losses: &mut Losses) {
-    let excess = tools.len().saturating_sub(MAX_TOOLS);
-    if excess == 0 {
-        return;
-    }
-    let deferred = tools.iter().filter(|tool| tool.is_deferred).count();
-    // The first of each sort stay.
-    let mut left =
-        [tools.len() - deferred - excess.saturating_sub(deferred), deferred.saturating_sub(excess)];
-    tools.retain(|tool| {
-        let [eager, deferred] = &mut left;
-        let room = if tool.is_deferred { deferred } else { eager };
-        let is_kept = *room > 0;
-        *room = room.saturating_sub(1);
-        if !is_kept {
-            losses.tool(&tool.name);
-        }
-        is_kept
-    });
 }
 
 fn write_tool(out: &mut Vec<u8>, tool: &ToolFunction<'_>) {

@@ -32,7 +32,7 @@ fn a_tool_loop_keeps_thoughts_calls_and_results() {
 }
 
 #[test]
-fn an_unusual_order_of_blocks_is_kept_for_anthropics_models() {
+fn an_unusual_order_of_blocks_is_kept() {
     let history = json!([
         {"role": "user", "content": "Go"},
         {"role": "assistant", "content": [
@@ -46,9 +46,13 @@ fn an_unusual_order_of_blocks_is_kept_for_anthropics_models() {
     assert_eq!(assistant["reasoning_content"], "ab");
     let details = assistant["reasoning_details"].as_array().unwrap();
     assert_eq!(details.len(), 3);
-    assert_eq!(details[2]["order"], "d c d t3");
+    assert_eq!(details[2]["order"], "r1 s c r1 s t3");
     let plain = json!([{"role": "assistant", "content": [{"type": "thinking", "thinking": "a", "signature": ""}, {"type": "text", "text": "b"}]}]);
-    assert_eq!(messages(plain), json!([{"role": "assistant", "content": "b", "reasoning_content": "a"}]));
+    let order = json!([{"type": "gateway.order", "order": "r1 t1"}]);
+    assert_eq!(
+        messages(plain),
+        json!([{"role": "assistant", "content": "b", "reasoning_content": "a", "reasoning_details": order}])
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn parameters_have_their_chat_names() {
     });
     let got = translated(&request);
     insta::assert_json_snapshot!("parameters", chat(&request));
-    assert_eq!(got.warnings, ["parameter_dropped:top_k", "parameter_dropped:container"]);
+    assert_eq!(got.warnings, ["parameter_dropped:container"]);
     assert!(got.native.only_native);
     assert_eq!(got.context.thinking, ThinkingDisplay::Omitted);
     assert_eq!(got.native.bytes, request.to_string());
@@ -125,21 +125,20 @@ fn tools_and_the_choice_become_functions() {
 }
 
 #[test]
-fn more_tools_than_a_chat_takes_lose_the_deferred_ones_first() {
+fn no_tool_is_left_out_and_their_number_is_bounded() {
     let tool = |at: usize| json!({"name": format!("t{at}"), "input_schema": {}, "defer_loading": at < 3});
-    let mut request = body(json!([{"role": "user", "content": "Hi"}]));
-    request["tools"] = (0..132).map(tool).collect();
-    let names: Vec<String> = chat(&request)["tools"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned())
-        .collect();
-    let expected: Vec<String> = (3..131).map(|at| format!("t{at}")).collect();
-    assert_eq!(names, expected);
-    let got = translated(&request);
-    assert_eq!(got.warnings, ["tool_dropped:t0", "tool_dropped:t1", "tool_dropped:t2", "tool_dropped:t131"]);
-    assert!(got.native.only_native);
+    let with = |count: usize| {
+        let mut request = body(json!([{"role": "user", "content": "Hi"}]));
+        request["tools"] = (0..count).map(tool).collect();
+        request
+    };
+    assert_eq!(chat(&with(4096))["tools"].as_array().map(Vec::len), Some(4096));
+    let got = translated(&with(4096));
+    assert_eq!((got.warnings.len(), got.native.only_native), (0, false));
+    assert_eq!(
+        fault(&with(4097)),
+        "tools: Too many tools. At most 4096 are allowed (setting 'server.request_limits.max_tools')"
+    );
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub struct Forwarding<'f> {
     pub store: bool,
     /// Whether `include` must ask for `reasoning.encrypted_content`, so that the answer can be continued later.
     pub wants_encrypted: bool,
+    /// Whether the upstream streams, although the client may not have asked for it.
+    pub streams: bool,
     /// The JSON text of each earlier item, in order.
     pub history: &'f [&'f str],
 }
@@ -50,6 +52,9 @@ pub fn for_upstream(
     OWN_MEMBERS.iter().for_each(|name| splice.remove(name));
     splice.set("model", literal(forwarding.model));
     splice.set("store", if forwarding.store { "true" } else { "false" });
+    if forwarding.streams {
+        splice.set("stream", "true");
+    }
     if forwarding.wants_encrypted {
         include_encrypted(&mut splice);
     }

@@ -4,9 +4,6 @@ use crate::json::View;
 use crate::request::fields::Path;
 use crate::request::{Invalid, RequestLimits};
 
-/// The most tools of a request, as in a chat.
-const MAX_TOOLS: usize = 128;
-
 /// Counts the parts of one request.
 #[derive(Debug)]
 pub(super) struct RequestBounds<'l> {
@@ -49,15 +46,7 @@ impl<'l> RequestBounds<'l> {
     /// Counts a tool.
     pub(super) fn tool(&mut self) -> Result<(), Invalid> {
         self.tools += 1;
-        if self.tools <= MAX_TOOLS {
-            return Ok(());
-        }
-        let message = format!(
-            "Invalid 'tools': array too long. Expected at most {MAX_TOOLS} functions and custom tools, but got at least \
-             {} instead.",
-            self.tools
-        );
-        Err(Invalid { code: "array_above_max_length", message })
+        within("tools", "functions and custom tools", self.limits.max_tools, self.tools, "max_tools")
     }
 
     /// Counts a JSON Schema.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::members::{members, optional, required};
+use crate::dialects::is_sealed;
 use crate::dialects::responses::json_text::separate;
 use crate::json::{ObjectWriter, View};
 use crate::request::Invalid;
@@ -49,16 +50,24 @@ impl PastReasoning<'_> {
         if self.texts.is_empty() { self.summary.join("\n\n") } else { self.texts.join("\n\n") }
     }
 
+    /// Whether the item has an opaque string.
+    pub(super) fn is_signed(&self) -> bool {
+        self.encrypted.is_some()
+    }
+
     /// Writes the entry of `reasoning_details`, with a comma before it if the list is not empty. Only an item with an opaque
-    /// string has an entry: the text is in `reasoning_content`. `index` counts the entries of a message.
+    /// string has an entry: the text is in `reasoning_content`. `index` counts the entries of a message. A sealed string
+    /// holds all members of the provider's entry.
     pub(super) fn write_details(&self, index: &mut u64, out: &mut Vec<u8>) {
         let Some(encrypted) = self.encrypted else { return };
         separate(out);
         let mut entry = ObjectWriter::begin(out);
         entry.string("type", "reasoning.encrypted");
         entry.raw("data", encrypted.text());
-        entry.optional_string("id", self.id.as_deref());
-        entry.integer("index", *index);
+        if !encrypted.string().is_some_and(|string| is_sealed(&string)) {
+            entry.optional_string("id", self.id.as_deref());
+            entry.integer("index", *index);
+        }
         entry.finish();
         *index += 1;
     }

@@ -2,6 +2,7 @@
 //! chat.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use super::bounds::RequestBounds;
 use super::members::{Warnings, members, optional, optional_object, required_name};
@@ -19,6 +20,8 @@ pub(super) struct ToolList {
     names: ToolNames,
     /// Name and definition of each tool in the chat request.
     tools: Vec<(String, Vec<u8>)>,
+    /// The first tool of each name inside its namespace.
+    by_own_name: HashMap<String, usize>,
     /// The types of the tools that the provider runs itself.
     hosted: Vec<String>,
 }
@@ -93,6 +96,7 @@ impl ToolList {
         if let Some(strict) = strict.filter(|strict| strict.kind() != Kind::Boolean) {
             return Err(wrong_type(&path.member("strict"), "a boolean", strict));
         }
+        let own_name = declared.name.clone();
         let Some(name) = self.names.declare(declared) else { return Ok(()) };
         let mut out = Vec::with_capacity(tool.text().len() + 64);
         let mut object = ObjectWriter::begin(&mut out);
@@ -108,7 +112,7 @@ impl ToolList {
             }
         });
         object.finish();
-        self.tools.push((name, out));
+        self.push(own_name, name, out);
         Ok(())
     }
 
@@ -119,6 +123,7 @@ impl ToolList {
         let description = optional(path, "description", description)?;
         let format = optional_object(path, "format", format)?;
         let format = format.map(|format| grammar_text(&path.member("format"), format)).transpose()?.flatten();
+        let own_name = declared.name.clone();
         let Some(name) = self.names.declare(declared) else { return Ok(()) };
         let description = match (description.map(Cow::into_owned), format) {
             (Some(text), Some(grammar)) => Some(format!("{text}\n\n{grammar}")),
@@ -133,8 +138,13 @@ impl ToolList {
             function.raw("parameters", WRAPPED_INPUT);
         });
         object.finish();
-        self.tools.push((name, out));
+        self.push(own_name, name, out);
         Ok(())
+    }
+
+    fn push(&mut self, own_name: String, name: String, definition: Vec<u8>) {
+        self.by_own_name.entry(own_name).or_insert(self.tools.len());
+        self.tools.push((name, definition));
     }
 
     /// Whether no tool can be called in a chat.
@@ -152,14 +162,14 @@ impl ToolList {
         if let Some(flat) = self.names.find(namespace, name) {
             return Some(Cow::Owned(flat));
         }
-        let mut named = self.tools.iter().map(|(flat, _)| flat);
-        let is_it = |flat: &&String| self.names.get(flat).is_some_and(|tool| tool.name == name);
-        named.find(is_it).map(|flat| Cow::Borrowed(&**flat))
+        let first = self.by_own_name.get(name).and_then(|at| self.tools.get(*at));
+        first.map(|(flat, _)| Cow::Borrowed(&**flat))
     }
 
     /// Writes `tools`. With `allowed`, only the tools of these names.
     pub(super) fn write(&self, allowed: Option<&[String]>, chat: &mut ObjectWriter<'_>) {
-        let is_allowed = |name: &String| allowed.is_none_or(|allowed| allowed.contains(name));
+        let allowed: Option<HashSet<&String>> = allowed.map(|allowed| allowed.iter().collect());
+        let is_allowed = |name: &String| allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
         let mut written = self.tools.iter().filter(|(name, _)| is_allowed(name)).peekable();
         if written.peek().is_some() {
             chat.array("tools", written, |out, (_, tool)| out.extend_from_slice(tool));

@@ -6,6 +6,8 @@ use std::collections::{HashMap, VecDeque};
 use super::content::{ChatPart, MessageContent, write_parts};
 use super::item::PastItemCall;
 use super::reasoning::PastReasoning;
+use crate::dialects::past_order::{PastBlock, PastOrder, write_order};
+use crate::dialects::responses::json_text::separate;
 use crate::json::{ObjectWriter, write_str};
 
 /// The assistant's message that is collected.
@@ -21,6 +23,8 @@ struct AssistantDraft<'a> {
     images: Vec<String>,
     /// The id of each call, and the call as JSON text.
     calls: Vec<(String, Vec<u8>)>,
+    /// The order of the items.
+    order: PastOrder,
 }
 
 impl AssistantDraft<'_> {
@@ -32,16 +36,28 @@ impl AssistantDraft<'_> {
             && self.calls.is_empty()
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&mut self, out: &mut Vec<u8>) {
         let mut message = ObjectWriter::begin(out);
         message.string("role", "assistant");
-        match self.content.parts.is_empty() {
-            true => message.raw("content", "null"),
-            false => write_parts(&self.content.parts, message.member("content")),
+        match self.content.parts.as_slice() {
+            [] => message.raw("content", "null"),
+            [part] => write_parts(std::slice::from_ref(part), message.member("content")),
+            // A chat's answer has one text.
+            parts => {
+                let texts = parts.iter().filter_map(|part| match part {
+                    ChatPart::Text(text) => Some(&**text),
+                    ChatPart::Media(_) => None,
+                });
+                message.string("content", &texts.collect::<String>());
+            }
         }
         message.optional_string("refusal", self.content.refusal.as_deref());
         if !self.reasoning.is_empty() {
             message.string("reasoning_content", &self.reasoning);
+        }
+        if let Some(order) = self.order.words() {
+            separate(&mut self.details);
+            write_order(order, &mut self.details);
         }
         if !self.details.is_empty() {
             let out = message.member("reasoning_details");
@@ -102,6 +118,12 @@ impl<'w, 'a> TurnWriter<'w, 'a> {
     fn assistant(&mut self, mut content: MessageContent<'a>) {
         // A chat's assistant sends no media as parts.
         content.take_media();
+        for part in &content.parts {
+            if let ChatPart::Text(text) = part {
+                self.draft.order.text(text.len());
+                self.draft.order.end_block();
+            }
+        }
         self.draft.content.parts.extend(content.parts);
         if let Some(refusal) = content.refusal {
             self.draft.content.refusal.get_or_insert_default().push_str(&refusal);
@@ -127,21 +149,21 @@ impl<'w, 'a> TurnWriter<'w, 'a> {
             }
         });
         object.finish();
+        self.draft.order.add(PastBlock::Call);
         self.draft.calls.push((call.id.to_string(), out));
     }
 
     /// Reasoning of the assistant.
     pub(super) fn reasoning(&mut self, reasoning: &PastReasoning<'_>) {
         let text = reasoning.text();
-        if !self.draft.reasoning.is_empty() && !text.is_empty() {
-            self.draft.reasoning.push_str("\n\n");
-        }
+        self.draft.order.thought(text.len(), reasoning.is_signed());
         self.draft.reasoning.push_str(&text);
         reasoning.write_details(&mut self.draft.detail_count, &mut self.draft.details);
     }
 
     /// An image that the assistant made.
     pub(super) fn image(&mut self, url: &str) {
+        self.draft.order.add(PastBlock::Image);
         self.draft.images.push(url.to_owned());
     }
 
@@ -169,7 +191,7 @@ impl<'w, 'a> TurnWriter<'w, 'a> {
             self.draft = AssistantDraft::default();
             return;
         }
-        let draft = std::mem::take(&mut self.draft);
+        let mut draft = std::mem::take(&mut self.draft);
         self.separate();
         draft.write(self.out);
         let found: Vec<_> = draft

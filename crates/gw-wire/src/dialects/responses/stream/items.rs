@@ -111,7 +111,9 @@ impl Items {
     ) {
         // The most frequent events.
         match (event, &mut self.open) {
-            (Event::Text { text, logprobs: None, .. }, Some(OpenItem::Message(message))) => {
+            (Event::Text { text, logprobs: None, .. }, Some(OpenItem::Message(message)))
+                if self.signatures.is_empty() =>
+            {
                 message.text(text, b"", frames, out);
             }
             (Event::Reasoning { text, .. }, Some(OpenItem::Reasoning(item))) if !item.is_signed() => {
@@ -130,7 +132,7 @@ impl Items {
         frames: &mut Frames,
         out: &mut Vec<u8>,
     ) {
-        self.sign(encrypted, &mut ItemWriter { response_id, echo, frames, out });
+        self.piece(PendingPiece::Signature(encrypted), &mut ItemWriter { response_id, echo, frames, out });
     }
 
     fn take(&mut self, event: &Event<'_>, to: &mut ItemWriter<'_>) {
@@ -163,7 +165,9 @@ impl Items {
                 }
             }
             Event::Extra { name: "reasoning_details", value, .. } => {
-                details::signed(value.get()).for_each(|entry| self.sign(entry.encrypted, to));
+                for entry in details::signed(value.get()) {
+                    self.piece(PendingPiece::Signature(entry.encrypted), to);
+                }
             }
             _ => {}
         }
@@ -206,6 +210,7 @@ impl Items {
                     item.text(&text, to.frames, to.out);
                 }
             }
+            PendingPiece::Signature(encrypted) => self.sign(encrypted, to),
             PendingPiece::Call(call) => {
                 self.close("completed", to);
                 let prefix = if call.form == CallForm::Function { "fc" } else { "ctc" };
@@ -226,7 +231,8 @@ impl Items {
         to: &mut ItemWriter<'_>,
         write: impl FnOnce(&mut MessageItem, &mut ItemWriter<'_>),
     ) {
-        if !matches!(&self.open, Some(OpenItem::Message(_))) {
+        // A signature behind a text keeps its place, so more text is another message.
+        if !matches!(&self.open, Some(OpenItem::Message(_))) || !self.signatures.is_empty() {
             self.close("completed", to);
             let place = self.place("msg", to);
             self.open = Some(OpenItem::Message(MessageItem::open(place, to.frames, to.out)));

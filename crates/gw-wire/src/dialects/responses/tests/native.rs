@@ -15,7 +15,8 @@ fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
     String::from_utf8(for_upstream(&request.native, forwarding, open)).unwrap()
 }
 
-const TO: Forwarding<'_> = Forwarding { model: "gpt", store: false, wants_encrypted: false, history: &[] };
+const TO: Forwarding<'_> =
+    Forwarding { model: "gpt", store: false, wants_encrypted: false, streams: false, history: &[] };
 
 #[test]
 fn a_body_goes_on_byte_by_byte() {

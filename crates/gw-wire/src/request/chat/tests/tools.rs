@@ -11,8 +11,8 @@ fn tools_and_their_choice() {
         "tools",
         &[
             ("[]", OK),
-            (&many(128), OK),
-            (&many(129), TOO_LONG),
+            (&many(4096), OK),
+            (&many(4097), TOO_LONG),
             (r#"{}"#, TYPE),
             (r#"["f"]"#, TYPE),
             (r#"[{}]"#, MISSING),

@@ -1,27 +1,27 @@
-//! One answer in every dialect, plain and streamed: reasoning, two texts, more reasoning, a tool call; and its place in the next
-//! request.
+//! One answer in every dialect, plain and streamed: reasoning, two texts, more reasoning, a tool call, a last text; and its place
+//! in the next request.
 
 use gw_testkit::Answer;
 use serde_json::{Value, json};
 
 use crate::providers::CLAUDE_ON_VERTEX;
-use crate::providers::dialects::frame;
+use crate::providers::dialects::{bedrock_chunk, frame};
 
-pub(in crate::api) struct Dialect {
+pub(crate) struct Dialect {
     /// Its API, or a name of its own where one API has two dialects.
-    pub(in crate::api) name: &'static str,
+    pub(crate) name: &'static str,
     /// More lines of the provider's entry in gateway.toml.
-    pub(in crate::api) lines: &'static str,
-    pub(in crate::api) model: &'static str,
+    pub(crate) lines: &'static str,
+    pub(crate) model: &'static str,
     /// The upstream's answer.
-    pub(in crate::api) answer: fn(bool) -> Answer,
+    pub(crate) answer: fn(bool) -> Answer,
     /// The assistant's turn of a request to it.
-    pub(in crate::api) turn: fn(&Value) -> Value,
+    pub(crate) turn: fn(&Value) -> Value,
     /// The expected value of that turn.
-    pub(in crate::api) expected: fn() -> Value,
+    pub(crate) expected: fn() -> Value,
 }
 
-pub(in crate::api) const DIALECTS: [Dialect; 10] = [
+pub(crate) const DIALECTS: [Dialect; 10] = [
     Dialect {
         name: "anthropic",
         lines: "",
@@ -105,12 +105,19 @@ pub(in crate::api) const DIALECTS: [Dialect; 10] = [
 ];
 
 /// A part of every signature.
-pub(in crate::api) const SIGNATURE: &str = "U0lHTkVE";
-pub(in crate::api) const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
+pub(crate) const SIGNATURE: &str = "U0lHTkVE";
+pub(crate) const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
 const THOUGHTS: [&str; 2] = ["What is it? 考え", "I must look."];
 /// The pieces of text. A dialect without pieces joins them.
-pub(in crate::api) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
+pub(crate) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
+/// The text behind the call.
+pub(crate) const LAST: &str = "Wait.";
 const ARGUMENTS: &str = r#"{"at":"the moon"}"#;
+
+/// The whole text.
+pub(crate) fn words() -> String {
+    SAID.concat() + LAST
+}
 
 fn input() -> Value {
     json!({"at": "the moon"})
@@ -128,7 +135,7 @@ fn sse(values: &[Value]) -> Answer {
     Answer::sse().all(values).end()
 }
 
-pub(in crate::api) fn anthropic_blocks() -> Value {
+pub(crate) fn anthropic_blocks() -> Value {
     json!([
         {"type": "thinking", "thinking": THOUGHTS[0], "signature": SIGNATURES[0]},
         {"type": "text", "text": SAID[0]},
@@ -136,16 +143,33 @@ pub(in crate::api) fn anthropic_blocks() -> Value {
         {"type": "thinking", "thinking": THOUGHTS[1], "signature": SIGNATURES[1]},
         {"type": "redacted_thinking", "data": SIGNATURES[1]},
         {"type": "tool_use", "id": "toolu_1", "name": "look", "input": input()},
+        {"type": "text", "text": LAST},
     ])
 }
 
-pub(in crate::api) fn anthropic(stream: bool) -> Answer {
-    let usage = json!({"input_tokens": 5, "output_tokens": 5});
-    let head = |content: Value| json!({"id": "m", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": "tool_use", "usage": usage});
+fn anthropic_message(content: &Value) -> Value {
+    json!({"id": "m", "type": "message", "role": "assistant", "model": "up", "content": content, "stop_reason": "tool_use", "usage": anthropic_usage()})
+}
+
+fn anthropic_usage() -> Value {
+    json!({"input_tokens": 5, "output_tokens": 5})
+}
+
+pub(crate) fn anthropic(stream: bool) -> Answer {
+    if stream { sse(&anthropic_events()) } else { Answer::json(200, &anthropic_message(&anthropic_blocks())) }
+}
+
+/// Anthropic's answer as Bedrock's `InvokeModel` gives it.
+pub(crate) fn bedrock_invoke(stream: bool) -> Answer {
     if !stream {
-        return Answer::json(200, &head(anthropic_blocks()));
+        return anthropic(false);
     }
-    let mut events = vec![json!({"type": "message_start", "message": head(json!([]))})];
+    let body: Vec<u8> = anthropic_events().iter().flat_map(bedrock_chunk).collect();
+    Answer::full(200, &[("content-type", "application/vnd.amazon.eventstream")], body)
+}
+
+fn anthropic_events() -> Vec<Value> {
+    let mut events = vec![json!({"type": "message_start", "message": anthropic_message(&json!([]))})];
     for (index, block) in anthropic_blocks().as_array().into_iter().flatten().enumerate() {
         let mut start = block.clone();
         let mut deltas = Vec::new();
@@ -167,9 +191,11 @@ pub(in crate::api) fn anthropic(stream: bool) -> Answer {
         events.extend(deltas);
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
-    events.push(json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": usage}));
+    events.push(
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": anthropic_usage()}),
+    );
     events.push(json!({"type": "message_stop"}));
-    sse(&events)
+    events
 }
 
 fn bedrock_blocks() -> Value {
@@ -180,6 +206,7 @@ fn bedrock_blocks() -> Value {
         {"text": SAID[1]},
         thought(1),
         {"toolUse": {"toolUseId": "tooluse_1", "name": "look", "input": input()}},
+        {"text": LAST},
     ])
 }
 
@@ -223,6 +250,7 @@ fn gemini_parts() -> Value {
         {"text": SAID[1], "thoughtSignature": SIGNATURES[0]},
         {"text": THOUGHTS[1], "thought": true},
         {"functionCall": {"name": "look", "args": input()}, "thoughtSignature": SIGNATURES[1]},
+        {"text": LAST},
     ])
 }
 
@@ -242,17 +270,17 @@ fn calls(id: &str) -> Value {
 
 fn mistral_chunks() -> [Value; 4] {
     let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
-    [thought(THOUGHTS[0]), json!({"type": "text", "text": SAID.concat()}), thought(THOUGHTS[1]), Value::Null]
+    let text = |text: &str| json!({"type": "text", "text": text});
+    [thought(THOUGHTS[0]), text(&SAID.concat()), thought(THOUGHTS[1]), text(LAST)]
 }
 
 fn mistral_message() -> Value {
-    json!({"role": "assistant", "content": mistral_chunks()[..3], "tool_calls": calls("abcDEF123")})
+    json!({"role": "assistant", "content": mistral_chunks(), "tool_calls": calls("abcDEF123")})
 }
 
 fn mistral(stream: bool) -> Answer {
-    let mut deltas: Vec<Value> =
-        mistral_chunks()[..3].iter().map(|chunk| json!({"content": [chunk]})).collect();
-    deltas.push(json!({"tool_calls": [{"index": 0, "id": "abcDEF123", "function": {"name": "look", "arguments": ARGUMENTS}}]}));
+    let mut deltas: Vec<Value> = mistral_chunks().iter().map(|chunk| json!({"content": [chunk]})).collect();
+    deltas.insert(3, json!({"tool_calls": [{"index": 0, "id": "abcDEF123", "function": {"name": "look", "arguments": ARGUMENTS}}]}));
     openai_answer(stream, &mistral_message(), &deltas)
 }
 
@@ -261,6 +289,7 @@ fn cohere_message() -> Value {
         {"type": "thinking", "thinking": THOUGHTS[0]},
         {"type": "text", "text": SAID.concat()},
         {"type": "thinking", "thinking": THOUGHTS[1]},
+        {"type": "text", "text": LAST},
     ], "tool_calls": calls("look_1")})
 }
 
@@ -292,7 +321,7 @@ fn cohere(stream: bool) -> Answer {
 }
 
 fn ollama_message() -> Value {
-    json!({"role": "assistant", "content": SAID.concat(), "thinking": THOUGHTS.concat(), "tool_calls": [{"id": "call_1x2y", "function": {"name": "look", "arguments": input()}}]})
+    json!({"role": "assistant", "content": words(), "thinking": THOUGHTS.concat(), "tool_calls": [{"id": "call_1x2y", "function": {"name": "look", "arguments": input()}}]})
 }
 
 fn ollama(stream: bool) -> Answer {
@@ -306,6 +335,7 @@ fn ollama(stream: bool) -> Answer {
         json!({"role": "assistant", "content": SAID.concat()}),
         json!({"role": "assistant", "thinking": THOUGHTS[1]}),
         json!({"role": "assistant", "tool_calls": message["tool_calls"]}),
+        json!({"role": "assistant", "content": LAST}),
     ];
     let mut body: String = pieces.into_iter().map(|piece| format!("{}\n", line(piece, false))).collect();
     body.push_str(&format!("{}\n", line(json!({"role": "assistant", "content": ""}), true)));
@@ -313,7 +343,7 @@ fn ollama(stream: bool) -> Answer {
 }
 
 fn openai_message(thinks: bool) -> Value {
-    let mut message = json!({"role": "assistant", "content": SAID.concat(), "tool_calls": calls("call_1")});
+    let mut message = json!({"role": "assistant", "content": words(), "tool_calls": calls("call_1")});
     if thinks {
         message["reasoning_content"] = json!(THOUGHTS.concat());
         message["reasoning_details"] = json!([
@@ -331,6 +361,7 @@ fn openai(stream: bool) -> Answer {
         json!({"content": SAID.concat()}),
         json!({"reasoning_content": THOUGHTS[1], "reasoning_details": [{"type": "reasoning.encrypted", "data": SIGNATURES[1], "index": 1}]}),
         json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ARGUMENTS}}]}),
+        json!({"content": LAST}),
     ];
     openai_answer(stream, &openai_message(true), &deltas)
 }
@@ -340,6 +371,7 @@ fn azure(stream: bool) -> Answer {
         json!({"role": "assistant", "content": SAID[0]}),
         json!({"content": SAID[1]}),
         json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ARGUMENTS}}]}),
+        json!({"content": LAST}),
     ];
     openai_answer(stream, &openai_message(false), &deltas)
 }

@@ -15,6 +15,8 @@ pub(super) enum PendingPiece {
     },
     Refusal(String),
     Reasoning(String),
+    /// The opaque string of the reasoning before it, as a JSON literal.
+    Signature(Vec<u8>),
     Call(CallStart),
     /// Media type and base64.
     Image(String, String),
@@ -91,6 +93,7 @@ fn bytes(piece: &PendingPiece) -> usize {
     match piece {
         PendingPiece::Text { text, logprobs } => text.len() + logprobs.len(),
         PendingPiece::Refusal(text) | PendingPiece::Reasoning(text) => text.len(),
+        PendingPiece::Signature(encrypted) => encrypted.len(),
         PendingPiece::Call(call) => {
             let namespace = call.namespace.as_ref().map_or(0, String::len);
             call.call_id.len() + namespace + call.name.len() + call.arguments.len()

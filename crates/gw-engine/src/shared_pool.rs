@@ -1,0 +1,160 @@
+//! A bounded pool that keys share: places, or bytes of memory. [`fair_share`] is the share of a key.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use gw_limits::fair_share;
+use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
+
+/// A pool of one process.
+#[derive(Debug)]
+pub struct SharedPool {
+    capacity: u64,
+    held: Mutex<HeldParts>,
+    used: Gauge,
+}
+
+/// The parts that are in use.
+#[derive(Debug, Default)]
+struct HeldParts {
+    all: u64,
+    /// The parts of each key that holds any.
+    by_key: HashMap<Arc<str>, u64>,
+}
+
+/// The reason why a pool gives nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolRefusal {
+    /// The key holds its share.
+    OverShare,
+    /// The pool is used up.
+    UsedUp,
+}
+
+impl SharedPool {
+    /// A pool of this size, with nothing in use.
+    #[must_use]
+    pub fn new(capacity: u64) -> Arc<Self> {
+        Arc::new(Self { capacity, held: Mutex::default(), used: Gauge::default() })
+    }
+
+    /// The parts in use, for the metrics.
+    #[must_use]
+    pub fn gauge(&self) -> Gauge {
+        self.used.clone()
+    }
+
+    /// A holding of nothing for this key.
+    #[must_use]
+    pub fn holding(self: &Arc<Self>, key: &Arc<str>) -> PoolHolding {
+        PoolHolding { pool: Arc::clone(self), key: Arc::clone(key), amount: 0 }
+    }
+
+    /// Whether a key holds more than half of its share.
+    pub(crate) fn is_half_used_by(&self, key: &str) -> bool {
+        let held = self.held.lock();
+        let own = held.by_key.get(key).copied().unwrap_or_default();
+        own > fair_share(self.capacity, held.all.saturating_sub(own)) / 2
+    }
+
+    /// Changes a holding of this key from `before` to `after`.
+    fn change(&self, key: &Arc<str>, before: u64, after: u64) -> Result<(), PoolRefusal> {
+        let mut held = self.held.lock();
+        let own = held.by_key.get(&**key).copied().unwrap_or_default();
+        let (others, rest) = (held.all.saturating_sub(own), own.saturating_sub(before));
+        let own = rest.saturating_add(after);
+        if after > before {
+            if others.saturating_add(own) > self.capacity {
+                return Err(if rest > 0 { PoolRefusal::OverShare } else { PoolRefusal::UsedUp });
+            }
+            // A single holding of a key may be larger than its share: one request fits if there is room.
+            if rest > 0 && own > fair_share(self.capacity, others) {
+                return Err(PoolRefusal::OverShare);
+            }
+        }
+        held.all = others.saturating_add(own);
+        self.used.set(i64::try_from(held.all).unwrap_or(i64::MAX));
+        match (own, held.by_key.get_mut(&**key)) {
+            (0, _) => drop(held.by_key.remove(&**key)),
+            (_, Some(known)) => *known = own,
+            (_, None) => drop(held.by_key.insert(Arc::clone(key), own)),
+        }
+        Ok(())
+    }
+}
+
+/// A part of a pool that a key holds. Dropping it gives the part back.
+#[derive(Debug)]
+pub struct PoolHolding {
+    pool: Arc<SharedPool>,
+    key: Arc<str>,
+    amount: u64,
+}
+
+impl PoolHolding {
+    /// The amount that is held.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Sets the amount. Less is always granted.
+    ///
+    /// # Errors
+    /// The key holds its share, or the pool is used up. The amount stays as it was.
+    pub fn set(&mut self, amount: u64) -> Result<(), PoolRefusal> {
+        if amount != self.amount {
+            self.pool.change(&self.key, self.amount, amount)?;
+            self.amount = amount;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for PoolHolding {
+    fn drop(&mut self) {
+        let _ = self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hold(pool: &Arc<SharedPool>, key: &str, amount: u64) -> Result<PoolHolding, PoolRefusal> {
+        let mut holding = pool.holding(&Arc::from(key));
+        holding.set(amount).map(|()| holding)
+    }
+
+    #[test]
+    fn a_key_fills_its_share_and_others_find_room() {
+        let pool = SharedPool::new(128);
+        let mut first: Vec<_> = (0..64).map(|_| hold(&pool, "a", 1).unwrap()).collect();
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
+        let second: Vec<_> = (0..32).map(|_| hold(&pool, "b", 1).unwrap()).collect();
+        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::OverShare);
+        // The largest holder is refused until it holds its share of what is left.
+        first.truncate(48);
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
+        first.truncate(47);
+        first.push(hold(&pool, "a", 1).unwrap());
+        assert_eq!(pool.gauge().get(), 48 + 32);
+        drop((first, second));
+        assert_eq!((pool.gauge().get(), pool.held.lock().by_key.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_holding_may_be_the_whole_pool_and_a_refusal_changes_nothing() {
+        let pool = SharedPool::new(100);
+        let mut whole = hold(&pool, "a", 100).unwrap();
+        assert_eq!(hold(&pool, "b", 1).unwrap_err(), PoolRefusal::UsedUp);
+        assert_eq!(hold(&pool, "a", 1).unwrap_err(), PoolRefusal::OverShare);
+        assert_eq!(whole.set(101), Err(PoolRefusal::UsedUp));
+        assert_eq!((whole.amount(), pool.gauge().get()), (100, 100));
+        whole.set(40).unwrap();
+        assert!(pool.is_half_used_by("a") && !pool.is_half_used_by("b"));
+        assert!(hold(&pool, "a", 10).is_ok());
+        assert_eq!(hold(&pool, "a", 11).unwrap_err(), PoolRefusal::OverShare);
+    }
+}

@@ -1,0 +1,118 @@
+//! The events of a response in the background, for clients that follow it.
+
+use bytes::Bytes;
+use gw_wire::json::View;
+use memchr::memmem;
+
+use crate::shared_pool::PoolHolding;
+
+/// The bytes of one response's events that are kept.
+const MAX_EVENT_BYTES: usize = 4 << 20;
+
+/// The last event for a client that follows a response of too many events. The client polls from then on.
+pub(super) const TOO_MANY_EVENTS: &[u8] = b"event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"server_error\",\
+\"message\":\"The response has too many events to follow. Retrieve it instead.\",\"param\":null}\n\ndata: [DONE]\n\n";
+
+/// The events of a response so far.
+pub(super) struct BackgroundFrames {
+    frames: Vec<Bytes>,
+    bytes: usize,
+    /// The memory of the events, in the pool that keys share.
+    held: PoolHolding,
+    /// Events were dropped, because they were too many.
+    is_cut: bool,
+}
+
+impl std::fmt::Debug for BackgroundFrames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BackgroundFrames").field("frames", &self.frames.len()).finish_non_exhaustive()
+    }
+}
+
+impl BackgroundFrames {
+    /// No events. Their memory is counted in `held`.
+    pub(super) fn new(held: PoolHolding) -> Self {
+        Self { frames: Vec::new(), bytes: 0, held, is_cut: false }
+    }
+
+    /// Adds a frame. Beyond the bounds, no events are kept any more.
+    pub(super) fn push(&mut self, frame: Bytes) {
+        if self.is_cut {
+            return;
+        }
+        self.bytes += frame.len();
+        if self.bytes > MAX_EVENT_BYTES || self.held.set(self.bytes as u64).is_err() {
+            self.is_cut = true;
+            self.frames = Vec::new();
+            // Less is always granted.
+            let _ = self.held.set(0);
+        } else {
+            self.frames.push(frame);
+        }
+    }
+
+    /// The frame at this place.
+    pub(super) fn at(&self, place: usize) -> Option<Bytes> {
+        self.frames.get(place).cloned()
+    }
+
+    /// Whether the events are not kept.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+/// The events of a frame with a sequence number above this one. None = the frame has none.
+pub(super) fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
+    const END: &[u8] = b"\n\n";
+    let (mut kept, mut rest) = (Vec::new(), &frame[..]);
+    while let Some(end) = memmem::find(rest, END) {
+        let (event, after) = rest.split_at_checked(end + END.len())?;
+        if sequence_number(event).is_none_or(|found| found > number) {
+            kept.extend_from_slice(event);
+        }
+        rest = after;
+    }
+    (!kept.is_empty()).then(|| kept.into())
+}
+
+fn sequence_number(event: &[u8]) -> Option<u64> {
+    let at = memmem::find(event, b"data: {")? + b"data: ".len();
+    let data = std::str::from_utf8(event.get(at..)?).ok()?;
+    let [number] = View::new(data.trim_end()).pick(["sequence_number"]);
+    number?.text().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::shared_pool::SharedPool;
+
+    #[test]
+    fn a_follower_gets_the_events_after_its_own() {
+        let event =
+            |number: u64| format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"\\n\"}}\n\n");
+        let frame = Bytes::from([event(1), event(2), event(3), "data: [DONE]\n\n".to_owned()].concat());
+        let after = events_after(&frame, 2).unwrap();
+        assert_eq!(after, [event(3), "data: [DONE]\n\n".to_owned()].concat());
+        assert_eq!(events_after(&Bytes::from(event(2)), 2), None);
+    }
+
+    #[test]
+    fn events_beyond_the_share_of_their_key_are_not_kept() {
+        let pool = SharedPool::new(1000);
+        let (key, other) = (Arc::from("a"), Arc::from("b"));
+        let mut first = BackgroundFrames::new(pool.holding(&key));
+        first.push(Bytes::from(vec![b'x'; 400]));
+        let mut second = BackgroundFrames::new(pool.holding(&key));
+        second.push(Bytes::from(vec![b'x'; 101]));
+        assert!(second.is_cut() && !first.is_cut());
+        let mut others = BackgroundFrames::new(pool.holding(&other));
+        others.push(Bytes::from(vec![b'x'; 300]));
+        assert!(!others.is_cut());
+        drop((first, others));
+        assert_eq!(pool.gauge().get(), 0);
+    }
+}

@@ -1,0 +1,122 @@
+//! The task that makes one response in the background, from its first mark in the store to its end there.
+
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use http_body::Body;
+use parking_lot::Mutex;
+use tokio::sync::{oneshot, watch};
+
+use super::events::BackgroundFrames;
+use crate::error::Result;
+use crate::response::event_stream::EventStream;
+use crate::response::hand_over::{AnswerRecord, ComingRecord};
+use crate::shared_pool::PoolHolding;
+use crate::stored_responses::{StoredResponse, StoredResponses};
+
+/// The error of a response whose stream ended without a final object.
+const BROKEN_OFF: &str = "The gateway could not finish this response. Send the request again.";
+
+/// A response that is to be made in the background.
+pub(crate) struct BackgroundJob {
+    /// The id of the key that asked.
+    pub(crate) owner: Arc<str>,
+    pub(crate) id: String,
+    /// The response as it is stored while it is made.
+    pub(crate) pending: StoredResponse,
+    /// The call, which stores the final object itself.
+    pub(crate) stream: Box<EventStream>,
+    /// The record of the request comes here.
+    pub(crate) record: ComingRecord,
+    /// The place among the responses in the background.
+    pub(crate) place: PoolHolding,
+}
+
+/// The ends of a task that its registry keeps, as the task sees them.
+pub(super) struct JobLinks {
+    pub(super) frames: Arc<Mutex<BackgroundFrames>>,
+    /// Dropped when the response has ended.
+    pub(super) changes: watch::Sender<()>,
+    /// Gets whether the response is stored as running.
+    pub(super) begun: oneshot::Sender<Result<()>>,
+    /// The number of tasks, which this one is counted in.
+    pub(super) count: TaskCount,
+}
+
+/// One of the tasks that a shutdown waits for.
+pub(super) struct TaskCount(Arc<watch::Sender<usize>>);
+
+impl TaskCount {
+    pub(super) fn one_more(count: &Arc<watch::Sender<usize>>) -> Self {
+        count.send_modify(|count| *count += 1);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for TaskCount {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+/// The parts of a running response, in the order of their ends: the call is settled, then the request ends, and then its
+/// place is free.
+struct RunningParts {
+    stream: Box<EventStream>,
+    record: Option<Box<dyn AnswerRecord>>,
+    _place: PoolHolding,
+    _count: TaskCount,
+}
+
+/// Makes a response: to the end of its stream, or until another process has ended it. A stream that is dropped settles its
+/// call.
+pub(super) async fn run(stored: Arc<StoredResponses>, job: BackgroundJob, links: JobLinks) {
+    let BackgroundJob { owner, id, pending, stream, record: coming, place } = job;
+    let JobLinks { frames, changes, begun, count } = links;
+    let mut parts = RunningParts { stream, record: None, _place: place, _count: count };
+    let stored_as_running = stored.begin(&owner, &id, pending).await;
+    let is_stored = stored_as_running.is_ok();
+    let is_awaited = begun.send(stored_as_running).is_ok();
+    parts.record = if is_stored && is_awaited { coming.await.ok() } else { None };
+    if parts.record.is_none() {
+        // The client left before it knew of the response.
+        if is_stored {
+            let _ = stored.delete(&owner, &id).await;
+        }
+        return;
+    }
+    let making = AssertUnwindSafe(pump(&mut parts, &frames, &changes)).catch_unwind();
+    let is_ended_elsewhere = match stored.lease(&owner, &id) {
+        Some(lease) => tokio::select! {
+            made = making => report_panic(made),
+            () = lease.hold() => true,
+        },
+        None => report_panic(making.await),
+    };
+    if !is_ended_elsewhere && !parts.stream.has_recorded() {
+        let _ = stored.fail(&owner, &id, BROKEN_OFF).await;
+    }
+}
+
+/// Logs the panic of a stream. It ended nowhere else.
+fn report_panic(made: std::thread::Result<()>) -> bool {
+    if made.is_err() {
+        tracing::error!("a bug: a response in the background panicked");
+    }
+    false
+}
+
+async fn pump(parts: &mut RunningParts, frames: &Mutex<BackgroundFrames>, changes: &watch::Sender<()>) {
+    let RunningParts { stream, record, .. } = parts;
+    while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut **stream).poll_frame(cx)).await {
+        let Ok(bytes) = frame.into_data() else { continue };
+        if let Some(record) = record {
+            record.made(&bytes);
+        }
+        frames.lock().push(bytes);
+        changes.send_replace(());
+    }
+}

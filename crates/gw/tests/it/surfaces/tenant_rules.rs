@@ -1,0 +1,185 @@
+//! Every rule of a key on every surface that calls an upstream.
+
+use gw_testkit::upstream::Step;
+use gw_testkit::{Answer, Client, FakeUpstream, Response, Signal};
+use serde_json::{Value, json};
+
+use super::{message, response};
+use crate::admin::keys::{ask as ask_admin, create};
+use crate::harness::{ADMIN, Differences, LIMITED, Setup, World, chat, with};
+
+/// A surface: its path and a request of `model`, or of the embedding model beside it.
+struct Surface {
+    path: &'static str,
+    request: fn(&str) -> Value,
+}
+
+fn embeddings(_: &str) -> Value {
+    json!({"model": "acme/embed", "input": "Hello"})
+}
+
+const SURFACES: [Surface; 8] = [
+    Surface { path: "/v1/chat/completions", request: chat },
+    Surface {
+        path: "/v1/completions",
+        request: |model| json!({"model": model, "prompt": "Hello", "max_tokens": 5}),
+    },
+    Surface { path: "/v1/embeddings", request: embeddings },
+    Surface { path: "/v1/responses", request: response },
+    Surface { path: "/v1/messages", request: message },
+    Surface { path: "/v1/messages/count_tokens", request: count },
+    Surface { path: "/v1/responses/input_tokens", request: response },
+    Surface { path: "/v1/responses/compact", request: response },
+];
+
+fn count(model: &str) -> Value {
+    json!({"model": model, "messages": [{"role": "user", "content": "Hello"}]})
+}
+
+/// The status and the code of an answer. The Messages API has a type instead of a code.
+fn outcome(answer: &Response) -> (u16, String) {
+    let body = answer.json();
+    let code = body["error"]["code"].as_str().or(body["error"]["type"].as_str());
+    (answer.status, code.unwrap_or_default().to_owned())
+}
+
+/// What a refusal looks like on a surface: `code` of OpenAI's APIs, `kind` of Anthropic's.
+fn refusal(surface: &Surface, status: u16, code: &str, kind: &str) -> (u16, String) {
+    let word = if surface.path.starts_with("/v1/messages") { kind } else { code };
+    (status, word.to_owned())
+}
+
+/// A gateway with the keys of every rule. `acme/fast` and `acme/embed` are the models.
+async fn rules() -> World {
+    let mut extra = String::new();
+    for (at, _) in SURFACES.iter().enumerate() {
+        extra.push_str(&format!("[[keys]]\nname = \"rpm{at}\"\nkey = \"sk-rpm-{at}\"\nrpm = 1\n"));
+    }
+    extra.push_str("[[keys]]\nname = \"flight\"\nkey = \"sk-flight\"\nmax_in_flight = 1\n");
+    // The cost of one answer of `acme/plain`, to the last digit.
+    extra.push_str("[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.00002\n");
+    Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() }.start().await
+}
+
+async fn ask(client: &Client, surface: &Surface) -> Response {
+    client.post_json(surface.path, &(surface.request)("acme/fast")).await
+}
+
+#[tokio::test]
+async fn every_rule_of_a_key_holds_on_every_surface() {
+    let world = rules().await;
+    let (upstream, nobody) = (&world.upstream, world.gateway.client());
+    let mut differences = Differences::default();
+
+    for (at, surface) in SURFACES.iter().enumerate() {
+        let client = nobody.with_key(&format!("sk-rpm-{at}"));
+        differences.check(format!("{}: within rpm", surface.path), ask(&client, surface).await.status, 200);
+        let calls = upstream.hits();
+        let refused = ask(&client, surface).await;
+        let expected = refusal(surface, 429, "rate_limit_exceeded", "rate_limit_error");
+        differences.check(format!("{}: rpm", surface.path), outcome(&refused), expected);
+        let told = (refused.header("retry-after").is_some(), refused.header("x-should-retry"));
+        differences.check(format!("{}: rpm, headers", surface.path), told, (true, Some("true")));
+        differences.check(format!("{}: rpm, calls", surface.path), upstream.hits(), calls);
+    }
+
+    for surface in &SURFACES {
+        let calls = upstream.hits();
+        let refused = ask(&nobody.with_key(LIMITED), surface).await;
+        let expected = refusal(surface, 403, "model_not_allowed", "permission_error");
+        differences.check(format!("{}: model list", surface.path), outcome(&refused), expected);
+        differences.check(format!("{}: model list, calls", surface.path), upstream.hits(), calls);
+    }
+
+    let poor = nobody.with_key("sk-poor");
+    let question = with(
+        chat("acme/plain"),
+        json!({"max_tokens": 5, "messages": [{"role": "user", "content": "Hello!"}]}),
+    );
+    poor.post_json("/v1/chat/completions", &question).await.ok();
+    for surface in &SURFACES {
+        let calls = upstream.hits();
+        let refused = ask(&poor, surface).await;
+        let expected = refusal(surface, 429, "insufficient_quota", "billing_error");
+        differences.check(format!("{}: budget", surface.path), outcome(&refused), expected);
+        let told = (refused.header("retry-after"), refused.header("x-should-retry"));
+        differences.check(format!("{}: budget, headers", surface.path), told, (None, Some("false")));
+        differences.check(format!("{}: budget, calls", surface.path), upstream.hits(), calls);
+    }
+
+    let admin = nobody.with_key(ADMIN);
+    let (secret, key) = create(&admin, json!({"name": "gone"})).await;
+    let id = key["id"].as_str().expect("an id").to_owned();
+    ask_admin(&admin, "DELETE", &format!("/admin/v1/keys/{id}"), &json!({})).await.ok();
+    for surface in &SURFACES {
+        let calls = upstream.hits();
+        let refused = ask(&nobody.with_key(&secret), surface).await;
+        let expected = refusal(surface, 401, "invalid_api_key", "authentication_error");
+        differences.check(format!("{}: revoked", surface.path), outcome(&refused), expected);
+        differences.check(
+            format!("{}: revoked, retry", surface.path),
+            refused.header("x-should-retry"),
+            Some("false"),
+        );
+        differences.check(format!("{}: revoked, calls", surface.path), upstream.hits(), calls);
+    }
+
+    let calls = upstream.hits();
+    upstream.enqueue(Answer::default().hang());
+    let busy = nobody.with_key("sk-flight");
+    let holding = tokio::spawn({
+        let busy = busy.clone();
+        async move { busy.post_json("/v1/chat/completions", &chat("acme/fast")).await }
+    });
+    upstream.request(calls).await;
+    for surface in &SURFACES {
+        let refused = ask(&busy, surface).await;
+        let expected = refusal(surface, 429, "rate_limit_exceeded", "rate_limit_error");
+        differences.check(format!("{}: in flight", surface.path), outcome(&refused), expected);
+        differences.check(format!("{}: in flight, calls", surface.path), upstream.hits(), calls + 1);
+    }
+    holding.abort();
+    differences.finish();
+}
+
+#[tokio::test]
+async fn a_count_that_a_provider_makes_holds_its_keys_place_and_costs_nothing() {
+    let counter = FakeUpstream::start().await;
+    let mut extra = format!(
+        "[[providers]]\nname = \"vllm\"\napi = \"openai\"\nbase_url = \"http://{}/v1\"\napi_key = \"sk-upstream-key-000\"\n\
+         responses = false\n[[models]]\nid = \"vllm/qwen\"\npricing = {{ official_input_per_m = 9.0, official_output_per_m = 9.0 }}\n",
+        counter.addr
+    );
+    let counts = [
+        ("/v1/messages/count_tokens", count("vllm/qwen")),
+        ("/v1/responses/input_tokens", response("vllm/qwen")),
+    ];
+    for (at, _) in counts.iter().enumerate() {
+        extra.push_str(&format!(
+            "[[keys]]\nname = \"one{at}\"\nkey = \"sk-one-{at}\"\nmax_in_flight = 1\nbudget_usd = 1.0\n"
+        ));
+    }
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    for (at, (path, body)) in counts.into_iter().enumerate() {
+        let client = world.gateway.client().with_key(&format!("sk-one-{at}"));
+        let go = Signal::new();
+        counter
+            .enqueue(Answer::json(200, &json!({"count": 4711, "tokens": []})).after(Step::Wait(go.clone())));
+        let counting = tokio::spawn({
+            let client = client.clone();
+            async move { client.post_json(path, &body).await }
+        });
+        assert_eq!(counter.request(at).await.path, "/tokenize");
+        let refused = client.post_json("/v1/chat/completions", &chat("acme/fast")).await;
+        assert_eq!((refused.status, &*refused.code()), (429, "rate_limit_exceeded"), "{path}");
+        go.fire();
+        assert_eq!(counting.await.expect("it ends").ok().json()["input_tokens"], 4711, "{path}");
+        let own = client.get("/v1/me").await.ok().json()["limits"][0].clone();
+        assert_eq!(
+            (&own["budget"]["spent_usd"], &own["budget"]["reserved_usd"]),
+            (&json!(0), &json!(0)),
+            "{path}"
+        );
+    }
+    assert_eq!(world.upstream.hits(), 0);
+}
