@@ -8,7 +8,7 @@ pub(crate) mod capability;
 pub(crate) mod cost_estimate;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
-mod tenant_policy;
+pub(crate) mod tenant_policy;
 mod upgrade;
 
 use std::sync::Arc;

@@ -210,6 +210,11 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether it is known that the provider speaks the dialects that [`Adapter::speaks`] names.
+    fn is_native_certain(&self) -> bool {
+        true
+    }
+
     /// The request that has the provider count the tokens of a chat's prompt. None: the provider has no counter for it.
     fn count(&self, _: &ChatRequest, _: &Target<'_>) -> Option<CountCall> {
         None

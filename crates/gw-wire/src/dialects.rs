@@ -22,7 +22,7 @@ use crate::gateway::GatewayMeta;
 use crate::json::View;
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
-use crate::request::native_policy::{NativePolicy, Place, Surface, Treatment, plain, treatment};
+use crate::request::native_policy::{NativePolicy, PolicyPlace, Surface, Treatment, plain, treatment};
 use crate::request::{AllowedMembers, Invalid};
 use crate::stream::Closing;
 
@@ -123,7 +123,7 @@ impl ClientRequest {
                 }
                 continue;
             }
-            let row = treatment(Surface::Messages, Place::Header, &name.to_ascii_lowercase());
+            let row = treatment(Surface::Messages, PolicyPlace::Header, &name.to_ascii_lowercase());
             if row == Some(Treatment::Forwarded) || allowed.has(name) {
                 kept.push((name.clone(), value.clone()));
             } else {

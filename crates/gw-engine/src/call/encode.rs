@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use gw_providers::adapter::{Encoded, Target};
-use gw_wire::dialects::NativeNeed;
+use gw_wire::dialects::{ClientDialect, NativeNeed};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::ChatRequest;
 
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
 
@@ -16,6 +17,11 @@ use crate::request::fan_out::SubRequest;
 pub(crate) fn admitted(request: &ChatRequest, candidate: &Candidate) -> Option<(ChatRequest, Vec<String>)> {
     let client = request.client.as_ref().filter(|client| candidate.speaks(client.native.dialect))?;
     let provider = &candidate.provider;
+    if !is_forwarded(candidate, client) {
+        let mut client = client.clone();
+        client.native.dialect = ClientDialect::OpenAi;
+        return Some((ChatRequest { client: Some(client), ..request.clone() }, Vec::new()));
+    }
     let (client, warnings) = client.admitted(provider.allowed(), provider.denied_betas())?;
     Some((ChatRequest { client: Some(Box::new(client)), ..request.clone() }, warnings))
 }

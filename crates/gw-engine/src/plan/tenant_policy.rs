@@ -2,8 +2,9 @@
 //! a price or pick a model with the operator's credentials, unless the provider's configuration allows it.
 
 use gw_providers::provider::Provider;
+use gw_wire::dialects::ClientRequest;
 use gw_wire::hosted_tools::HostedTool;
-use gw_wire::request::native_policy::{GuardedType, NativePolicy, Place, Treatment};
+use gw_wire::request::native_policy::{GuardedType, NativePolicy, PolicyPlace, Treatment};
 use gw_wire::request::{GuardedMember, References, Rule};
 
 use crate::catalog::Model;
@@ -18,14 +19,22 @@ use crate::request::ValidatedRequest;
 pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
     let Candidate { provider, model, .. } = candidate;
     let native = request.client().map(|client| &client.native).filter(|own| candidate.speaks(own.dialect));
-    match native {
-        Some(native) => forwarded(provider, model, &native.policy)?,
-        None => members(provider, model, request.guarded())?,
+    match native.map(|native| forwarded(provider, model, &native.policy)) {
+        Some(Ok(())) => {}
+        Some(Err(error)) if provider.adapter().is_native_certain() => return Err(error),
+        // The provider may have no such API, and a chat without these parts suits it.
+        Some(Err(_)) | None => members(provider, model, request.guarded())?,
     }
     if provider.takes_references() {
         return Ok(());
     }
     references(provider, request.references())
+}
+
+/// Whether the candidate speaks the client's own dialect, and may be sent the request in it.
+pub(crate) fn is_forwarded(candidate: &Candidate, client: &ClientRequest) -> bool {
+    let Candidate { provider, model, .. } = candidate;
+    candidate.speaks(client.native.dialect) && forwarded(provider, model, &client.native.policy).is_ok()
 }
 
 /// Whether calls of this hosted tool at the model can be charged.
@@ -50,7 +59,7 @@ fn forwarded(provider: &Provider, model: &Model, policy: &NativePolicy) -> Resul
 fn refused_type(provider: &Provider, guarded: &GuardedType) -> Error {
     let (kind, provider) = (&guarded.kind, provider.name());
     let (member, what) = match guarded.place {
-        Place::Tool => ("tools", "tools"),
+        PolicyPlace::Tool => ("tools", "tools"),
         _ => ("input", "content"),
     };
     let why = match guarded.treatment {

@@ -325,6 +325,10 @@ impl Adapter for OpenAi {
         dialect == ClientDialect::Responses && self.responses.is_on()
     }
 
+    fn is_native_certain(&self) -> bool {
+        self.responses.is_certain()
+    }
+
     fn answered_native(&self) {
         self.responses.note_answer();
     }

@@ -355,16 +355,19 @@ fn closed() -> String {
          except `{{}}` for a search, which would switch it on. `extra_body` is held back if it holds one of these members, or a member that\n\
          the gateway checks itself. `allow_members = [\"…\"]` in `[[providers]]` allows members at one provider. The gateway forwards an\n\
          allowed member. `cost_usd` does not include its extra price. Of the other dialects, `mistral` gets `guardrails` and `ollama` gets\n\
-         `keep_alive` if `allow_members` names it.\n\n\
+         `keep_alive` if `allow_members` names it. [What clients may send](what-clients-may-send.md) has every name, also of requests\n\
+         that are forwarded in the client's own dialect.\n\n\
          | effect of the member | members | action of the gateway |\n|---|---|---|\n\
-         | chooses a model, an upstream or credentials | {}, {}; `tags` and similar members as lists or objects in `metadata` | 400 `unsupported_value` |\n\
-         | has an extra price, which is not in the catalogue | {} (`tools`: tools that the provider runs, such as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
+         | chooses a model, an upstream or credentials | {}, {}; similar members as lists or objects in `metadata` | 400 `unsupported_value` |\n\
+         | tells another gateway how to route, tag or retry | {}; `tags` as a list in `metadata` | left out by every provider, `parameter_dropped:…` in `gateway.warnings` |\n\
+         | has an extra price | {} (`web_search_options` is charged, if the model has `pricing.tools.web_search_per_call`; `tools`: tools that the provider runs, such as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
          | changes the content of the answer | {} | 400 `unsupported_value`, in every dialect |\n\
          | changes only the price | {} (`service_tier`: `auto`, `default`, `standard`, `standard_only` and `on_demand` pass) | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
          | uses the operator's account or memory | {} | left out, `parameter_dropped:…` in `gateway.warnings` |\n\
          | means `routing.fallback` | {} | never sent to an upstream |\n{}",
         ruled(&[Rule::Steers]),
         families.join(", "),
+        ruled(&[Rule::Hint]),
         ruled(&[Rule::Search]),
         ruled(&[Rule::Context]),
         ruled(&[Rule::Price]),

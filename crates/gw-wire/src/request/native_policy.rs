@@ -20,7 +20,7 @@ use crate::json::{Kind, View};
 
 pub use messages::survey_messages;
 pub use responses::{ResponsesSurvey, survey_responses};
-pub use rows::{Place, Surface, Treatment, treatment};
+pub use rows::{PolicyPlace, Surface, Treatment, treatment};
 
 /// The calls of a hosted tool that are expected at most, if the request sets no bound. A reservation assumes them.
 pub const MOST_HOSTED_CALLS: u32 = 10;
@@ -31,7 +31,7 @@ pub struct GuardedType {
     /// The type, shortened for messages.
     pub kind: Box<str>,
     /// Whether it is the type of a tool or of a part.
-    pub place: Place,
+    pub place: PolicyPlace,
     /// The decision; None = the table has no row for the type.
     pub treatment: Option<Treatment>,
 }
@@ -61,7 +61,8 @@ impl NativePolicy {
                 Some(Treatment::Priced(tool)) => has_price(tool),
                 _ => false,
             };
-            let is_open = allowed.has(&guarded.kind) || guarded.place == Place::Tool && allowed.has("tools");
+            let is_open =
+                allowed.has(&guarded.kind) || guarded.place == PolicyPlace::Tool && allowed.has("tools");
             !is_charged && !is_open
         })
     }
@@ -111,7 +112,7 @@ pub fn plain(name: &str) -> String {
 struct Surveyor {
     surface: Surface,
     found: NativePolicy,
-    seen: BTreeSet<(Place, String)>,
+    seen: BTreeSet<(PolicyPlace, String)>,
 }
 
 impl Surveyor {
@@ -126,7 +127,7 @@ impl Surveyor {
             if value.kind() == Kind::Null {
                 continue;
             }
-            let row = treatment(self.surface, Place::Member, &name);
+            let row = treatment(self.surface, PolicyPlace::Member, &name);
             if row == Some(Treatment::StoredId) {
                 self.stored(&Path::Top(&name));
             }
@@ -135,7 +136,7 @@ impl Surveyor {
     }
 
     /// Judges the type of a tool or of a part. Returns its decision.
-    fn judge(&mut self, place: Place, kind: &str) -> Option<Treatment> {
+    fn judge(&mut self, place: PolicyPlace, kind: &str) -> Option<Treatment> {
         let decision = treatment(self.surface, place, kind);
         let is_guarded = matches!(decision, None | Some(Treatment::Priced(_) | Treatment::Refused));
         if is_guarded && self.seen.insert((place, kind.to_owned())) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::conversation::{Conversation, Format, ToolChoice};
 use gw_wire::failure::Failure;
-use gw_wire::json::{Kind, ObjectWriter, write_object};
+use gw_wire::json::{Kind, ObjectWriter, View, write_object};
 
 use super::messages;
 use crate::adapter::{Encoded, Target};
@@ -122,6 +122,10 @@ fn common(
     }
     for name in as_they_are {
         let given = conversation.body.view(name).filter(|value| !value.is_empty_array());
+        // Lists and objects in `metadata` are hints to other gateways.
+        let is_structure =
+            |(_, value): (View<'_>, View<'_>)| matches!(value.kind(), Kind::Array | Kind::Object);
+        let given = given.filter(|value| *name != "metadata" || !value.members().any(is_structure));
         if let Some(value) = given {
             body.raw(name, value.text());
         }

@@ -72,6 +72,11 @@ impl NativeResponses {
         })
     }
 
+    /// Whether the provider need not be asked any more.
+    pub(super) fn is_certain(&self) -> bool {
+        self.known.is_some() || *self.learned.lock() == Learned::Has
+    }
+
     /// Notes that the endpoint answered.
     pub(super) fn note_answer(&self) {
         if self.known.is_none() {

@@ -146,9 +146,9 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     if !matches!(&*object.status, "completed" | "incomplete") {
         return Err(invalid("the response has no final status"));
     }
-    let mut tally = HostedTally::default();
-    object.output.iter().for_each(|item| _ = tally.take(item));
-    let used = with_hosted(object.used(), tally.calls());
+    let mut hosted = HostedTally::default();
+    object.output.iter().for_each(|item| _ = hosted.take(item));
+    let used = with_hosted(object.used(), hosted.calls());
     let has_calls = object.output.iter().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };

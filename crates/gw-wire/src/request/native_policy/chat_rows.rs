@@ -1,7 +1,7 @@
 //! The rows of chat completions, text completions and embeddings. They come from the rules that hold for every provider of
 //! OpenAI's dialect.
 
-use super::rows::{Place, Row, Surface, Treatment};
+use super::rows::{PolicyPlace, Row, Surface, Treatment};
 use crate::hosted_tools::HostedTool;
 use crate::request::body::KNOWN;
 use crate::request::member_policy::{RULES, Rule, rule_of};
@@ -19,12 +19,12 @@ const PARTS: [Row; 5] = [
 ];
 
 /// The decision about a name.
-pub(super) fn treatment(_: Surface, place: Place, name: &str) -> Option<Treatment> {
+pub(super) fn treatment(_: Surface, place: PolicyPlace, name: &str) -> Option<Treatment> {
     match place {
-        Place::Header | Place::Nested => None,
-        Place::Tool => find(&TOOLS, name),
-        Place::Part => find(&PARTS, name),
-        Place::Member => member(name),
+        PolicyPlace::Header | PolicyPlace::Nested => None,
+        PolicyPlace::Tool => find(&TOOLS, name),
+        PolicyPlace::Part => find(&PARTS, name),
+        PolicyPlace::Member => member(name),
     }
 }
 
@@ -48,13 +48,13 @@ fn member(name: &str) -> Option<Treatment> {
 }
 
 /// The rows of a place, sorted by name.
-pub(super) fn rows(surface: Surface, place: Place) -> Vec<Row> {
+pub(super) fn rows(surface: Surface, place: PolicyPlace) -> Vec<Row> {
     let mut rows: Vec<Row> = match place {
-        Place::Header | Place::Nested => Vec::new(),
-        Place::Tool if surface == Surface::Chat => TOOLS.to_vec(),
-        Place::Part if surface == Surface::Chat => PARTS.to_vec(),
-        Place::Tool | Place::Part => Vec::new(),
-        Place::Member => {
+        PolicyPlace::Header | PolicyPlace::Nested => Vec::new(),
+        PolicyPlace::Tool if surface == Surface::Chat => TOOLS.to_vec(),
+        PolicyPlace::Part if surface == Surface::Chat => PARTS.to_vec(),
+        PolicyPlace::Tool | PolicyPlace::Part => Vec::new(),
+        PolicyPlace::Member => {
             let names = KNOWN.iter().copied().chain(RULES.iter().map(|(name, _)| *name));
             names.filter_map(|name| Some((name, member(name)?))).collect()
         }

@@ -1,6 +1,6 @@
 //! The survey of a Messages request.
 
-use super::rows::{Place, Surface, Treatment};
+use super::rows::{PolicyPlace, Surface, Treatment};
 use super::{MOST_HOSTED_CALLS, NativePolicy, Surveyor, is_id, word};
 use crate::json::{Kind, View};
 use crate::request::fields::Path;
@@ -35,7 +35,7 @@ impl Surveyor {
         let [kind, most] = tool.pick(["type", "max_uses"]);
         // A tool without a type is the client's own.
         let Some(kind) = word(kind) else { return };
-        match self.judge(Place::Tool, &kind) {
+        match self.judge(PolicyPlace::Tool, &kind) {
             Some(Treatment::Priced(hosted)) => {
                 let most = most.and_then(|most| most.text().parse().ok()).unwrap_or(MOST_HOSTED_CALLS);
                 self.found.most_calls.add(hosted, most);
@@ -49,7 +49,7 @@ impl Surveyor {
         let Some(content) = content.filter(|content| content.kind() == Kind::Array) else { return };
         if depth > MAX_BLOCK_DEPTH {
             // No block of the API is as deep, so its type has no row.
-            self.judge(Place::Part, "nested");
+            self.judge(PolicyPlace::Part, "nested");
             return;
         }
         for (at, block) in content.elements().enumerate() {
@@ -60,7 +60,7 @@ impl Surveyor {
     fn block(&mut self, path: &Path<'_>, block: View<'_>, depth: u32) {
         let [kind, content, source, tool] = block.pick(["type", "content", "source", "tool"]);
         let Some(kind) = word(kind) else { return };
-        if self.judge(Place::Part, &kind) == Some(Treatment::StoredId) {
+        if self.judge(PolicyPlace::Part, &kind) == Some(Treatment::StoredId) {
             self.stored(path);
         }
         match &*kind {
@@ -89,7 +89,7 @@ impl Surveyor {
         let Some(tool) = tool else { return };
         let [kind, definition] = tool.pick(["type", "definition"]);
         if let Some(kind) = word(kind) {
-            self.judge(Place::Part, &kind);
+            self.judge(PolicyPlace::Part, &kind);
         }
         if let Some(definition) = definition {
             self.message_tool(&path.member("definition"), definition);

@@ -1,7 +1,7 @@
 //! The survey of a Responses request.
 
 use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER};
-use super::rows::{Place, Surface, Treatment};
+use super::rows::{PolicyPlace, Surface, Treatment};
 use super::{MOST_HOSTED_CALLS, NativePolicy, Surveyor, is_id, word};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
@@ -76,7 +76,7 @@ impl Surveyor {
     fn response_tool(&mut self, path: &Path<'_>, tool: View<'_>, depth: u32) {
         let [kind, environment, container, inner] = tool.pick(["type", "environment", "container", "tools"]);
         let Some(kind) = word(kind) else { return };
-        match self.judge(Place::Tool, &kind) {
+        match self.judge(PolicyPlace::Tool, &kind) {
             Some(Treatment::Priced(hosted)) => {
                 self.references(path, tool);
                 let calls = if hosted == HostedTool::CodeInterpreter { 1 } else { MOST_HOSTED_CALLS };
@@ -89,13 +89,13 @@ impl Surveyor {
             "code_interpreter" => {
                 let [memory] = container.map_or([None], |container| container.pick(["memory_limit"]));
                 if word(memory).is_some_and(|memory| memory != USUAL_MEMORY) {
-                    self.judge(Place::Tool, LARGE_CONTAINER);
+                    self.judge(PolicyPlace::Tool, LARGE_CONTAINER);
                 }
             }
             "shell" => self.environment(path, environment),
             "namespace" if depth < MAX_TOOL_DEPTH => self.tools(&path.member("tools"), inner, depth + 1),
             // A namespace in a namespace has no row.
-            "namespace" => _ = self.judge(Place::Tool, "namespace.namespace"),
+            "namespace" => _ = self.judge(PolicyPlace::Tool, "namespace.namespace"),
             _ => {}
         }
     }
@@ -105,7 +105,7 @@ impl Surveyor {
         let [kind, skills] =
             environment.map_or([None; 2], |environment| environment.pick(["type", "skills"]));
         if word(kind).is_none_or(|kind| kind != "local") {
-            self.judge(Place::Tool, HOSTED_SHELL);
+            self.judge(PolicyPlace::Tool, HOSTED_SHELL);
         }
         let Some(environment) = environment else { return };
         let skills = skills.into_iter().flat_map(View::elements);
@@ -124,7 +124,7 @@ impl Surveyor {
         let [kind, content, output, tools, result, environment] =
             item.pick(["type", "content", "output", "tools", "result", "environment"]);
         let Some(kind) = word(kind) else { return self.parts(&path.member("content"), content) };
-        self.judge(Place::Part, &kind);
+        self.judge(PolicyPlace::Part, &kind);
         match &*kind {
             "message" => self.parts(&path.member("content"), content),
             "computer_call_output" => {
@@ -156,7 +156,7 @@ impl Surveyor {
     fn part(&mut self, path: &Path<'_>, part: View<'_>) {
         let [kind, id] = part.pick(["type", "file_id"]);
         let Some(kind) = word(kind) else { return };
-        self.judge(Place::Part, &kind);
+        self.judge(PolicyPlace::Part, &kind);
         if is_id(id) {
             self.stored(&path.member("file_id"));
         }

@@ -26,7 +26,7 @@ pub enum Surface {
 
 /// The place of a name in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum PolicyPlace {
     /// A top-level member of the body.
     Member,
     /// A header.
@@ -39,7 +39,7 @@ pub enum Place {
     Nested,
 }
 
-impl Place {
+impl PolicyPlace {
     /// All places.
     pub const ALL: [Self; 5] = [Self::Member, Self::Header, Self::Tool, Self::Part, Self::Nested];
 }
@@ -74,25 +74,25 @@ impl Surface {
 
     /// The rows of a place, sorted by name.
     #[must_use]
-    pub fn rows(self, place: Place) -> Vec<Row> {
+    pub fn rows(self, place: PolicyPlace) -> Vec<Row> {
         match self.table(place) {
             Some(rows) => rows.to_vec(),
             None => chat_rows::rows(self, place),
         }
     }
 
-    fn table(self, place: Place) -> Option<&'static [Row]> {
+    fn table(self, place: PolicyPlace) -> Option<&'static [Row]> {
         Some(match (self, place) {
-            (Self::Responses, Place::Member) => &RESPONSES_MEMBERS,
-            (Self::Responses, Place::Header) => &RESPONSES_HEADERS,
-            (Self::Responses, Place::Tool) => &RESPONSES_TOOLS,
-            (Self::Responses, Place::Part) => &RESPONSES_PARTS,
-            (Self::Responses, Place::Nested) => &RESPONSES_NESTED,
-            (Self::Messages, Place::Member) => &MESSAGES_MEMBERS,
-            (Self::Messages, Place::Header) => &MESSAGES_HEADERS,
-            (Self::Messages, Place::Tool) => &MESSAGES_TOOLS,
-            (Self::Messages, Place::Part) => &MESSAGES_PARTS,
-            (Self::Messages, Place::Nested) => &MESSAGES_NESTED,
+            (Self::Responses, PolicyPlace::Member) => &RESPONSES_MEMBERS,
+            (Self::Responses, PolicyPlace::Header) => &RESPONSES_HEADERS,
+            (Self::Responses, PolicyPlace::Tool) => &RESPONSES_TOOLS,
+            (Self::Responses, PolicyPlace::Part) => &RESPONSES_PARTS,
+            (Self::Responses, PolicyPlace::Nested) => &RESPONSES_NESTED,
+            (Self::Messages, PolicyPlace::Member) => &MESSAGES_MEMBERS,
+            (Self::Messages, PolicyPlace::Header) => &MESSAGES_HEADERS,
+            (Self::Messages, PolicyPlace::Tool) => &MESSAGES_TOOLS,
+            (Self::Messages, PolicyPlace::Part) => &MESSAGES_PARTS,
+            (Self::Messages, PolicyPlace::Nested) => &MESSAGES_NESTED,
             (Self::Chat | Self::Completions | Self::Embeddings, _) => return None,
         })
     }
@@ -100,7 +100,7 @@ impl Surface {
 
 /// The decision about a name; None = the table has no row for it.
 #[must_use]
-pub fn treatment(surface: Surface, place: Place, name: &str) -> Option<Treatment> {
+pub fn treatment(surface: Surface, place: PolicyPlace, name: &str) -> Option<Treatment> {
     match surface.table(place) {
         Some(rows) => {
             let at = rows.binary_search_by(|(known, _)| (*known).cmp(name)).ok()?;

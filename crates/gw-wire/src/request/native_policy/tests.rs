@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn the_rows_are_sorted_and_given_once() {
     for surface in Surface::ALL {
-        for place in Place::ALL {
+        for place in PolicyPlace::ALL {
             let rows = surface.rows(place);
             let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
             assert!(names.is_sorted_by(|a, b| a < b), "{surface:?} {place:?}: {names:?}");

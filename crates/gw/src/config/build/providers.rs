@@ -9,7 +9,7 @@ use gw_wire::nearest::did_you_mean;
 use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{RULES, Rule, rule_of};
-use gw_wire::request::native_policy::{Place, Surface, Treatment, treatment};
+use gw_wire::request::native_policy::{PolicyPlace, Surface, Treatment, treatment};
 use secrecy::SecretString;
 
 use super::super::formats::base_url_host;
@@ -252,7 +252,10 @@ fn opens(surface: Surface, name: &str) -> bool {
         use Treatment::{Dropped, Priced, Refused};
         matches!(treatment(surface, place, name), Some(Dropped | Priced(_) | Refused))
     };
-    name == "tools" || [Place::Member, Place::Header, Place::Tool, Place::Part].into_iter().any(is_held)
+    name == "tools"
+        || [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part]
+            .into_iter()
+            .any(is_held)
 }
 
 /// Reads the headers. Names that differ only in case are the same header.

@@ -186,6 +186,7 @@ fn same() -> Vec<Value> {
         json!({ "routing": { "strategy": "cheapest" } }),
         json!({ "routing": { "fallback": ["beta/spare"], "allow_upgrade": true } }),
         json!({ "fallbacks": ["beta/spare"] }),
+        json!({ "fallback_model": "beta/spare" }),
         json!({ "models": ["acme/fast", "beta/spare"] }),
         json!({ "top_p": null, "n": null, "unheard_of": null }),
         // A misspelled gateway member is sent to no upstream.

@@ -35,7 +35,7 @@ fn odd_body(model: &str) -> String {
     format!(
         r#"{{ "model" : "{model}", "max_tokens":64, "routing":{{"strategy":"default"}},
         "system":[{{"type":"text","text":"x-anthropic-billing-header: cc_version=1;"}}],
-        "messages":[{{"role":"user","content":[{{"type":"text","text":"H\u00e9","cache_control":{{"type":"ephemeral"}}}}]}}],"future":{{"b":[ 1.50 ]}} }}"#
+        "messages":[{{"role":"user","content":[{{"type":"text","text":"H\u00e9","cache_control":{{"type":"ephemeral"}}}}]}}],"context_management":{{"b":[ 1.50 ]}} }}"#
     )
 }
 

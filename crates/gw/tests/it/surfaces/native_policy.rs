@@ -7,13 +7,14 @@ use super::{ask_messages, ask_responses, message, response};
 use crate::harness::{LIMITED, Setup, World, with};
 
 const CLAUDE: &str = "claude/claude-opus-5-5";
+const PRICING: &str = "pricing = { official_input_per_m = 1.0, official_output_per_m = 2.0 }";
 
 /// A gateway with a provider of Anthropic's dialect, with these lines in its entry. `acme` has a Responses API.
 async fn native(lines: &str) -> (World, FakeUpstream) {
     let upstream = FakeUpstream::start().await;
     let extra = format!(
         "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
-         {lines}\n[[models]]\nid = \"{CLAUDE}\"\n",
+         {lines}\n[[models]]\nid = \"{CLAUDE}\"\n{PRICING}\n",
         upstream.addr
     );
     let acme = format!("responses = true\n{}", lines.replace("deny_betas", "# deny_betas"));
@@ -140,7 +141,7 @@ async fn c28_an_operator_opens_members_and_tools_of_native_forwards() {
     let upstream = FakeUpstream::start().await;
     let extra = format!(
         "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
-         {lines}\n[[models]]\nid = \"{CLAUDE}\"\n",
+         {lines}\n[[models]]\nid = \"{CLAUDE}\"\n{PRICING}\n",
         upstream.addr
     );
     let acme =
@@ -236,7 +237,7 @@ async fn c28_fallbacks_of_native_requests_stay_within_the_keys_models() {
         assert_eq!(claude.last().json(), message("claude-opus-5-5"), "{more}");
         let limited = world.gateway.client().with_key(LIMITED);
         let answer = ask_messages(&limited, &with(message("acme/plain"), more.clone())).await;
-        assert_eq!(answer.status, 404, "{more}: {}", answer.text());
+        assert_eq!(answer.status, 403, "{more}: {}", answer.text());
     }
     let body = with(response("acme/fast"), json!({"fallback_model": "beta/fast"}));
     let answer = ask_responses(&world.client, &body).await.ok().json();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gw_wire::request::native_policy::{Place, Surface, Treatment, treatment};
+use gw_wire::request::native_policy::{PolicyPlace, Surface, Treatment, treatment};
 use serde_json::Value;
 
 /// Made by tests/clients/python/sdk_names.py from the installed SDKs.
@@ -17,12 +17,12 @@ const SURFACES: [(Surface, &str, &str); 5] = [
     (Surface::Messages, "messages", "/v1/messages"),
 ];
 
-const PLACES: [(Place, &str, &str); 5] = [
-    (Place::Member, "members", "Members"),
-    (Place::Header, "headers", "Headers"),
-    (Place::Tool, "tools", "Types of tools"),
-    (Place::Part, "parts", "Types of items and content"),
-    (Place::Nested, "nested", "Ids and addresses inside"),
+const PLACES: [(PolicyPlace, &str, &str); 5] = [
+    (PolicyPlace::Member, "members", "Members"),
+    (PolicyPlace::Header, "headers", "Headers"),
+    (PolicyPlace::Tool, "tools", "Types of tools"),
+    (PolicyPlace::Part, "parts", "Types of items and content"),
+    (PolicyPlace::Nested, "nested", "Ids and addresses inside"),
 ];
 
 #[test]
@@ -49,7 +49,7 @@ fn c37_every_name_of_the_newest_sdks_has_a_row() {
 #[test]
 fn c37_a_new_name_has_no_row() {
     for (surface, label, _) in SURFACES {
-        for place in Place::ALL {
+        for place in PolicyPlace::ALL {
             assert_eq!(treatment(surface, place, "next_month_20991231"), None, "{label}");
         }
     }
@@ -87,14 +87,14 @@ fn the_documentation_has_the_table() {
                 _ = writeln!(text, "| `{name}` | {} |", shown(decision));
             }
             let other = match (surface, place) {
-                (Surface::Responses | Surface::Messages, Place::Member) => {
+                (Surface::Responses | Surface::Messages, PolicyPlace::Member) => {
                     "left out, with the warning `member_dropped:NAME`"
                 }
-                (Surface::Responses | Surface::Messages, Place::Tool | Place::Part) => "refused",
-                (_, Place::Header) => {
+                (Surface::Responses | Surface::Messages, PolicyPlace::Tool | PolicyPlace::Part) => "refused",
+                (_, PolicyPlace::Header) => {
                     "not forwarded; every other `anthropic-*` header with the warning `header_dropped:NAME`"
                 }
-                (_, Place::Nested) => "forwarded",
+                (_, PolicyPlace::Nested) => "forwarded",
                 _ => "forwarded to providers of OpenAI's dialect, left out for others",
             };
             _ = writeln!(text, "| any other | {other} |");
