@@ -24,8 +24,8 @@ use crate::stored_responses::opened::OpenedResponses;
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::BackgroundResponses;
-pub(crate) use stored_response::entry_name;
 pub(crate) use conversation::{Conversation, ConversationBounds};
+pub(crate) use stored_response::entry_name;
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -94,7 +94,10 @@ async fn c35_reading_back_counts_in_the_limits_of_the_key() {
     let metered = world.gateway.client().with_key(METERED);
     let id = stored(&metered, &request("hi")).await;
     let path = format!("/v1/responses/{id}");
-    assert_eq!(metered.get(&format!("{path}/input_items")).await.header("x-ratelimit-remaining-requests"), Some("0"));
+    assert_eq!(
+        metered.get(&format!("{path}/input_items")).await.header("x-ratelimit-remaining-requests"),
+        Some("0")
+    );
     for (method, path) in [
         ("GET", path.clone()),
         ("GET", format!("{path}?stream=true")),
@@ -103,7 +106,11 @@ async fn c35_reading_back_counts_in_the_limits_of_the_key() {
         ("DELETE", path.clone()),
     ] {
         let refused = metered.send(method, &path, None, None).await;
-        assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limit_exceeded"), "{method} {path}");
+        assert_eq!(
+            (refused.status, refused.code().as_str()),
+            (429, "rate_limit_exceeded"),
+            "{method} {path}"
+        );
         assert!(refused.message().contains("2 requests per minute"), "{}", refused.text());
     }
 }
@@ -185,7 +192,10 @@ async fn c35_continuations_of_a_large_conversation_are_bounded_before_it_is_open
         let other = world.gateway.client().with_key(ADMIN);
         assert_eq!(other.post_json("/v1/chat/completions", &chat("beta/fast")).await.status, 200);
         assert!(read_bytes(&world.gateway).await <= 128 << 20);
-        eventually_within(PATIENCE, "the admitted ones are sent", || (world.upstream.hits() == 1 + most).then_some(())).await;
+        eventually_within(PATIENCE, "the admitted ones are sent", || {
+            (world.upstream.hits() == 1 + most).then_some(())
+        })
+        .await;
         hold.fire();
         let mut statuses = [0, 0];
         for one in asked {
