@@ -27,7 +27,7 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
 use crate::response::reply::{Reply, ReplyBody};
 use crate::stored_responses::{
-    Conversation, ConversationBounds, Kept, StoredResponse, StoredResponses, TurnFacts,
+    ConversationBounds, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.
@@ -53,7 +53,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
     let (mut earlier, mut refusal) = match stored.conversation(&owner, &wanted, bounds).await {
         Ok(earlier) => (earlier, None),
-        Err(refusal) => (Conversation::default(), Some(refusal)),
+        Err(refusal) => (StoredConversation::default(), Some(refusal)),
     };
     if wanted.store && refusal.is_none() {
         refusal = stored.check_room(&owner, body.len(), &earlier).await.err();
@@ -139,7 +139,7 @@ struct Keeper {
     owner: Arc<str>,
     id: String,
     /// The conversation before the request.
-    before: Arc<Conversation>,
+    before: Arc<StoredConversation>,
     cpu: CpuPool,
 }
 
@@ -244,7 +244,7 @@ impl Engine {
 pub(crate) fn parse_count(
     body: Bytes,
     limits: &RequestLimits,
-    earlier: &Conversation,
+    earlier: &StoredConversation,
 ) -> Result<ValidatedRequest> {
     let request = responses::translate(body, limits, &earlier.texts())?;
     let mut client = request.client(request.context.clone());

@@ -24,7 +24,7 @@ use crate::stored_responses::opened::OpenedResponses;
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::BackgroundResponses;
-pub(crate) use conversation::{Conversation, ConversationBounds};
+pub(crate) use conversation::{ConversationBounds, StoredConversation};
 pub(crate) use stored_response::entry_name;
 
 /// `[responses]`.
@@ -190,7 +190,8 @@ impl StoredResponses {
     /// A response whose process reports nothing any more.
     fn abandoned(response: StoredResponse) -> StoredResponse {
         let document = states::failed(response.text(), "server_error", ABANDONED).into();
-        StoredResponse { document, running_until: None, ..response }
+        let turn = TurnFacts { is_running: false, ..response.turn.clone() };
+        StoredResponse { document, running_until: None, turn, ..response }
     }
 
     /// Stores a response that begins to run in the background.
@@ -202,7 +203,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
@@ -225,7 +226,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<Kept> {
         let response = StoredResponse { running_until: None, ..response };
         self.put(owner, id, response, before, Write::Finish).await
@@ -259,7 +260,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<Kept> {
         self.put(owner, id, response, before, Write::Save).await
     }
