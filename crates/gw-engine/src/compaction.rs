@@ -22,7 +22,7 @@ use crate::request::context::RequestContext;
 use crate::request::operation::Operation;
 use crate::response::reply::Reply;
 use crate::services::Services;
-use crate::stored_responses::{Conversation, ConversationBounds};
+use crate::stored_responses::{ConversationBounds, StoredConversation};
 
 /// Seals summaries for one team, or for one key without a team. Every model reads them.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
     let earlier = services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await;
-    let is_heavy = is_heavy(&body) || earlier.as_ref().is_ok_and(Conversation::is_heavy);
+    let is_heavy = is_heavy(&body) || earlier.as_ref().is_ok_and(StoredConversation::is_heavy);
     let (earlier, memory) = match earlier {
         Ok(mut earlier) => {
             let memory = earlier.take_permit();

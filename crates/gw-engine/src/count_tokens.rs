@@ -18,7 +18,7 @@ use crate::request::context::RequestContext;
 use crate::response::reply::{Reply, ReplyBody};
 use crate::responses::parse_count;
 use crate::services::Services;
-use crate::stored_responses::{Conversation, ConversationBounds};
+use crate::stored_responses::{ConversationBounds, StoredConversation};
 
 /// The header that tells how the tokens were counted.
 const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-gateway-token-count");
@@ -43,7 +43,7 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
             let bounds = ConversationBounds { body_bytes: body.len(), limits };
             services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await?
         }
-        ClientDialect::Messages | ClientDialect::OpenAi => Conversation::default(),
+        ClientDialect::Messages | ClientDialect::OpenAi => StoredConversation::default(),
     };
     let prepare = || {
         let limits = &snapshot.request_limits;

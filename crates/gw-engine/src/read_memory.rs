@@ -19,12 +19,12 @@ pub(crate) const READER_BYTES: u64 = 128 << 10;
 /// The time after which a refused reader may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Counts the bytes that are held.
+/// ReadCounts the bytes that are held.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReadMemory(Arc<Counts>);
+pub(crate) struct ReadMemory(Arc<ReadCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ReadCounts {
     used: Gauge,
     by_key: Mutex<HashMap<Arc<str>, u64>>,
 }
@@ -43,7 +43,7 @@ impl ReadMemory {
         self.0.used.clone()
     }
 
-    /// Counts bytes for a key. A key that holds nothing gets what it asks for if there is room at all.
+    /// ReadCounts bytes for a key. A key that holds nothing gets what it asks for if there is room at all.
     ///
     /// # Errors
     /// `rate_limit_exceeded`: the key holds its share. `no_available_provider`: all keys together hold as much as they may.
@@ -70,7 +70,7 @@ impl ReadMemory {
 
 impl Drop for ReadPermit {
     fn drop(&mut self) {
-        let Counts { used, by_key } = &*self.memory.0;
+        let ReadCounts { used, by_key } = &*self.memory.0;
         let mut by_key = by_key.lock();
         if let Some(own) = by_key.get_mut(&self.key) {
             *own = own.saturating_sub(self.bytes);

@@ -28,8 +28,9 @@ fn is_background(document: &[u8]) -> bool {
     background.is_some_and(|value| value.text() == "true")
 }
 
-fn is_over(document: &[u8]) -> bool {
-    states::is_final(&states::status(text_of(document)))
+/// Whether a response does not change any more. Nothing of its text is read, which may be long.
+fn is_over(found: &StoredResponse) -> bool {
+    !found.turn.is_running
 }
 
 impl Engine {
@@ -129,14 +130,14 @@ impl Engine {
             let message = "Only a response with 'background: true' can be cancelled.";
             return Err(Error::new(Kind::Invalid, message));
         }
-        if is_over(&found.document) {
+        if is_over(&found) {
             return Ok(found.document.clone());
         }
         let stored = &self.services().stored_responses;
         stored.background.stop(caller.key_id(), id);
         // The response may have ended since it was read.
         let found = self.stored_response(caller, id).await?;
-        if is_over(&found.document) {
+        if is_over(&found) {
             return Ok(found.document.clone());
         }
         let document = Bytes::from(states::cancelled(text_of(&found.document)));
@@ -165,8 +166,8 @@ impl Engine {
         if let Some(events) = running {
             return Ok(Box::new(EventStream::background(events, None, CutoffWatch::default())));
         }
-        let found = if is_over(&found.document) { found } else { self.stored_response(caller, id).await? };
-        if !is_over(&found.document) {
+        let found = if is_over(&found) { found } else { self.stored_response(caller, id).await? };
+        if !is_over(&found) {
             let message =
                 "Invalid 'stream': this response is in progress and cannot be followed. Poll it instead.";
             return Err(Error::new(Kind::Invalid, message));

@@ -30,7 +30,7 @@ use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
 use crate::response_reading::missing;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::{
-    BackgroundJob, Conversation, ConversationBounds, Kept, StoredResponse, StoredResponses, TurnFacts,
+    BackgroundJob, ConversationBounds, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.
@@ -56,7 +56,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
     let (mut earlier, mut refusal) = match stored.conversation(&owner, &wanted, bounds).await {
         Ok(earlier) => (earlier, None),
-        Err(refusal) => (Conversation::default(), Some(refusal)),
+        Err(refusal) => (StoredConversation::default(), Some(refusal)),
     };
     if wanted.store && refusal.is_none() {
         refusal = stored.check_room(&owner, body.len(), &earlier).await.err();
@@ -145,7 +145,7 @@ struct Keeper {
     owner: Arc<str>,
     id: String,
     /// The conversation before the request.
-    before: Arc<Conversation>,
+    before: Arc<StoredConversation>,
     cpu: CpuPool,
 }
 
@@ -260,7 +260,7 @@ impl Engine {
 pub(crate) fn parse_count(
     body: Bytes,
     limits: &RequestLimits,
-    earlier: &Conversation,
+    earlier: &StoredConversation,
 ) -> Result<ValidatedRequest> {
     let request = responses::translate(body, limits, &earlier.texts())?;
     let mut client = request.client(request.context.clone());

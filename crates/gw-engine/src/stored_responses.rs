@@ -24,7 +24,7 @@ use crate::stored_responses::opened::OpenedResponses;
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::{BackgroundJob, BackgroundResponses};
-pub(crate) use conversation::{Conversation, ConversationBounds};
+pub(crate) use conversation::{ConversationBounds, StoredConversation};
 pub(crate) use stored_response::entry_name;
 
 /// `[responses]`.
@@ -190,7 +190,8 @@ impl StoredResponses {
     /// A response whose process reports nothing any more.
     fn abandoned(response: StoredResponse) -> StoredResponse {
         let document = states::failed(response.text(), "server_error", ABANDONED).into();
-        response.with_document(document)
+        let turn = TurnFacts { is_running: false, ..response.turn.clone() };
+        StoredResponse { document, running_until: None, turn, ..response }
     }
 
     /// Stores a response that begins to run in the background.
@@ -202,7 +203,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<()> {
         let running_until = match &self.place {
             Backend::Database(_) => Some(unix_seconds().saturating_add(LEASE.as_secs())),
@@ -227,7 +228,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<Kept> {
         // While it ran, it was kept for longer.
         let expires_at = response.expires_at.min(self.expiry());
@@ -272,7 +273,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<Kept> {
         self.put(owner, id, response, before, Write::Save).await
     }
@@ -419,7 +420,7 @@ mod tests {
     #[tokio::test]
     async fn a_response_in_memory_ends_once_and_never_comes_back() {
         let stored = StoredResponses::default();
-        let (before, soon) = (Conversation::default(), unix_seconds() + 60);
+        let (before, soon) = (StoredConversation::default(), unix_seconds() + 60);
         let status = async |id: &str| {
             let found = stored.load("key", id).await.unwrap();
             found.map(|found| states::status(found.text()))

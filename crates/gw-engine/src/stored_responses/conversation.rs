@@ -27,7 +27,7 @@ const HEAVY_VALUES: u64 = 4_000;
 
 /// The stored turns that a request needs.
 #[derive(Debug, Default)]
-pub(crate) struct Conversation {
+pub(crate) struct StoredConversation {
     /// The turns, the oldest first.
     turns: Vec<Arc<StoredResponse>>,
     /// The size of all turns.
@@ -37,7 +37,7 @@ pub(crate) struct Conversation {
     permit: Option<ReadPermit>,
 }
 
-impl Conversation {
+impl StoredConversation {
     /// The JSON text of every item, in order.
     pub(crate) fn texts(&self) -> Vec<&str> {
         let items = self.turns.iter().flat_map(|turn| {
@@ -89,10 +89,10 @@ impl StoredResponses {
         owner: &str,
         wanted: &WantedItems,
         bounds: ConversationBounds<'_>,
-    ) -> Result<Conversation> {
+    ) -> Result<StoredConversation> {
         let found = match &wanted.previous_response_id {
             Some(id) => self.continued(owner, id).await?,
-            None if wanted.items.is_empty() => return Ok(Conversation::default()),
+            None if wanted.items.is_empty() => return Ok(StoredConversation::default()),
             None => self.referenced(owner, &wanted.items).await?,
         };
         let previous = wanted.previous_response_id.clone();
@@ -115,7 +115,7 @@ impl StoredResponses {
         if let Some(id) = previous.as_ref().filter(|_| turns.len() < found.len()) {
             return Err(not_found(self, id));
         }
-        Ok(Conversation { turns, size, previous, permit })
+        Ok(StoredConversation { turns, size, previous, permit })
     }
 
     /// The turns up to this response, the newest first.

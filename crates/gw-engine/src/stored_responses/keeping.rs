@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
 use parking_lot::Mutex;
 
-use super::conversation::{Conversation, foreign_items};
+use super::conversation::{StoredConversation, foreign_items};
 use super::{
     Backend, ConversationSize, Kept, ResponseFacts, StoredResponse, StoredResponses, TurnFacts, entry_name,
     unavailable,
@@ -36,7 +36,7 @@ impl StoredResponses {
         &self,
         owner: &str,
         body_bytes: usize,
-        before: &Conversation,
+        before: &StoredConversation,
     ) -> Result<()> {
         let body_bytes = body_bytes as u64;
         let (needed, most) = match &self.place {
@@ -72,7 +72,7 @@ impl StoredResponses {
         owner: &str,
         id: &str,
         response: StoredResponse,
-        before: &Conversation,
+        before: &StoredConversation,
         write: Write,
     ) -> Result<Kept> {
         let is_heavy = response.bytes() >= HEAVY_BYTES;
@@ -193,7 +193,7 @@ impl StoredResponses {
     }
 }
 
-impl Conversation {
+impl StoredConversation {
     /// The size of the conversation with this response at its end.
     fn turn_size(&self, response: &StoredResponse) -> ConversationSize {
         let before = if self.previous.is_some() { self.size } else { ConversationSize::default() };

@@ -13,23 +13,23 @@ use crate::read_memory::ReadPermit;
 /// The copies that readers hold, by the name of their response and its version.
 #[derive(Debug, Default)]
 pub(super) struct OpenedResponses {
-    slots: Mutex<Slots>,
+    slots: Mutex<CopySlots>,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
-    by_name: HashMap<String, Weak<Slot>>,
+struct CopySlots {
+    by_name: HashMap<String, Weak<CopySlot>>,
     /// The number of slots from which on the unused ones are removed.
     sweep_at: usize,
 }
 
 /// The place of one copy. One reader opens it while the others wait.
-type Slot = tokio::sync::Mutex<Weak<StoredResponse>>;
+type CopySlot = tokio::sync::Mutex<Weak<StoredResponse>>;
 
 /// Whatever a copy holds as long as it lives.
 #[derive(Debug)]
 struct OpenedHold {
-    _slot: Arc<Slot>,
+    _slot: Arc<CopySlot>,
     _permit: ReadPermit,
 }
 
@@ -37,7 +37,7 @@ struct OpenedHold {
 const MIN_SWEEP: usize = 64;
 
 impl OpenedResponses {
-    fn slot(&self, name: String) -> Arc<Slot> {
+    fn slot(&self, name: String) -> Arc<CopySlot> {
         let mut slots = self.slots.lock();
         if let Some(slot) = slots.by_name.get(&name).and_then(Weak::upgrade) {
             return slot;
@@ -46,7 +46,7 @@ impl OpenedResponses {
             slots.by_name.retain(|_, slot| slot.strong_count() > 0);
             slots.sweep_at = slots.by_name.len() * 2;
         }
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(CopySlot::default());
         slots.by_name.insert(name, Arc::downgrade(&slot));
         slot
     }

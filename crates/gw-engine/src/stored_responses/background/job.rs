@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::hand_over::{AnswerRecord, ComingRecord};
 use crate::shared_pool::PoolHolding;
-use crate::stored_responses::{Conversation, StoredResponse, StoredResponses};
+use crate::stored_responses::{StoredConversation, StoredResponse, StoredResponses};
 
 /// The error of a response whose stream ended without a final object.
 const BROKEN_OFF: &str = "The gateway could not finish this response. Send the request again.";
@@ -28,7 +28,7 @@ pub(crate) struct BackgroundJob {
     /// The response as it is stored while it is made.
     pub(crate) pending: StoredResponse,
     /// The conversation that it continues.
-    pub(crate) before: Arc<Conversation>,
+    pub(crate) before: Arc<StoredConversation>,
     /// The call, which stores the final object itself.
     pub(crate) stream: Box<EventStream>,
     /// The record of the request comes here.

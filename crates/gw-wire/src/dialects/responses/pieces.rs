@@ -18,7 +18,7 @@ const FULL_BYTES: usize = 16 << 10;
 
 /// A part of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum PieceSource {
     Own(Vec<u8>),
     /// A range of the shared text.
     Shared(Range<usize>),
@@ -27,29 +27,29 @@ enum Segment {
 /// The parts of an answer that are not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    segments: VecDeque<Segment>,
+    segments: VecDeque<PieceSource>,
 }
 
 impl Pieces {
     /// Whether a slice of the shared text is next, which needs no more work.
     pub(super) fn has_slice(&self) -> bool {
-        matches!(self.segments.front(), Some(Segment::Shared(_)))
+        matches!(self.segments.front(), Some(PieceSource::Shared(_)))
     }
 
     /// Appends text of the gateway's own.
     pub(super) fn put(&mut self, text: &str) {
         match self.segments.back_mut() {
-            Some(Segment::Own(last)) if last.len() < MAX_PIECE_BYTES => {
+            Some(PieceSource::Own(last)) if last.len() < MAX_PIECE_BYTES => {
                 last.extend_from_slice(text.as_bytes())
             }
-            _ => self.segments.push_back(Segment::Own(text.as_bytes().to_vec())),
+            _ => self.segments.push_back(PieceSource::Own(text.as_bytes().to_vec())),
         }
     }
 
     /// Appends a range of the shared text.
     pub(super) fn share(&mut self, range: Range<usize>) {
         if !range.is_empty() {
-            self.segments.push_back(Segment::Shared(range));
+            self.segments.push_back(PieceSource::Shared(range));
         }
     }
 
@@ -58,8 +58,8 @@ impl Pieces {
         while piece.len() < FULL_BYTES {
             match self.segments.pop_front() {
                 None => return false,
-                Some(Segment::Own(text)) => piece.extend_from_slice(&text),
-                Some(Segment::Shared(range)) if range.len() <= MAX_COPIED_BYTES => {
+                Some(PieceSource::Own(text)) => piece.extend_from_slice(&text),
+                Some(PieceSource::Shared(range)) if range.len() <= MAX_COPIED_BYTES => {
                     put_clean(document.get(range).unwrap_or_default(), piece);
                 }
                 Some(slice) => {
@@ -80,7 +80,7 @@ impl Pieces {
 
     /// The next piece of a large slice; None if none is next.
     pub(super) fn slice(&mut self, document: &Bytes) -> Option<Bytes> {
-        let Some(Segment::Shared(range)) = self.segments.front_mut() else { return None };
+        let Some(PieceSource::Shared(range)) = self.segments.front_mut() else { return None };
         let end = piece_end(document, range);
         let piece = range.start..end;
         range.start = end;

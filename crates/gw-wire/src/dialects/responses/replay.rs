@@ -29,25 +29,25 @@ pub struct Replay {
     pieces: Pieces,
     items: ArrayCursor,
     index: usize,
-    item: Option<OpenItem>,
+    item: Option<ReplayedItem>,
     is_over: bool,
 }
 
 /// An item whose parts are sent.
 #[derive(Debug)]
-struct OpenItem {
+struct ReplayedItem {
     range: Range<usize>,
     /// The JSON literal of its id.
     id: Option<Range<usize>>,
     /// The lists of parts that follow, and the place of the next part of the first one.
     lists: VecDeque<(PartForm, ArrayCursor)>,
     at: usize,
-    part: Option<OpenPart>,
+    part: Option<ReplayedPart>,
 }
 
 /// A part of a message whose annotations are sent.
 #[derive(Debug)]
-struct OpenPart {
+struct ReplayedPart {
     range: Range<usize>,
     /// The JSON literal of its text.
     words: Option<Range<usize>>,
@@ -191,7 +191,7 @@ impl Replay {
         event.shift(start, range.start);
         self.events.push_back(event);
         let id = id.filter(|id| id.kind() == Kind::String).map(at);
-        let open = OpenItem { range: range.clone(), id, lists, at: 0, part: None };
+        let open = ReplayedItem { range: range.clone(), id, lists, at: 0, part: None };
         match &*kind {
             "function_call" => self.call(&open, item, "arguments", "response.function_call_arguments"),
             "custom_tool_call" => self.call(&open, item, "input", "response.custom_tool_call_input"),
@@ -201,7 +201,7 @@ impl Replay {
     }
 
     /// An event of an item.
-    fn of_item(&self, kind: impl Into<std::borrow::Cow<'static, str>>, item: &OpenItem) -> ReplayEvent {
+    fn of_item(&self, kind: impl Into<std::borrow::Cow<'static, str>>, item: &ReplayedItem) -> ReplayEvent {
         let mut event = ReplayEvent::new(kind);
         event.put(",\"item_id\":");
         event.value(item.id.as_ref(), "\"\"");
@@ -209,7 +209,7 @@ impl Replay {
         event
     }
 
-    fn call(&mut self, open: &OpenItem, item: &str, name: &str, prefix: &str) {
+    fn call(&mut self, open: &ReplayedItem, item: &str, name: &str, prefix: &str) {
         let [value, called] = View::new(item).pick([name, "name"]);
         let Some(value) = value.filter(|value| value.kind() == Kind::String) else { return };
         let range = place(item, open.range.start, value);
@@ -229,7 +229,7 @@ impl Replay {
     }
 
     /// Sends the next part of an item, or its end.
-    fn go_on(&mut self, document: &[u8], mut item: OpenItem) {
+    fn go_on(&mut self, document: &[u8], mut item: ReplayedItem) {
         if let Some(part) = item.part.take() {
             self.go_on_with_part(document, &mut item, part);
             self.item = Some(item);
@@ -255,7 +255,7 @@ impl Replay {
         self.item = Some(item);
     }
 
-    fn begin_part(&mut self, document: &[u8], item: &mut OpenItem, range: Range<usize>) {
+    fn begin_part(&mut self, document: &[u8], item: &mut ReplayedItem, range: Range<usize>) {
         let part = document.get(range.clone()).and_then(|part| std::str::from_utf8(part).ok());
         let part = part.unwrap_or("null");
         let view = View::new(part);
@@ -275,7 +275,7 @@ impl Replay {
         changed_object(&mut added, part, view, changes);
         added.shift(start, range.start);
         self.events.push_back(added);
-        let open = OpenPart {
+        let open = ReplayedPart {
             words: words.map(at),
             logprobs: logprobs.map(at),
             is_refusal,
@@ -292,7 +292,7 @@ impl Replay {
     }
 
     /// The event with the text of a part.
-    fn words(&self, kind: &'static str, name: &str, item: &OpenItem, part: &OpenPart) -> ReplayEvent {
+    fn words(&self, kind: &'static str, name: &str, item: &ReplayedItem, part: &ReplayedPart) -> ReplayEvent {
         let mut event = self.of_item(kind, item);
         event.put(&format!(",\"content_index\":{}", item.at));
         event.member(name, part.words.as_ref(), "\"\"");
@@ -303,7 +303,7 @@ impl Replay {
         event
     }
 
-    fn go_on_with_part(&mut self, document: &[u8], item: &mut OpenItem, mut part: OpenPart) {
+    fn go_on_with_part(&mut self, document: &[u8], item: &mut ReplayedItem, mut part: ReplayedPart) {
         if let Some(annotation) = part.annotations.next(document) {
             let mut event = self.of_item("response.output_text.annotation.added", item);
             let number = part.annotation;
@@ -328,7 +328,7 @@ impl Replay {
     }
 
     /// The events of a part of reasoning.
-    fn thought(&mut self, document: &[u8], item: &mut OpenItem, range: &Range<usize>, form: PartForm) {
+    fn thought(&mut self, document: &[u8], item: &mut ReplayedItem, range: &Range<usize>, form: PartForm) {
         let [index, added, delta, done, part_done] = if form == PartForm::Summary { SUMMARY } else { RAW };
         let part = document.get(range.clone()).and_then(|part| std::str::from_utf8(part).ok());
         let part = part.unwrap_or("null");

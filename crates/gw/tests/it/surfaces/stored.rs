@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ask_responses, response};
-use crate::harness::{METERED, Setup, World, with, world};
+use crate::harness::{ADMIN, METERED, Setup, World, with, world};
 
 async fn stored(world: &World, body: &Value) -> String {
     let answer = ask_responses(&world.client, body).await.ok().json();
@@ -20,7 +20,7 @@ async fn a_response_is_retrieved_listed_and_deleted_by_its_key_alone() {
     let items = world.client.get(&format!("{path}/input_items")).await.ok().json();
     assert_eq!(items["object"], "list");
     assert_eq!(items["data"][0]["content"][0]["text"], "Hello");
-    let other = world.gateway.client().with_key(METERED);
+    let other = world.gateway.client().with_key(ADMIN);
     for (method, path) in
         [("GET", path.clone()), ("DELETE", path.clone()), ("POST", format!("{path}/cancel"))]
     {

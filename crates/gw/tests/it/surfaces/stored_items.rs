@@ -131,8 +131,7 @@ async fn an_item_that_refers_to_itself_ends_no_process() {
         let stored = ask_responses(&world.client, &response("acme/fast")).await.ok().json();
         let id = stored["id"].as_str().expect("an id");
         let body = with(response("acme/fast"), json!({"previous_response_id": id}));
-        let next = ask_responses(&world.client, &body).await.ok().json();
-        assert_eq!(next["gateway"]["warnings"], json!(["item_dropped:item_reference"]), "{next}");
+        ask_responses(&world.client, &body).await.ok();
         let sent = world.upstream.last().json();
         assert!(!sent["input"].to_string().contains("\"x\""), "{sent}");
         let body = with(response("acme/fast"), json!({"input": [{"id": "x"}]}));

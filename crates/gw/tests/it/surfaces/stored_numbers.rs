@@ -1,10 +1,12 @@
 //! The numbers of replayed events, and conversations whose turns are deleted, on every process of a database.
 
-use gw_testkit::{Client, Gateway, Launch};
+use std::path::Path;
+
+use gw_testkit::{Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
 use super::{ask_responses, event, response};
-use crate::harness::{BINARY, KEY, Setup, World, with};
+use crate::harness::{BINARY, KEY, Setup, with};
 
 /// The frames of a replay, or its refusal.
 async fn replayed(client: &Client, id: &str, query: &str) -> Result<Vec<(String, Value)>, (u16, String)> {
@@ -21,45 +23,46 @@ fn numbers(events: &[(String, Value)]) -> Vec<u64> {
     events.iter().filter_map(|(_, data)| data["sequence_number"].as_u64()).collect()
 }
 
-async fn in_database() -> World {
-    let extra = "[responses]\nstore = \"database\"\n".to_owned();
-    Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() }.start().await
-}
-
-/// A second process on the database of the first one.
-async fn replica(world: &World) -> Gateway {
-    let file = world.gateway.dir().join("data/gateway.db");
-    let extra =
-        format!("[store]\nurl = \"sqlite://{}\"\n[responses]\nstore = \"database\"\n", file.display());
-    let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
-    let config = setup.config(&world.upstream.base_url(), &world.second.base_url());
-    Launch::new(BINARY).file("gateway.toml", config).start().await
+/// A process that stores responses in the database of this data directory.
+async fn process(config: &str, data: &Path) -> Gateway {
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 
 #[tokio::test]
 async fn a_number_is_that_of_the_live_stream_or_refused() {
-    let world = in_database().await;
+    let upstream = FakeUpstream::start().await;
+    let extra = "[responses]\nstore = \"database\"\n".to_owned();
+    let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let data = tempfile::tempdir().expect("a directory");
+    let gateway = process(&config, data.path()).await;
+    let client = gateway.client().with_key(KEY);
     let body = with(response("acme/fast"), json!({"stream": true}));
-    let live = super::events(&world.client, "/v1/responses", &body).await;
+    let live = super::events(&client, "/v1/responses", &body).await;
     let streamed = live[0].1["response"]["id"].as_str().expect("an id").to_owned();
-    let plain = ask_responses(&world.client, &response("acme/fast")).await.ok().json();
+    let plain = ask_responses(&client, &response("acme/fast")).await.ok().json();
     let plain = plain["id"].as_str().expect("an id").to_owned();
-    let other = replica(&world).await;
-    for client in [&world.client, &other.client().with_key(KEY)] {
-        // Each text comes in one piece, so the events are fewer and have numbers of their own.
-        let all = replayed(client, &streamed, "").await.expect("events");
-        assert!(all.len() < live.len());
-        assert_eq!(numbers(&all), (0..all.len() as u64).collect::<Vec<_>>());
-        assert_eq!(all.last().expect("an end").1["response"], live.last().expect("an end").1["response"]);
-        let (status, message) =
-            replayed(client, &streamed, "&starting_after=5").await.expect_err("a refusal");
-        assert_eq!(status, 400);
-        assert!(message.contains("'starting_after'") && message.contains("not known any more"), "{message}");
-        // Nobody has seen other numbers of an answer that was not streamed.
-        let all = replayed(client, &plain, "").await.expect("events");
-        let rest = replayed(client, &plain, "&starting_after=3").await.expect("events");
-        assert_eq!(rest, all[4..]);
-    }
+    check(&client, &live, &streamed, &plain).await;
+    let _ = gateway.stop();
+    let restarted = process(&config, data.path()).await;
+    check(&restarted.client().with_key(KEY), &live, &streamed, &plain).await;
+}
+
+/// Checks the replays of a streamed and of a plain answer.
+async fn check(client: &Client, live: &[(String, Value)], streamed: &str, plain: &str) {
+    // Each text comes in one piece, so the events are fewer and have numbers of their own.
+    let all = replayed(client, streamed, "").await.expect("events");
+    assert!(all.len() < live.len());
+    assert_eq!(numbers(&all), (0..all.len() as u64).collect::<Vec<_>>());
+    assert_eq!(all.last().expect("an end").1["response"], live.last().expect("an end").1["response"]);
+    let (status, message) = replayed(client, streamed, "&starting_after=5").await.expect_err("a refusal");
+    assert_eq!(status, 400);
+    assert!(message.contains("'starting_after'") && message.contains("not known any more"), "{message}");
+    // Nobody has seen other numbers of an answer that was not streamed.
+    let all = replayed(client, plain, "").await.expect("events");
+    let rest = replayed(client, plain, "&starting_after=3").await.expect("events");
+    assert_eq!(rest, all[4..]);
 }
 
 #[tokio::test]
