@@ -30,7 +30,7 @@ use crate::response::event_stream::recording::Keep;
 use crate::response::hand_over::RecordHandOver;
 use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
 use crate::shutdown::CutoffWatch;
-use crate::stored_responses::{BackgroundJob, StoredResponse, StoredResponses};
+use crate::stored_responses::{BackgroundTask, StoredResponse, StoredResponses};
 
 /// The parts of a request that its stored response keeps.
 struct Made {
@@ -242,7 +242,7 @@ async fn background(
     let mut stream = execute_as_stream(services, call).await?;
     stream.record(keep);
     let (hand_over, record) = RecordHandOver::new();
-    let task = BackgroundJob { owner: Arc::clone(owner), id: id.clone(), pending, stream, record, place };
+    let task = BackgroundTask { owner: Arc::clone(owner), id: id.clone(), pending, stream, record, place };
     // A task that ends without a word was stopped: somebody guessed the id.
     stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
     let events = if is_stream { stored.background.follow(owner, &id, None) } else { None };

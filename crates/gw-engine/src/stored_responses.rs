@@ -15,7 +15,7 @@ use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::stored_responses::memory::MemoryResponses;
 
-pub(crate) use background::{BackgroundJob, BackgroundResponses};
+pub(crate) use background::{BackgroundResponses, BackgroundTask};
 
 /// `[responses]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
