@@ -30,7 +30,7 @@ use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
 use crate::response_reading::missing;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::{
-    BackgroundJob, ConversationBounds, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
+    BackgroundTask, ConversationBounds, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.
@@ -222,10 +222,10 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     let mut stream = execute_as_stream(services, call).await?;
     stream.record(keep);
     let (hand_over, record) = RecordHandOver::new();
-    let job =
-        BackgroundJob { owner: Arc::clone(&owner), id: id.clone(), pending, before, stream, record, place };
+    let task =
+        BackgroundTask { owner: Arc::clone(&owner), id: id.clone(), pending, before, stream, record, place };
     // A task that ends without a word was stopped: somebody guessed the id.
-    stored.background.start(&stored, job).await.unwrap_or_else(|_| Err(missing(&id)))?;
+    stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
     let events = if is_stream { stored.background.follow(&owner, &id, None) } else { None };
     let body = match events {
         // It ends when the response does, which a shutdown ends itself.

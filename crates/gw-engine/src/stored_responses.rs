@@ -23,7 +23,7 @@ use crate::stored_responses::opened::OpenedResponses;
 
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
-pub(crate) use background::{BackgroundJob, BackgroundResponses};
+pub(crate) use background::{BackgroundResponses, BackgroundTask};
 pub(crate) use conversation::{ConversationBounds, StoredConversation};
 pub(crate) use stored_response::entry_name;
 

@@ -1,7 +1,7 @@
 //! Responses that are made in the background: the call runs on without its client, which polls it, follows it or stops it.
 
 mod events;
-mod job;
+mod task;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
 use self::events::{BackgroundFrames, TOO_MANY_EVENTS, events_after};
-pub(crate) use self::job::BackgroundJob;
-use self::job::{JobLinks, TaskCount};
+pub(crate) use self::task::BackgroundTask;
+use self::task::{TaskCount, TaskLinks};
 use crate::error::{Error, Kind, Result};
 use crate::response::event_stream::state::BackgroundEvents;
 use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
@@ -94,10 +94,10 @@ impl BackgroundResponses {
     pub(crate) fn start(
         &self,
         stored: &Arc<StoredResponses>,
-        job: BackgroundJob,
+        response: BackgroundTask,
     ) -> oneshot::Receiver<Result<()>> {
-        let owner = Arc::clone(&job.owner);
-        let name = entry_name(&owner, &job.id);
+        let owner = Arc::clone(&response.owner);
+        let name = entry_name(&owner, &response.id);
         let mut running = self.running.lock();
         self.forget_ended(&mut running, &owner);
         let frames = Arc::new(Mutex::new(BackgroundFrames::new(self.event_memory.holding(&owner))));
@@ -105,8 +105,8 @@ impl BackgroundResponses {
         let (begun, has_begun) = oneshot::channel();
         let number = self.begun.fetch_add(1, Ordering::Relaxed);
         let count = TaskCount::one_more(&self.tasks);
-        let links = JobLinks { frames: Arc::clone(&frames), changes, begun, count };
-        let task = tokio::spawn(job::run(Arc::clone(stored), job, links)).abort_handle();
+        let links = TaskLinks { frames: Arc::clone(&frames), changes, begun, count };
+        let task = tokio::spawn(task::run(Arc::clone(stored), response, links)).abort_handle();
         running.insert(name, Running { owner, number, frames, changed, task });
         has_begun
     }

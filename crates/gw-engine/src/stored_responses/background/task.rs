@@ -21,7 +21,7 @@ use crate::stored_responses::{StoredConversation, StoredResponse, StoredResponse
 const BROKEN_OFF: &str = "The gateway could not finish this response. Send the request again.";
 
 /// A response that is to be made in the background.
-pub(crate) struct BackgroundJob {
+pub(crate) struct BackgroundTask {
     /// The id of the key that asked.
     pub(crate) owner: Arc<str>,
     pub(crate) id: String,
@@ -38,7 +38,7 @@ pub(crate) struct BackgroundJob {
 }
 
 /// The ends of a task that its registry keeps, as the task sees them.
-pub(super) struct JobLinks {
+pub(super) struct TaskLinks {
     pub(super) frames: Arc<Mutex<BackgroundFrames>>,
     /// Dropped when the response has ended.
     pub(super) changes: watch::Sender<()>,
@@ -75,9 +75,9 @@ struct RunningParts {
 
 /// Makes a response: to the end of its stream, or until another process has ended it. A stream that is dropped settles its
 /// call.
-pub(super) async fn run(stored: Arc<StoredResponses>, job: BackgroundJob, links: JobLinks) {
-    let BackgroundJob { owner, id, pending, before, stream, record: coming, place } = job;
-    let JobLinks { frames, changes, begun, count } = links;
+pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, links: TaskLinks) {
+    let BackgroundTask { owner, id, pending, before, stream, record: coming, place } = task;
+    let TaskLinks { frames, changes, begun, count } = links;
     let mut parts = RunningParts { stream, record: None, _place: place, _count: count };
     let stored_as_running = stored.begin(&owner, &id, pending, &before).await;
     let is_stored = stored_as_running.is_ok();
