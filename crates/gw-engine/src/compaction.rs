@@ -22,7 +22,8 @@ use crate::request::context::RequestContext;
 use crate::request::operation::Operation;
 use crate::response::reply::Reply;
 use crate::services::Services;
-use crate::stored_responses::{ConversationBounds, StoredConversation};
+use crate::stored_responses::StoredConversation;
+use crate::stored_responses::conversation::ConversationBounds;
 
 /// Seals summaries for one team, or for one key without a team. Every model reads them.
 #[derive(Clone, Debug)]

@@ -18,7 +18,8 @@ use crate::request::context::RequestContext;
 use crate::response::reply::{Reply, ReplyBody};
 use crate::responses::parse_count;
 use crate::services::Services;
-use crate::stored_responses::{ConversationBounds, StoredConversation};
+use crate::stored_responses::StoredConversation;
+use crate::stored_responses::conversation::ConversationBounds;
 
 /// The header that tells how the tokens were counted.
 const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-gateway-token-count");

@@ -53,9 +53,20 @@ impl Engine {
                 Refused { refusal: Refusal::Budget { .. } | Refusal::StoreUnavailable, .. } => {
                     Ok(AdmissionPermit::default())
                 }
+                // The response in the background that holds the place can be polled and cancelled.
+                Refused { limits, refusal: Refusal::InFlight { .. } } if self.makes_in_background(caller) => {
+                    let mut permit = AdmissionPermit::default();
+                    permit.limits = limits;
+                    Ok(permit)
+                }
                 Refused { limits, refusal } => Err(Box::new((limits, limit_error::error(&refusal)))),
             },
         }
+    }
+
+    /// Whether a response of this key is made in the background by this process.
+    fn makes_in_background(&self, caller: &Caller) -> bool {
+        self.services().stored_responses.background.makes_for(caller.key_id())
     }
 
     /// `GET /v1/responses/{id}`.

@@ -29,8 +29,9 @@ use crate::response::hand_over::RecordHandOver;
 use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
 use crate::response_reading::missing;
 use crate::shutdown::CutoffWatch;
+use crate::stored_responses::conversation::ConversationBounds;
 use crate::stored_responses::{
-    BackgroundTask, ConversationBounds, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
+    BackgroundTask, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.

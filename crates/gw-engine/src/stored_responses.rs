@@ -5,6 +5,7 @@ pub(crate) mod conversation;
 mod keeping;
 mod memory;
 mod opened;
+mod stored_conversation;
 mod stored_response;
 
 use std::future::Future;
@@ -17,14 +18,15 @@ use gw_wire::dialects::responses::states;
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::read_memory::ReadMemory;
-use crate::stored_responses::keeping::{KeyBytes, Write, no_room};
+use crate::stored_responses::keeping::{KeyBytes, no_room};
 use crate::stored_responses::memory::MemoryResponses;
 use crate::stored_responses::opened::OpenedResponses;
+use crate::stored_responses::stored_response::Write;
 
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::{BackgroundResponses, BackgroundTask};
-pub(crate) use conversation::{ConversationBounds, StoredConversation};
+pub(crate) use stored_conversation::StoredConversation;
 pub(crate) use stored_response::entry_name;
 
 /// `[responses]`.

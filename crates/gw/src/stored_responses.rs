@@ -1,6 +1,7 @@
 //! The store of responses in the database: rows are sealed with the gateway's encryption key.
 
 use std::collections::HashMap;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -57,18 +58,18 @@ impl DatabaseResponses {
     ) -> Result<SealedResponse, TableError> {
         let too_large = || TableError("the response cannot be sealed".to_owned());
         let ConversationSize { bytes, items: count, values, turns } = response.turn.size;
+        let sealed = self.seal(owner, id, response).await.ok_or_else(too_large)?;
         let row = ResponseRow {
             owner: owner.to_owned(),
             id: id.to_owned(),
             parent: response.turn.parent.clone(),
             expires_at: signed(response.expires_at),
             runs_for: response.running_until.map(|until| signed(until).saturating_sub(first_start::now())),
-            version: moment(),
+            version: version_of(&sealed),
             is_streamed: response.turn.is_streamed,
             bytes: signed(response.bytes() as u64),
             conversation: [bytes, count, values, turns].map(signed),
         };
-        let sealed = self.seal(owner, id, response).await.ok_or_else(too_large)?;
         Ok(SealedResponse { row, sealed, items: items.to_vec() })
     }
 
@@ -148,11 +149,17 @@ fn former_texts(content: &[u8]) -> Option<[Bytes; 3]> {
     Some([document.into(), list(input), list(history)])
 }
 
-/// A number that no two writes of a row share: nanoseconds of this process' clock.
-fn moment() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+/// A number for each content: the end of each sealed piece, its authentication tag, depends on all of the piece.
+fn version_of(sealed: &str) -> i64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    for piece in sealed.split(' ') {
+        hasher.write(piece.as_bytes().get(piece.len().saturating_sub(TAG_CHARACTERS)..).unwrap_or_default());
+    }
+    i64::from_le_bytes(hasher.finish().to_le_bytes())
 }
+
+/// The characters of base64 that hold the last 16 bytes of a sealed piece.
+const TAG_CHARACTERS: usize = 24;
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)

@@ -377,16 +377,16 @@ mod tests {
             code_interpreter,
             ..HostedCalls::default()
         };
-        for (calls, shown) in [
-            (hosted(3, 0, 0), "0.032"),
-            (hosted(3, 0, 2), "0.092"),
-            // A tool without a price adds nothing.
-            (hosted(0, 9, 0), "0.002"),
-            (hosted(u32::MAX, 0, 0), "42949672.952"),
-        ] {
+        for (calls, shown) in
+            [(hosted(3, 0, 0), "0.032"), (hosted(3, 0, 2), "0.092"), (hosted(u32::MAX, 0, 0), "42949672.952")]
+        {
             let used = Usage { hosted: calls, ..usage(1000, 0, 0, 0) };
             assert_eq!(sample().cost(&used).unwrap().to_string(), shown, "{calls:?}");
         }
+        // Calls of a tool without a price make the cost unknown. The rest of it is known.
+        let unpriced = Usage { hosted: hosted(0, 9, 0), ..usage(1000, 0, 0, 0) };
+        assert_eq!(sample().cost(&unpriced), None);
+        assert_eq!(sample().charge(&unpriced).known.to_string(), "0.002");
     }
 
     proptest! {

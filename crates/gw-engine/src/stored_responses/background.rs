@@ -73,6 +73,11 @@ impl BackgroundResponses {
         self.places.gauge()
     }
 
+    /// Whether a response of this key is being made.
+    pub(crate) fn makes_for(&self, owner: &str) -> bool {
+        self.running.lock().values().any(|running| *running.owner == *owner && !running.is_over())
+    }
+
     /// Takes a place for a response of this key.
     ///
     /// # Errors

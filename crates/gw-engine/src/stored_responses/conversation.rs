@@ -2,17 +2,15 @@
 //! is opened.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use gw_wire::dialects::responses::WantedItems;
-use gw_wire::dialects::responses::input_items::{listed_items, output_items};
 use gw_wire::request::RequestLimits;
 
 use super::keeping::{FoundResponse, not_found};
-use super::{ConversationSize, StoredResponse, StoredResponses};
-use crate::cpu_pool::HEAVY_BYTES;
+use super::stored_conversation::StoredConversation;
+use super::stored_response::response_of;
+use super::{ConversationSize, StoredResponses};
 use crate::error::{Error, Kind, Result};
-use crate::read_memory::ReadPermit;
 
 /// The most turns of a conversation.
 pub(crate) const MAX_TURNS: u64 = 1000;
@@ -22,54 +20,6 @@ const MAX_REFERENCED_RESPONSES: usize = 1000;
 const FREE_BYTES: u64 = 64 << 10;
 /// The copies of a conversation that a request makes: as a chat, and as a body of the Responses API.
 const COPIES: u64 = 2;
-/// JSON values that take about a millisecond to read.
-const HEAVY_VALUES: u64 = 4_000;
-
-/// The stored turns that a request needs.
-#[derive(Debug, Default)]
-pub(crate) struct StoredConversation {
-    /// The turns, the oldest first.
-    turns: Vec<Arc<StoredResponse>>,
-    /// The size of all turns.
-    pub(crate) size: ConversationSize,
-    /// The response that the request continues. None: it only refers to items.
-    pub(crate) previous: Option<String>,
-    permit: Option<ReadPermit>,
-}
-
-impl StoredConversation {
-    /// The JSON text of every item, in order.
-    pub(crate) fn texts(&self) -> Vec<&str> {
-        let items = self.turns.iter().flat_map(|turn| {
-            let own = listed_items(&turn.history).chain(listed_items(&turn.input));
-            own.chain(output_items(turn.text()))
-        });
-        items.map(|item| item.text()).collect()
-    }
-
-    /// Whether reading the turns may take more than a millisecond.
-    pub(crate) fn is_heavy(&self) -> bool {
-        self.size.bytes >= HEAVY_BYTES as u64 || self.size.values >= HEAVY_VALUES
-    }
-
-    /// All items as one list, for a response whose former turns are gone.
-    pub(crate) fn joined(&self) -> Vec<u8> {
-        let mut list = b"[".to_vec();
-        for (at, item) in self.texts().into_iter().enumerate() {
-            if at > 0 {
-                list.push(b',');
-            }
-            list.extend_from_slice(item.as_bytes());
-        }
-        list.push(b']');
-        list
-    }
-
-    /// Hands over the memory that the copies of the conversation need, until the call has ended.
-    pub(crate) fn take_permit(&mut self) -> Option<ReadPermit> {
-        self.permit.take()
-    }
-}
 
 /// The bounds of a request with its conversation.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +65,7 @@ impl StoredResponses {
         if let Some(id) = previous.as_ref().filter(|_| turns.len() < found.len()) {
             return Err(not_found(self, id));
         }
-        Ok(StoredConversation { turns, size, previous, permit })
+        Ok(StoredConversation::new(turns, size, previous, permit))
     }
 
     /// The turns up to this response, the newest first.
@@ -221,27 +171,3 @@ impl StoredResponses {
 fn previous_only(member: &str, what: &str) -> bool {
     member != "input" || what != "items"
 }
-
-/// The response of an item whose id the gateway made: `msg_{response}_{place}`.
-fn response_of(item: &str) -> Option<String> {
-    let mut parts = item.split('_').skip(1);
-    let (unique, place) = (parts.next()?, parts.next()?);
-    let is_ours = unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_ours && place.bytes().all(|byte| byte.is_ascii_digit())).then(|| format!("resp_{unique}"))
-}
-
-/// The ids of a response's items that do not tell their response, at most `MAX_INDEXED_ITEMS`.
-pub(super) fn foreign_items(document: &str, id: &str) -> Vec<String> {
-    let ids = output_items(document).filter_map(|item| {
-        let [id] = item.pick(["id"]);
-        id?.string().map(std::borrow::Cow::into_owned)
-    });
-    let is_foreign =
-        |item: &String| item.len() <= MAX_ITEM_ID_BYTES && response_of(item).is_none_or(|own| own != id);
-    ids.filter(is_foreign).take(MAX_INDEXED_ITEMS).collect()
-}
-
-/// The items of one response that are found by ids that others made.
-const MAX_INDEXED_ITEMS: usize = 512;
-/// The longest id of an item that is found.
-const MAX_ITEM_ID_BYTES: usize = 256;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
 use parking_lot::Mutex;
 
-use super::conversation::{StoredConversation, foreign_items};
+use super::stored_conversation::StoredConversation;
+use super::stored_response::{Write, response_of};
 use super::{
     Backend, ConversationSize, Kept, ResponseFacts, StoredResponse, StoredResponses, TurnFacts, entry_name,
     unavailable,
@@ -15,17 +16,6 @@ use super::{
 use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, offload_if};
 use crate::error::{Error, Kind, Result};
-
-/// The statement that writes a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Write {
-    /// The response begins to run in the background.
-    Begin,
-    /// The response has ended in the background.
-    Finish,
-    /// The response has its answer.
-    Save,
-}
 
 impl StoredResponses {
     /// Checks that a request of this size can be stored with its conversation, before its upstream is called.
@@ -285,3 +275,19 @@ pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
     };
     Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
 }
+
+/// The ids of a response's items that do not tell their response, at most `MAX_INDEXED_ITEMS`.
+fn foreign_items(document: &str, id: &str) -> Vec<String> {
+    let ids = output_items(document).filter_map(|item| {
+        let [id] = item.pick(["id"]);
+        id?.string().map(std::borrow::Cow::into_owned)
+    });
+    let is_foreign =
+        |item: &String| item.len() <= MAX_ITEM_ID_BYTES && response_of(item).is_none_or(|own| own != id);
+    ids.filter(is_foreign).take(MAX_INDEXED_ITEMS).collect()
+}
+
+/// The items of one response that are found by ids that others made.
+const MAX_INDEXED_ITEMS: usize = 512;
+/// The longest id of an item that is found.
+const MAX_ITEM_ID_BYTES: usize = 256;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::keeping::Write;
-use super::stored_response::{Kept, StoredResponse, entry_name};
+use super::stored_response::{Kept, StoredResponse, Write, entry_name};
 use crate::clock::unix_seconds;
 
 /// The bytes that the store itself needs for a response, and for an item that it finds by its id.

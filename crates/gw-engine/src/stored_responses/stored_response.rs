@@ -25,6 +25,17 @@ pub struct StoredResponse {
     pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
 }
 
+/// The statement that writes a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    /// The response begins to run in the background.
+    Begin,
+    /// The response has ended in the background.
+    Finish,
+    /// The response has its answer.
+    Save,
+}
+
 /// The place of a response in its conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnFacts {
@@ -139,4 +150,12 @@ pub enum Kept {
 /// entry, whatever id it asks for.
 pub(crate) fn entry_name(owner: &str, id: &str) -> String {
     format!("{owner}\n{id}")
+}
+
+/// The response of an item whose id the gateway made: `msg_{response}_{place}`.
+pub(super) fn response_of(item: &str) -> Option<String> {
+    let mut parts = item.split('_').skip(1);
+    let (unique, place) = (parts.next()?, parts.next()?);
+    let is_ours = unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_ours && place.bytes().all(|byte| byte.is_ascii_digit())).then(|| format!("resp_{unique}"))
 }

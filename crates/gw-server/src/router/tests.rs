@@ -179,6 +179,15 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
                 assert!(!needs_key && route.methods == GET, "{pattern}")
             }
             Endpoint::SignIn(_) => assert!(!needs_key && [GET, POST].contains(&route.methods), "{pattern}"),
+            // A WebSocket begins with GET.
+            Endpoint::Generate(Operation::Responses) => {
+                assert!(
+                    needs_key
+                        && route.methods.is_some()
+                        && (pattern != "/v1/responses" || route.methods != POST),
+                    "{pattern}"
+                );
+            }
             Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
             Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)

@@ -86,6 +86,7 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
                 "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface",
                 "DROP TABLE usage_sessions",
                 "DROP TABLE gateway_secrets",
+                "DROP TABLE response_items, response_contents",
                 "DROP TABLE responses",
                 "DROP TABLE gateway_audit, gateway_audit_head, gateway_sessions",
                 "DROP FUNCTION gateway_audit_is_append_only",

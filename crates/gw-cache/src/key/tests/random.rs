@@ -113,8 +113,9 @@ fn oracle(asked: &Asked, tree: &Map<String, Value>) -> String {
     let mut body = tree.clone();
     let ignored = ["stream", "stream_options", "user", "metadata", "cache", "routing", "model"];
     body.retain(|name, value| !value.is_null() && !ignored.contains(&&**name));
-    let Asked { scope, route, model, candidates, config, .. } = asked;
-    format!("{scope:?}|{route:?}|{model:?}|{candidates:?}|{config}|{}", plain(Value::Object(body)))
+    let Asked { scope, route, model, candidates, config, native, .. } = asked;
+    let native = native.is_some();
+    format!("{scope:?}|{route:?}|{model:?}|{candidates:?}|{config}|{native}|{}", plain(Value::Object(body)))
 }
 
 /// Writes whole numbers in one form.
@@ -166,6 +167,7 @@ fn family(rng: &mut StdRng, out: &mut Vec<(Asked, String)>) {
             2 => asked.model = "n".to_owned(),
             3 => asked.candidates = vec!["p/m"],
             4 => asked.config = 2,
+            5 => asked.native = Some(NativeDigests::of(b"{\"top_k\":4}", std::iter::empty())),
             _ => {}
         }
         let name = oracle(&asked, &tree_of_this);

@@ -235,7 +235,7 @@ fn parsed_fields_are_kept() {
 fn needs_are_noted() {
     let needs = |members: &str| with(members).needs;
     let tools = r#""tools":[{"type":"function","function":{"name":"f"}}]"#;
-    assert_eq!(needs(tools), Needs { tools: true, ..Needs::default() });
+    assert_eq!(needs(tools), Needs { tools: true, tool_count: 1, ..Needs::default() });
     assert_eq!(with(tools).prompt_bytes, 2 + (tools.len() - "\"tools\":".len()) as u64);
     assert_eq!(needs(r#""tools":[],"functions":[]"#), Needs::default());
     assert!(needs(r#""functions":[{"name":"f"}]"#).tools);

@@ -418,11 +418,12 @@ async fn names_that_lead_to_other_urls_and_endless_aliases_are_refused() {
     let boss = admin(&gateway);
     make_gamma(&place, &boss).await;
     let azure = |tenant: &str, deployment: &str| {
-        json!({ "api": "azure", "base_url": place.upstream.base_url(), "tenant_id": tenant, "client_id": "c",
+        json!({ "api": "azure", "base_url": place.upstream.base_url(), "tenant_id": tenant, "client_id": "c", "allow_private_network": true,
             "api_key": CANARY, "api_version": "2024-10-21", "deployments": { "m": deployment } })
     };
     let vertex = |project: &str, region: &str| json!({ "api": "vertex", "project": project, "region": region, "api_key": CANARY });
-    let gemini = json!({ "api": "gemini", "base_url": place.upstream.base_url(), "api_key": CANARY });
+    let gemini = json!({ "api": "gemini", "base_url": place.upstream.base_url(), "api_key": CANARY,
+        "allow_private_network": true });
     assert_eq!(put(&boss, "providers/google", gemini).await.status, 201);
     let targets = |count: usize| json!({ "targets": vec!["gamma/quick"; count] });
     for (path, body, word) in [

@@ -57,7 +57,7 @@ async fn the_holder_of_a_key_sees_its_limits_spending_models_and_errors() {
         let owner = json!({ "id": key["id"], "name": "mine", "team": "blue", "role": "inference" });
         assert_eq!((&me["object"], &me["key"]), (&json!("me"), &owner));
         for period in ["day", "month"] {
-            let spent = json!({ "cost_usd": 0.00002, "requests": 2, "failed": 1, "tokens": 15 });
+            let spent = json!({ "cost_usd": 0.00002, "requests": 2, "failed": 1, "tokens": 15, "unpriced_requests": 0 });
             assert_eq!(me["spend"][period], spent, "{period}");
         }
         let [own, team] = me["limits"].as_array().expect("two subjects").as_slice() else { panic!("{me}") };

@@ -19,15 +19,19 @@ const TEXT_TOKENS: u64 = TEXT_BYTES as u64 / 3;
 
 const CLAUDE: &str = "claude/claude-opus-5-5";
 
+/// The operator lets every type of these tests pass.
+const ALLOWED: &str = "file_ids = true\nallow_members = [\"mcp_tool_use\", \"mcp_tool_result\", \"mcp_call\", \"mcp_list_tools\", \
+    \"news\", \"code_execution_tool_result\", \"local_shell_call_output\", \"apply_patch_call\"]";
+
 /// A gateway whose provider `acme` has a Responses API, and whose provider `claude` speaks the Messages API.
 async fn natives() -> (World, FakeUpstream) {
     let claude = FakeUpstream::start().await;
     let extra = format!(
-        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
+        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{ALLOWED}\n\
          [[models]]\nid = \"{CLAUDE}\"\n",
         claude.addr
     );
-    let setup = Setup { acme: "responses = true".to_owned(), extra, ..Setup::default() };
+    let setup = Setup { acme: format!("responses = true\n{ALLOWED}"), extra, ..Setup::default() };
     (setup.start().await, claude)
 }
 

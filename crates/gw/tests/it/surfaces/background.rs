@@ -155,7 +155,8 @@ fn native_events() -> String {
 
 #[tokio::test]
 async fn a_background_response_has_the_hosted_tools_of_its_provider_and_an_id_of_ours() {
-    let world = Setup { acme: "responses = true".to_owned(), ..Setup::default() }.start().await;
+    let acme = "responses = true\nallow_members = [\"web_search\"]".to_owned();
+    let world = Setup { acme, ..Setup::default() }.start().await;
     world.upstream.enqueue(Answer::sse().chunk(native_events()).end());
     let tools = json!({"tools": [{"type": "web_search"}]});
     let queued = ask_responses(&world.client, &with(in_background(), tools.clone())).await.ok().json();

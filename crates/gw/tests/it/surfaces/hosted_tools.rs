@@ -51,11 +51,11 @@ async fn anthropics_searches_are_charged_by_its_own_count() {
     let answer = ask_messages(&world.client, &with(message(CLAUDE), searches())).await.ok();
     assert_eq!(
         answer.json()["usage"]["cost_usd"],
-        json!(0.0312),
-        "0.001 + 0.0002 for 100 tokens at most, 3 searches"
+        json!(0.032),
+        "0.002 for the tokens of all calls inside the answer, 3 searches"
     );
     assert_eq!(answer.json()["usage"]["server_tool_use"]["web_search_requests"], 3);
-    assert_eq!(row_cost(&world, answer.header("x-request-id").expect("an id")).await, json!(0.0312));
+    assert_eq!(row_cost(&world, answer.header("x-request-id").expect("an id")).await, json!(0.032));
 }
 
 fn frames(ends: bool) -> String {

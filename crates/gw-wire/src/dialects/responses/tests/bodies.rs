@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn the_limits_hold(count in 1..6_usize) {
-        let limits = RequestLimits { max_content_parts: 3, max_tool_calls: 2, ..RequestLimits::default() };
+        let limits = RequestLimits { max_content_parts: 3, max_tool_calls: 2, max_tools: 128, ..RequestLimits::default() };
         let message = json!({"role": "user", "content": "x"});
         let parts = translate(body(&json!({"model": "m", "input": vec![message; count]})), &limits, &[]);
         prop_assert_eq!(parts.is_err(), count > 3);

@@ -244,7 +244,7 @@ fn earlier_items_come_first_and_references_are_resolved() {
         WantedItems {
             previous_response_id: Some("resp_0".into()),
             store: true,
-            values: 2,
+            values: 1,
             ..WantedItems::default()
         }
     );
