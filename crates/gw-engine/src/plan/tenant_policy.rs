@@ -62,22 +62,21 @@ fn refused_type(provider: &Provider, guarded: &GuardedType) -> Error {
         PolicyPlace::Tool => ("tools", "tools"),
         _ => ("input", "content"),
     };
+    let allowing = format!("with allow_members = [\"{kind}\"] in the provider's configuration");
     let why = match guarded.treatment {
         Some(Treatment::Priced(tool)) => format!(
             "its calls have a price of their own, and the catalogue does not hold it. The operator can set it with \
-             pricing.tools.{} of the model, or allow the type",
+             pricing.tools.{} of the model, or allow the type {allowing}",
             tool.price_name()
         ),
-        Some(_) => {
+        Some(_) => format!(
             "it may reach other accounts, hosts or models, or costs what the catalogue does not hold. The operator can \
-             allow it"
-                .to_owned()
-        }
-        None => "the gateway does not know what it does. The operator can allow it, if a release knows it".to_owned(),
+             allow it {allowing}"
+        ),
+        None => "this release of the gateway does not know the type".to_owned(),
     };
     let message = format!(
-        "Invalid '{member}': the provider '{provider}' is not sent {what} of the type '{kind}', because {why} with \
-         allow_members = [\"{kind}\"] in the provider's configuration."
+        "Invalid '{member}': the provider '{provider}' is not sent {what} of the type '{kind}', because {why}."
     );
     Error::new(Kind::UnsupportedValue, message)
 }

@@ -244,7 +244,7 @@ fn needs_are_noted() {
     assert!(needs(r#""modalities":["text","audio"]"#).audio_output);
     assert_eq!(needs(r#""tools":[{"type":"web_search"}]"#).openai_only, Some(Needs::OTHER_TOOLS));
     let custom = r#""tools":[{"type":"custom","custom":{"name":"c"}}]"#;
-    assert_eq!(needs(custom), Needs { tools: true, custom_tools: true, ..Needs::default() });
+    assert_eq!(needs(custom), Needs { tools: true, tool_count: 1, custom_tools: true, ..Needs::default() });
     // Tools in another form than OpenAI's are left to OpenAI to judge.
     for odd in [
         r#""tools":[{"type":"custom","custom":{}}]"#.to_owned(),

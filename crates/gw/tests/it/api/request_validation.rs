@@ -22,7 +22,10 @@ async fn misspelled_members_of_routing_and_cache_are_refused_with_the_nearest_na
         ),
         (json!({ "routing": { "stategy": "cheapest" } }), "'routing.stategy'; did you mean 'strategy'?"),
         (json!({ "cache": { "enable": true } }), "'cache.enable'; did you mean 'enabled'?"),
-        (json!({ "cache": { "namespace": "x" } }), "the members of 'cache' are 'enabled', 'ttl', 'mode'."),
+        (
+            json!({ "cache": { "namespace": "x" } }),
+            "the members of 'cache' are 'enabled', 'ttl', 'mode', 'no-cache', 'no-store'.",
+        ),
     ] {
         for (path, body) in [
             ("/v1/chat/completions", chat_with("acme/fast", members.clone())),

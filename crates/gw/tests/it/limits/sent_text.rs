@@ -19,19 +19,17 @@ const TEXT_TOKENS: u64 = TEXT_BYTES as u64 / 3;
 
 const CLAUDE: &str = "claude/claude-opus-5-5";
 
-/// The operator lets every type of these tests pass.
-const ALLOWED: &str = "file_ids = true\nallow_members = [\"mcp_tool_use\", \"mcp_tool_result\", \"mcp_call\", \"mcp_list_tools\", \
-    \"news\", \"code_execution_tool_result\", \"local_shell_call_output\", \"apply_patch_call\"]";
-
 /// A gateway whose provider `acme` has a Responses API, and whose provider `claude` speaks the Messages API.
 async fn natives() -> (World, FakeUpstream) {
     let claude = FakeUpstream::start().await;
     let extra = format!(
-        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n{ALLOWED}\n\
+        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
+         file_ids = true\nallow_members = [\"mcp_tool_use\", \"mcp_tool_result\"]\n\
          [[models]]\nid = \"{CLAUDE}\"\n",
         claude.addr
     );
-    let setup = Setup { acme: format!("responses = true\n{ALLOWED}"), extra, ..Setup::default() };
+    let acme = "responses = true\nfile_ids = true\nallow_members = [\"mcp_call\", \"mcp_list_tools\"]";
+    let setup = Setup { acme: acme.to_owned(), extra, ..Setup::default() };
     (setup.start().await, claude)
 }
 
@@ -101,7 +99,6 @@ fn blocks() -> Vec<(&'static str, &'static str, Value)> {
             json!({"type": "mcp_tool_result", "tool_use_id": "m_1", "is_error": false, "content": [plain]}),
         ),
         ("assistant", "compaction", json!({"type": "compaction", "content": text})),
-        ("assistant", "a later block", json!({"type": "news", "anything": {"at": [text]}})),
         (
             "assistant",
             "citations",
@@ -154,7 +151,6 @@ fn items() -> Vec<(&'static str, Value)> {
             json!({"type": "apply_patch_call", "call_id": "ap_1", "status": "completed",
             "operation": {"type": "create_file", "path": "a", "diff": text}}),
         ),
-        ("a later item", json!({"type": "news", "anything": {"at": [text]}})),
     ]
 }
 

@@ -131,6 +131,20 @@ fn content(surface: Surface, answer: &Value) -> Value {
     content
 }
 
+/// The content with each run of plain texts as one text.
+fn with_joined_texts(content: &Value) -> Value {
+    let mut joined: Vec<Value> = Vec::new();
+    for block in content.as_array().expect("a list") {
+        match (joined.last_mut(), block["text"].as_str()) {
+            (Some(last), Some(more)) if block["type"] == "text" && last["type"] == "text" => {
+                last["text"] = json!(format!("{}{more}", last["text"].as_str().unwrap_or_default()));
+            }
+            _ => joined.push(block.clone()),
+        }
+    }
+    json!(joined)
+}
+
 /// The next request: the answer, and the result of its call.
 fn next(surface: Surface, way: Way, first: &Value, answer: &Value) -> Value {
     let mut body = first.clone();
@@ -253,7 +267,8 @@ async fn a_cached_answer_is_streamed_in_the_order_of_its_blocks() {
             let (streamed, _) = ask(&gateway, surface, &body, true).await;
             let native = dialect.name == "anthropic" && surface == Surface::Messages;
             assert_eq!(upstream.hits(), asked, "{label}: {native}");
-            assert_eq!(content(surface, &streamed), content(surface, &plain), "{label}");
+            // A plain answer of the client's own dialect has the upstream's bytes. In a stream, texts in a row are one text.
+            assert_eq!(content(surface, &streamed), with_joined_texts(&content(surface, &plain)), "{label}");
         }
     }
 }
