@@ -38,14 +38,15 @@ pub struct NativeDigests {
 impl NativeDigests {
     /// The digests of a JSON object. A text without a canonical form counts by its bytes.
     #[must_use]
-    pub fn of<'h>(body: &[u8], headers: impl Iterator<Item = (&'h str, &'h str)> + Clone) -> Self {
+    pub fn of<'h>(body: &[u8], headers: impl Iterator<Item = (&'h str, &'h str)>) -> Self {
+        let headers: Vec<_> = headers.collect();
         let of = |is_counted: &dyn Fn(&str) -> bool| {
             let mut out = Sha256::new();
             if members(body, is_counted, &mut out).is_none() {
                 out = Sha256::new();
                 out.update(body);
             }
-            for (name, value) in headers.clone() {
+            for (name, value) in &headers {
                 canonical::feed_text(name, &mut out);
                 canonical::feed_text(value, &mut out);
             }

@@ -15,7 +15,8 @@ pub fn is_checked() -> bool {
 
 /// Prints a figure beside its bound. In `./test long` a figure above its bound fails the test.
 #[track_caller]
-pub fn at_most<T: PartialOrd + Debug>(what: &str, figure: T, bound: T) {
+#[expect(clippy::print_stdout, reason = "a test shows its figures")]
+pub fn at_most<T: PartialOrd + Debug + Copy>(what: &str, figure: T, bound: T) {
     let place = Location::caller();
     println!("measured: {what}: {figure:?}, bound {bound:?} ({}:{})", place.file(), place.line());
     assert!(!is_checked() || figure <= bound, "{what}: {figure:?} is above {bound:?}");

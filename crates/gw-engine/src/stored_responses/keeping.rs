@@ -71,7 +71,7 @@ impl StoredResponses {
             let size = before.turn_size(&response);
             let is_running = write == Write::Begin;
             let turn =
-                TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn.clone() };
+                TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn };
             (StoredResponse { turn, held: None, ..response }, items)
         })
         .await;

@@ -183,7 +183,8 @@ impl<'c> ReplyParts<'c> {
             pieces.push((rest.len() - after.len() - len, len));
             rest = after;
         }
-        rest.trim_matches('\n').is_empty().then_some(pieces)
+        // Line breaks that no entry follows are a part of the reasoning.
+        (rest.is_empty() && !pieces.is_empty()).then_some(pieces)
     }
 
     fn place(mut self, steps: &[ReplyStep], each: &mut impl FnMut(ReplyPart<'c>)) {

@@ -93,10 +93,10 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
     let making = AssertUnwindSafe(pump(&mut parts, &frames, &changes)).catch_unwind();
     let is_ended_elsewhere = match stored.lease(&owner, &id) {
         Some(lease) => tokio::select! {
-            made = making => report_panic(made),
+            made = making => report_panic(&made),
             () = lease.hold() => true,
         },
-        None => report_panic(making.await),
+        None => report_panic(&making.await),
     };
     if !is_ended_elsewhere && !parts.stream.has_recorded() {
         let _ = stored.fail(&owner, &id, BROKEN_OFF).await;
@@ -104,7 +104,7 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
 }
 
 /// Logs the panic of a stream. It ended nowhere else.
-fn report_panic(made: std::thread::Result<()>) -> bool {
+fn report_panic(made: &std::thread::Result<()>) -> bool {
     if made.is_err() {
         tracing::error!("a bug: a response in the background panicked");
     }

@@ -94,7 +94,6 @@ impl<'a> InputReader<'a> {
     }
 
     /// Reads an item that is no reference.
-
     fn item(
         &mut self,
         path: &Path<'_>,
