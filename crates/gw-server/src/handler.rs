@@ -201,14 +201,8 @@ where
         upload::check_header_list(&parts.headers, &parts.uri)?;
     }
     let (state, route) = (Arc::clone(&record.state), &found.route);
-    if parts.method == Method::OPTIONS {
-        let mut reply = HttpReply::no_content();
-        let methods = route.preflight_methods();
-        state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
+    if let Some(reply) = before_authentication(parts, route, record) {
         return Ok(reply);
-    }
-    if route.is_socket(&parts.method) {
-        return Ok(HttpReply::upgrade_required(parts.version, client_dialect::of(parts), &record.request_id));
     }
     let caller = match route.guard {
         Guard::Open => None,
@@ -278,6 +272,19 @@ where
             None,
         ) => Err(unknown_url(parts)),
     }
+}
+
+/// The answer that needs no key: to a preflight, and to a WebSocket, which the gateway does not serve.
+fn before_authentication(parts: &Parts, route: &Route, record: &RequestRecord) -> Option<GatewayReply> {
+    if parts.method == Method::OPTIONS {
+        let mut reply = HttpReply::no_content();
+        let methods = route.preflight_methods();
+        record.state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
+        return Some(reply);
+    }
+    let dialect = client_dialect::of(parts);
+    let is_socket = route.is_socket(&parts.method);
+    is_socket.then(|| HttpReply::upgrade_required(parts.version, dialect, &record.request_id))
 }
 
 /// Calls an endpoint of the management API.

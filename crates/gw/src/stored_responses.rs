@@ -102,7 +102,7 @@ impl DatabaseResponses {
             content.extend(piece);
         }
         let texts = match content.starts_with(MARK) {
-            true => offload_if(is_heavy, || texts_of(content.into())).await?,
+            true => offload_if(is_heavy, || texts_of(&content.into())).await?,
             false => offload_if(is_heavy, || former_texts(&content)).await?,
         };
         let expires_at = u64::try_from(row.expires_at).ok()?;
@@ -124,7 +124,7 @@ const MARK: &[u8] = b"\0gw2";
 const HEAVY_BYTES: usize = 64 << 10;
 
 /// The texts of a content: slices of it. They are checked, because everything that reads them expects UTF-8.
-fn texts_of(content: Bytes) -> Option<[Bytes; 3]> {
+fn texts_of(content: &Bytes) -> Option<[Bytes; 3]> {
     let mut rest = content.slice(MARK.len()..);
     let mut lengths = [0_usize; 3];
     for length in &mut lengths {

@@ -70,8 +70,7 @@ impl StoredResponses {
             let items = foreign_items(response.text(), id);
             let size = before.turn_size(&response);
             let is_running = write == Write::Begin;
-            let turn =
-                TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn };
+            let turn = TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn };
             (StoredResponse { turn, held: None, ..response }, items)
         })
         .await;

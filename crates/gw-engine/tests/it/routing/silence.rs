@@ -26,7 +26,7 @@ fn for_five_minutes(step: &Step) -> Vec<Step> {
 }
 
 fn stream(parts: Vec<Vec<Step>>) -> Script {
-    answer(Head::Stream(parts.concat()))
+    answer(Head::Stream(parts.into_iter().flatten().collect()))
 }
 
 /// One upstream of this name and dialect.
@@ -59,7 +59,7 @@ fn assert_late(ended: &Ended, took: u128, limit: u128) {
     assert_eq!(took, limit);
 }
 
-fn message(more: Value) -> Value {
+fn message(more: &Value) -> Value {
     let mut body = json!({"model": "anthropic/m", "max_tokens": 2000, "stream": true,
         "messages": [{"role": "user", "content": "Hello"}]});
     body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -105,7 +105,7 @@ fn omitted_thinking() -> Script {
 fn thinking_that_is_not_shown_is_no_timeout_for_any_client() {
     paused(async {
         let chat = json!({"model": "anthropic/m", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
-        for (body, is_native) in [(message(json!({})), true), (chat, false)] {
+        for (body, is_native) in [(message(&json!({})), true), (chat, false)] {
             let world = world("anthropic", Api::Anthropic, omitted_thinking());
             let (ended, took) = timed(&world, &body, is_native).await;
             assert!(ended.body().contains("Well."), "{ended:?}");
@@ -120,10 +120,10 @@ fn a_turn_that_asks_for_thinking_may_be_silent() {
         let silent = || stream(vec![vec![message_start()], for_five_minutes(&ping()), spoken(0)]);
         let thinking = json!({"thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"}});
         let world_of = || world("anthropic", Api::Anthropic, silent());
-        let (ended, took) = timed(&world_of(), &message(thinking), true).await;
+        let (ended, took) = timed(&world_of(), &message(&thinking), true).await;
         assert!(ended.body().contains("Well."), "{ended:?}");
         assert_eq!(took, 300_000);
-        let (ended, took) = timed(&world_of(), &message(json!({})), true).await;
+        let (ended, took) = timed(&world_of(), &message(&json!({})), true).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
     });
 }
@@ -174,12 +174,12 @@ fn u14_work_without_content_ends_at_the_total_deadline_and_comments_before() {
         for again in [ping(), empty, comment.clone()] {
             let script = stream(vec![vec![message_start(), thought.clone()], endless(&again)]);
             let (ended, took) =
-                timed(&world("anthropic", Api::Anthropic, script), &message(json!({})), true).await;
+                timed(&world("anthropic", Api::Anthropic, script), &message(&json!({})), true).await;
             assert_late(&ended, took, TOTAL_MS);
         }
         let script = stream(vec![endless(&comment)]);
         let (ended, took) =
-            timed(&world("anthropic", Api::Anthropic, script), &message(json!({})), true).await;
+            timed(&world("anthropic", Api::Anthropic, script), &message(&json!({})), true).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
     });
 }
@@ -228,14 +228,14 @@ fn a_sign_of_work_shortly_before_the_deadline_is_in_time() {
         };
         let (ended, _) = timed(
             &world("anthropic", Api::Anthropic, late(Duration::from_millis(119_990))),
-            &message(json!({})),
+            &message(&json!({})),
             true,
         )
         .await;
         assert!(ended.body().contains("Well."), "{ended:?}");
         let (ended, took) = timed(
             &world("anthropic", Api::Anthropic, late(Duration::from_millis(120_010))),
-            &message(json!({})),
+            &message(&json!({})),
             true,
         )
         .await;

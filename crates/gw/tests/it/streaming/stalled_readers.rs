@@ -159,7 +159,7 @@ async fn c36_stalled_streams_of_one_key_do_not_cut_the_large_stream_of_another()
     let mut large = gateway.client().with_key(READER).stream(CHAT, &streamed(0)).await;
     for event in 0..5 {
         let frame = large.data().await.expect("content");
-        assert!(!frame.contains("error"), "event {event}: {:.300}", frame);
+        assert!(!frame.contains("error"), "event {event}: {frame:.300}");
     }
     assert!(event_bytes(&gateway).await <= 256 << 20);
 }

@@ -66,7 +66,7 @@ impl Busy {
         let client = gateway.client().with_key(KEY);
         let begin = async |at: usize| {
             let mut body = in_background();
-            body["user"] = json!(if at % 2 == 0 { "ends" } else { "hangs" });
+            body["user"] = json!(if at.is_multiple_of(2) { "ends" } else { "hangs" });
             ask_responses(&client, &body).await.ok().json()["id"].as_str().expect("an id").to_owned()
         };
         let ids = join_all((0..RESPONSES).map(begin)).await;

@@ -110,8 +110,11 @@ async fn two_different_keys_are_refused_on_both_surfaces() {
     assert_eq!(super::ask_responses(&both, &json!({"model": "acme/fast", "input": "x"})).await.status, 200);
 }
 
+/// The body of a call for a model.
+type BodyOf = fn(&str) -> Value;
+
 /// The surfaces that call an upstream, each with a request of a model.
-const CALLS: [(&str, fn(&str) -> Value); 8] = [
+const CALLS: [(&str, BodyOf); 8] = [
     ("/v1/chat/completions", chat),
     ("/v1/completions", |model| json!({"model": model, "prompt": "Hello"})),
     ("/v1/embeddings", |model| json!({"model": model, "input": "Hello"})),

@@ -30,6 +30,7 @@ async fn row_cost(world: &World, id: &str) -> Value {
     logged(&world.gateway.client().with_key(ADMIN), id).await["cost_usd"].clone()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn claude_answer(server_tool_use: Value) -> Value {
     json!({"id": "msg_up", "type": "message", "role": "assistant", "model": "claude-opus-5-5",
         "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn", "stop_sequence": null,
@@ -98,6 +99,7 @@ async fn a_streams_searches_are_charged_and_a_torn_streams_too() {
     );
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn response_answer(output: Value) -> Value {
     json!({"id": "resp_up", "object": "response", "created_at": 1, "status": "completed", "model": "searching", "error": null,
         "incomplete_details": null, "output": output, "usage": {"input_tokens": 1000, "output_tokens": 50, "total_tokens": 1050}})

@@ -37,14 +37,17 @@ fn response_answer() -> Value {
         "usage": {"input_tokens": 8, "output_tokens": 2, "total_tokens": 10}})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn user_block(block: Value) -> Value {
     json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, block]}]})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn user_part(part: Value) -> Value {
     json!({"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}, part]}]})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn tool(tool: Value) -> Value {
     json!({"tools": [tool]})
 }
