@@ -105,8 +105,8 @@ async fn s15_a_damaged_journal_loses_only_what_is_damaged() {
     let middle = bytes.len() / 2;
     let mut overwritten = bytes.to_vec();
     overwritten[middle..middle + 2_048].fill(0xa5);
-    let untold = ids.iter().filter(|id| !overwritten.windows(id.len()).any(|window| window == id.as_bytes()));
-    let gone = untold.count();
+    // A line that is damaged in a part is lost, too.
+    let gone = CHATS - expected(&original, &overwritten, &ids).len();
     assert!((1..9).contains(&gone), "{gone} requests have no line any more");
     assert_kept("2,048 bytes overwritten", &original, &overwritten, &ids, gone).await;
     let ends: Vec<usize> = original.match_indices('\n').map(|(at, _)| at).collect();
