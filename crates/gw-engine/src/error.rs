@@ -52,7 +52,7 @@ pub enum Kind {
     StoreUnavailable,
 }
 
-/// What a repetition of the same request can do about an error.
+/// Whether a client that repeats its request unchanged can succeed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Nothing: `x-should-retry: false`.
@@ -169,7 +169,7 @@ impl Kind {
         self.row().2
     }
 
-    /// What a repetition of the same request can do about the error: the column of `x-should-retry` and `retry-after`.
+    /// Whether a repeated request can succeed: the source of `x-should-retry` and `retry-after`.
     #[must_use]
     pub fn retry(self) -> Retry {
         match self {
@@ -265,7 +265,7 @@ impl Error {
         self
     }
 
-    /// What a repetition of the same request can do about the error.
+    /// Whether a repeated request can succeed.
     #[must_use]
     pub fn retry(&self) -> Retry {
         if self.is_final { Retry::Useless } else { self.kind.retry() }

@@ -35,7 +35,7 @@ fn is_over(found: &StoredResponse) -> bool {
 
 impl Engine {
     /// Admits a request that reads or deletes a stored response: it counts in the limits of its key and its team. A budget
-    /// that is used up keeps nobody from an answer that is paid.
+    /// that is used up does not prevent it, because the answer is paid already.
     ///
     /// # Errors
     /// `rate_limit_exceeded`, with the limits as they stand.

@@ -269,7 +269,7 @@ impl MemoryState {
             if self.evict_from(&owner, spared) {
                 return true;
             }
-            // Nobody smaller makes room for the largest holder.
+            // A key does not push out the responses of a key that holds less.
             if *owner == *own {
                 return false;
             }

@@ -26,7 +26,7 @@ struct CopySlots {
 /// The place of one copy. One reader opens it while the others wait.
 type CopySlot = tokio::sync::Mutex<Weak<StoredResponse>>;
 
-/// Whatever a copy holds as long as it lives.
+/// The permit for the memory of a copy. It is released when the copy is dropped.
 #[derive(Debug)]
 struct OpenedHold {
     _slot: Arc<CopySlot>,

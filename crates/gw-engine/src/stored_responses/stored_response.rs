@@ -21,7 +21,7 @@ pub struct StoredResponse {
     /// The response is made in the background, as its process reported until this moment (unix seconds). None = it has
     /// ended.
     pub running_until: Option<u64>,
-    /// Whatever the copy needs as long as it lives.
+    /// The permit for the memory of this copy. It is released when the copy is dropped.
     pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
 }
 

@@ -46,7 +46,7 @@ proptest! {
         if let Ok(read) = translate(bytes.clone(), &limits, &history) {
             prop_assert!(parse_chat(Bytes::from(read.chat), &limits).is_ok());
         }
-        // What is stored next has the items of the request and no more.
+        // The stored turn has the items of this request only.
         let kept = input_items(&bytes, &history);
         prop_assert_eq!(listed_items(&kept).count(), sent.len());
         let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false };
