@@ -20,12 +20,24 @@ pub(crate) enum Kind {
     Stream,
     /// A stream from an upstream that speaks Anthropic's dialect.
     Translated,
+    /// A stream on `/v1/messages`, from an upstream that speaks OpenAI's chat dialect.
+    Messages,
+    /// A stream on `/v1/responses`, from an upstream that speaks OpenAI's chat dialect.
+    Responses,
     Embeddings,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Chat, Self::Cached, Self::Missed, Self::Stream, Self::Translated, Self::Embeddings];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Chat,
+        Self::Cached,
+        Self::Missed,
+        Self::Stream,
+        Self::Translated,
+        Self::Messages,
+        Self::Responses,
+        Self::Embeddings,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -34,13 +46,15 @@ impl Kind {
             Self::Missed => "missed",
             Self::Stream => "stream",
             Self::Translated => "anthropic",
+            Self::Messages => "messages",
+            Self::Responses => "responses",
             Self::Embeddings => "embeddings",
         }
     }
 
     /// Whether the answer is an event stream.
     pub(crate) fn is_stream(self) -> bool {
-        matches!(self, Self::Stream | Self::Translated)
+        matches!(self, Self::Stream | Self::Translated | Self::Messages | Self::Responses)
     }
 
     /// The whole request, head and body.
@@ -58,6 +72,12 @@ impl Kind {
             }
             Self::Stream => ("/v1/chat/completions", chat("bench/chat", &prompt, true)),
             Self::Translated => ("/v1/chat/completions", chat("bench-claude/chat", &prompt, true)),
+            Self::Messages => ("/v1/messages", chat("bench/chat", &prompt, true)),
+            Self::Responses => (
+                "/v1/responses",
+                serde_json::json!({"model": "bench/chat", "stream": true, "store": false, "temperature": 0.7,
+                    "max_output_tokens": 256, "instructions": "You are a story teller.", "input": prompt}),
+            ),
             Self::Embeddings => (
                 "/v1/embeddings",
                 serde_json::json!({"model": "bench/embed", "input": "A fox and a dog meet in a field.", "encoding_format": "float"}),
@@ -158,7 +178,13 @@ async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -
 fn has_end_marker(buffer: &[u8]) -> bool {
     let tail = buffer.get(buffer.len().saturating_sub(96)..).unwrap_or_default();
     let has = |marker: &[u8]| tail.windows(marker.len()).any(|window| window == marker);
-    has(b"[DONE]") || has(b"message_stop")
+    has(b"[DONE]") || has(b"message_stop") || ends_response(buffer)
+}
+
+/// Whether the stream holds the last event of `/v1/responses`, which repeats the whole answer.
+fn ends_response(buffer: &[u8]) -> bool {
+    let marker = b"event: response.completed";
+    buffer.windows(marker.len()).any(|window| window == marker)
 }
 
 /// The total length of the answer once its head has arrived; the inner None stands for a chunked answer.

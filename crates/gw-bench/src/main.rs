@@ -8,6 +8,7 @@
 
 mod encoders;
 mod error;
+mod instructions;
 mod ledger;
 mod load;
 mod open_loop;
@@ -62,6 +63,8 @@ enum Benchmark {
     Overload(overload::OverloadOptions),
     /// Measures the most expensive bodies that a client can send
     Worst(worst::WorstOptions),
+    /// Counts the instructions of a request under valgrind
+    Instructions(instructions::InstructionOptions),
 }
 
 const KEY: &str = "sk-bench-key";
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
             Some(Benchmark::Encoders(options)) => encoders::run(options),
             Some(Benchmark::Overload(options)) => overload::run(options, KEY).await,
             Some(Benchmark::Worst(options)) => worst::run(options).await,
+            Some(Benchmark::Instructions(counted)) => instructions::run(counted, &options.binary, KEY).await,
             None => compare_with_nginx(&options).await,
         }
     });
@@ -114,7 +118,7 @@ fn failed(error: &Error) -> ExitCode {
 
 async fn compare_with_nginx(options: &Options) -> Result<String> {
     let dir = tempfile::tempdir()?;
-    let upstream = upstream::start().await?;
+    let upstream = upstream::start(upstream::EVENTS, Some(upstream::PACE)).await?;
     let nginx = Process::nginx(dir.path(), upstream)?;
     let gateway = Process::gateway(&options.binary, dir.path(), upstream, KEY)?;
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -169,6 +173,8 @@ async fn row(
     let name = match kind {
         Kind::Stream => "stream (per event)",
         Kind::Translated => "anthropic stream (per event)",
+        Kind::Messages => "stream on /v1/messages (per event)",
+        Kind::Responses => "stream on /v1/responses (per event)",
         Kind::Chat | Kind::Cached | Kind::Missed | Kind::Embeddings => kind.name(),
     };
     Ok(format!(
@@ -194,12 +200,12 @@ fn add(sums: &mut Sums, latencies: &Latencies, total: usize) {
 /// The number of requests of a round: enough for some seconds of work.
 fn requests(kind: Kind, connections: usize, scale: f64) -> usize {
     let base = match (kind, connections) {
-        (Kind::Stream | Kind::Translated, 1) => 4.0,
-        (Kind::Stream | Kind::Translated, many) => many as f64 * 4.0,
+        (kind, 1) if kind.is_stream() => 4.0,
+        (kind, many) if kind.is_stream() => many as f64 * 4.0,
         (Kind::Embeddings, 1) => 2_000.0,
         (Kind::Embeddings, _) => 6_000.0,
-        (Kind::Chat | Kind::Cached | Kind::Missed, 1) => 4_000.0,
-        (Kind::Chat | Kind::Cached | Kind::Missed, _) => 20_000.0,
+        (_, 1) => 4_000.0,
+        (_, _) => 20_000.0,
     };
     ((base * scale) as usize).max(connections)
 }

@@ -104,7 +104,7 @@ fn start_upstream_thread() -> Result<u16> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            let _ = sender.send(upstream::start().await);
+            let _ = sender.send(upstream::start(upstream::EVENTS, Some(upstream::PACE)).await);
             std::future::pending::<()>().await;
         });
     };

@@ -49,6 +49,29 @@ impl Process {
         Self::start(command, port)
     }
 
+    /// Starts the gateway under valgrind, which counts its instructions into files that begin with `out`.
+    pub(crate) fn under_callgrind(
+        binary: &Path,
+        dir: &Path,
+        upstream: u16,
+        key: &str,
+        out: &Path,
+    ) -> Result<Self> {
+        let port = free_port()?;
+        let config = dir.join("gateway.toml");
+        write(&config, &gateway_config(port, upstream, key, dir))?;
+        let mut command = Command::new("valgrind");
+        command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
+        command.arg(binary).arg("serve").arg("--config").arg(&config);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start(command, port)
+    }
+
+    /// The id of the process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Starts nginx as a plain reverse proxy.
     pub(crate) fn nginx(dir: &Path, upstream: u16) -> Result<Self> {
         let port = free_port()?;
@@ -68,7 +91,8 @@ impl Process {
             if let Ok(Some(status)) = process.child.try_wait() {
                 return Err(Error::Ended { command: format!("{command:?}"), status });
             }
-            if started.elapsed() > Duration::from_secs(10) {
+            // valgrind makes a program about fifty times slower.
+            if started.elapsed() > Duration::from_secs(60) {
                 return Err(Error::NotListening(format!("{command:?}")));
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -130,6 +154,7 @@ name = "bench"
 api = "openai"
 base_url = "http://127.0.0.1:{upstream}/v1"
 api_key = "sk-upstream"
+responses = false
 
 [[providers]]
 name = "bench-claude"

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// Number of events of one stream, without the first (role) and the last (finish).
 pub(crate) const EVENTS: usize = 100;
 /// The pause between two events, so that each travels in its own packet, as tokens do.
-const PACE: Duration = Duration::from_millis(4);
+pub(crate) const PACE: Duration = Duration::from_millis(4);
 /// Number of bytes at the start and at the end of a body by which the upstream distinguishes requests.
 const EDGE: usize = 1 << 10;
 /// Number of values of one embedding.
@@ -17,6 +17,8 @@ const DIMENSIONS: usize = 1536;
 
 /// All answers of the upstream.
 struct Canned {
+    /// The pause between two events of a stream. None sends a stream in one write.
+    pace: Option<Duration>,
     chat: Vec<u8>,
     embedding: Vec<u8>,
     stream_head: Vec<u8>,
@@ -25,11 +27,11 @@ struct Canned {
     anthropic: Vec<Vec<u8>>,
 }
 
-/// Starts the upstream and returns its port.
-pub(crate) async fn start() -> std::io::Result<u16> {
+/// Starts the upstream and returns its port. A stream has `events` texts, with `pace` between two of them, or in one write.
+pub(crate) async fn start(events: usize, pace: Option<Duration>) -> std::io::Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let port = listener.local_addr()?.port();
-    let canned = Arc::new(Canned::new());
+    let canned = Arc::new(Canned::new(events, pace));
     tokio::spawn(async move {
         while let Ok((socket, _)) = listener.accept().await {
             let canned = Arc::clone(&canned);
@@ -72,8 +74,11 @@ async fn serve(mut socket: TcpStream, canned: &Canned) -> std::io::Result<()> {
 }
 
 async fn stream(socket: &mut TcpStream, canned: &Canned, events: &[Vec<u8>]) -> std::io::Result<()> {
+    let Some(pace) = canned.pace else {
+        return socket.write_all(&[std::slice::from_ref(&canned.stream_head), events].concat().concat()).await;
+    };
     socket.write_all(&canned.stream_head).await?;
-    let mut tick = tokio::time::interval(PACE);
+    let mut tick = tokio::time::interval(pace);
     for event in events {
         tick.tick().await;
         socket.write_all(event).await?;
@@ -108,7 +113,7 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 impl Canned {
-    fn new() -> Self {
+    fn new(texts: usize, pace: Option<Duration>) -> Self {
         let words =
             "The quick brown fox jumps over the lazy dog and keeps running through the field. ".repeat(6);
         let chat = serde_json::json!({
@@ -126,7 +131,7 @@ impl Canned {
             "data": [{"object": "embedding", "index": 0, "embedding": numbers}]
         });
         let mut events = vec![chunk(&serde_json::json!({"role": "assistant", "content": ""}), None)];
-        for n in 0..EVENTS {
+        for n in 0..texts {
             events.push(chunk(&serde_json::json!({ "content": format!(" token{n}") }), None));
         }
         events.push(chunk(&serde_json::json!({}), Some("stop")));
@@ -141,18 +146,19 @@ data: [DONE]
             last.extend_from_slice(b"0\r\n\r\n");
         }
         Self {
+            pace,
             chat: answer(chat.to_string().as_bytes()),
             embedding: answer(embedding.to_string().as_bytes()),
             stream_head:
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
                     .to_vec(),
             events,
-            anthropic: anthropic(),
+            anthropic: anthropic(texts),
         }
     }
 }
 
-fn anthropic() -> Vec<Vec<u8>> {
+fn anthropic(texts: usize) -> Vec<Vec<u8>> {
     let event = |value: serde_json::Value| {
         let name = value.get("type").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
         framed(format!("event: {name}\ndata: {value}\n\n").as_bytes())
@@ -166,7 +172,7 @@ fn anthropic() -> Vec<Vec<u8>> {
     if let Some(first) = events.first_mut() {
         first.extend(event(serde_json::json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})));
     }
-    for n in 0..EVENTS {
+    for n in 0..texts {
         let delta = serde_json::json!({"type": "text_delta", "text": format!(" token{n}")});
         events.push(event(serde_json::json!({"type": "content_block_delta", "index": 0, "delta": delta})));
     }
