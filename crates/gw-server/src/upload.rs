@@ -21,7 +21,8 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bodies up to this size need no part of the memory for large bodies.
 const FREE_BODY_BYTES: usize = 64 << 10;
-/// The most bytes that are allocated for a body before it has arrived. Pages without data take no memory.
+/// The most bytes that are allocated for a body before as many have arrived. Then its whole claimed length is allocated: pages
+/// without data take no memory, and a buffer that grows step by step leaves copies of its content behind.
 const MAX_PREALLOCATED_BYTES: usize = 256 << 10;
 /// The least rate at which a body must arrive and an answer must be taken. It applies after a first period.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 16 << 10;
@@ -195,6 +196,8 @@ where
     B::Error: Into<BoxError>,
 {
     let started = Instant::now();
+    // `read` has compared the claimed length with the limit.
+    let claimed = claimed.and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     let mut total = 0usize;
@@ -219,12 +222,11 @@ where
             continue;
         }
         if whole.is_empty() {
-            let room = claimed
-                .and_then(|length| usize::try_from(length).ok())
-                .unwrap_or(0)
-                .min(MAX_PREALLOCATED_BYTES);
-            whole.reserve(room.max(total));
+            whole.reserve(claimed.min(MAX_PREALLOCATED_BYTES).max(total));
             whole.extend_from_slice(&first);
+        }
+        if whole.capacity() < total {
+            whole.reserve(claimed.saturating_sub(whole.len()).max(data.len()));
         }
         whole.extend_from_slice(&data);
     }
