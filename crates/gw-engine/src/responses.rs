@@ -171,8 +171,12 @@ impl Keeper {
                 let whole = response(document);
                 let document = states::failed_without_output(whole.text(), "server_error", LARGER_THAN_STORE);
                 let failed = whole.with_document(document.into());
-                if let Ok(Kept::TooLarge) = stored.finish(&owner, &id, whole, &before).await {
-                    let _ = stored.finish(&owner, &id, failed, &before).await;
+                if let Ok(Kept::TooLarge) = stored.finish(&owner, &id, whole, &before).await
+                    && let Ok(Kept::TooLarge) = stored.finish(&owner, &id, failed, &before).await
+                    // The object of its beginning holds the room for its failure.
+                    && let Err(error) = stored.fail(&owner, &id, LARGER_THAN_STORE).await
+                {
+                    tracing::warn!(?error, "the failure of a response in the background was not stored");
                 }
                 true
             }))
@@ -219,12 +223,21 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     let turn = TurnFacts { is_streamed: true, ..TurnFacts::default() };
     let pending = StoredResponse::new([document, made.input.clone(), Bytes::new()], turn, stored.expiry());
     let before = Arc::clone(&keeper.before);
+    let cpu = keeper.cpu.clone();
     let keep = keeper.keep(made);
     let mut stream = execute_as_stream(services, call).await?;
     stream.record(keep);
     let (hand_over, record) = RecordHandOver::new();
-    let task =
-        BackgroundTask { owner: Arc::clone(&owner), id: id.clone(), pending, before, stream, record, place };
+    let task = BackgroundTask {
+        owner: Arc::clone(&owner),
+        id: id.clone(),
+        pending,
+        before,
+        stream,
+        record,
+        place,
+        cpu,
+    };
     // A task that ends without a word was stopped: somebody guessed the id.
     stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
     let events = if is_stream { stored.background.follow(&owner, &id, None) } else { None };

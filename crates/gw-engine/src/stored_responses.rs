@@ -18,7 +18,7 @@ use gw_wire::dialects::responses::states;
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::read_memory::ReadMemory;
-use crate::stored_responses::keeping::{KeyBytes, no_room};
+use crate::stored_responses::keeping::{KeyBytes, no_room, over_share};
 use crate::stored_responses::memory::MemoryResponses;
 use crate::stored_responses::opened::OpenedResponses;
 use crate::stored_responses::stored_response::Write;
@@ -217,6 +217,7 @@ impl StoredResponses {
         let response = StoredResponse { running_until, expires_at, ..response };
         match self.put(owner, id, response, before, Write::Begin).await? {
             Kept::Stored => Ok(()),
+            Kept::OverShare => Err(over_share()),
             Kept::Ended | Kept::ParentGone | Kept::TooLarge => Err(no_room()),
         }
     }
@@ -250,7 +251,7 @@ impl StoredResponses {
     ///
     /// # Errors
     /// `store_unavailable`.
-    async fn fail(&self, owner: &str, id: &str, message: &str) -> Result<()> {
+    pub(crate) async fn fail(&self, owner: &str, id: &str, message: &str) -> Result<()> {
         let Some(found) = self.load(owner, id).await? else { return Ok(()) };
         let document = states::failed(found.text(), "server_error", message).into();
         self.rewrite(owner, id, found.with_document(document)).await.map(drop)

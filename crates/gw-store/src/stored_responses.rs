@@ -120,7 +120,11 @@ impl Store {
         let mut change = self.begin().await?;
         let written = async {
             if let Some(parent) = &row.parent {
-                let find = "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2";
+                // PostgreSQL deletes the parent only after this transaction, and then sees its child.
+                let find = match self.is_server() {
+                    true => "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2 FOR SHARE",
+                    false => "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2",
+                };
                 if change.all(Sql::new(find).name(&row.owner).name(parent)).await?.is_empty() {
                     return Ok(KeptResponse::ParentGone);
                 }
@@ -237,17 +241,21 @@ impl Store {
         Ok(all)
     }
 
-    /// The bytes of all responses that this key stores.
-    pub async fn response_bytes(&self, owner: &str) -> Result<i64> {
-        let select =
-            "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM responses WHERE owner = $1";
-        self.only(Sql::new(select).name(owner), |row| row.get("bytes")).await
+    /// The bytes of the responses that this key stores: those that have not ended before `now` (unix seconds), and those that
+    /// they continue. The purge takes the others.
+    pub async fn response_bytes(&self, owner: &str, now: i64) -> Result<i64> {
+        let select = "WITH RECURSIVE kept (id, parent, bytes) AS (\
+            SELECT id, parent, bytes FROM responses WHERE owner = $1 AND expires_at > $2 \
+            UNION SELECT older.id, older.parent, older.bytes FROM responses older \
+            JOIN kept ON older.id = kept.parent WHERE older.owner = $1) \
+            SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM kept";
+        self.only(Sql::new(select).name(owner).int(now), |row| row.get("bytes")).await
     }
 
     /// Deletes a response; gives whether it existed. A response that others continue stays for them alone.
     pub async fn delete_response(&self, owner: &str, id: &str, now: i64) -> Result<bool> {
         let mut change = self.begin().await?;
-        let deleted = delete(&mut change, owner, id, now).await;
+        let deleted = delete(&mut change, (owner, id), now, self.is_server()).await;
         let deleted = match deleted {
             Ok(existed) => change.commit().await.map(|()| existed),
             Err(error) => Err(error),
@@ -260,8 +268,11 @@ impl Store {
     pub async fn purge_responses(&self, now: i64, at_most: u32) -> Result<u64> {
         let delete = "DELETE FROM responses WHERE (owner, id) IN (SELECT r.owner, r.id FROM responses r \
             WHERE r.expires_at <= $1 AND NOT EXISTS \
-            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id) LIMIT $2)";
-        self.run(Sql::new(delete).int(now).int(i64::from(at_most))).await
+            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id) LIMIT $2";
+        let mut sql = Sql::new(delete).int(now).int(i64::from(at_most));
+        // PostgreSQL leaves out a response that a request continues at this moment.
+        sql.push(if self.is_server() { " FOR UPDATE SKIP LOCKED)" } else { ")" });
+        self.run(sql).await
     }
 }
 
@@ -269,12 +280,22 @@ impl Store {
 const ITEMS_PER_SEARCH: usize = 100;
 
 /// Deletes a response, and then the ones before it that were kept only for it.
-async fn delete(change: &mut WriteTransaction<'_>, owner: &str, id: &str, now: i64) -> sqlx::Result<bool> {
+async fn delete(
+    change: &mut WriteTransaction<'_>,
+    (owner, id): (&str, &str),
+    now: i64,
+    is_server: bool,
+) -> sqlx::Result<bool> {
     let end = "UPDATE responses SET expires_at = 0, running_until = NULL \
         WHERE owner = $1 AND id = $2 AND expires_at > $3";
     let existed = change.run(Sql::new(end).name(owner).name(id).int(now)).await? > 0;
     let mut next = Some(id.to_owned());
     while let Some(id) = next.take() {
+        if is_server {
+            // Whoever continues the response holds it. The statement after this one sees the response that continues it.
+            let hold = "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2 FOR UPDATE";
+            change.all(Sql::new(hold).name(owner).name(&id)).await?;
+        }
         let select = "SELECT r.parent AS parent FROM responses r \
             WHERE r.owner = $1 AND r.id = $2 AND r.expires_at <= $3 AND NOT EXISTS \
             (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id)";

@@ -261,7 +261,8 @@ impl ResponseTable for DatabaseResponses {
 
     fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64> {
         Box::pin(async move {
-            self.store.response_bytes(owner).await.map(unsigned).map_err(|error| failed(&error))
+            let bytes = self.store.response_bytes(owner, first_start::now()).await;
+            bytes.map(unsigned).map_err(|error| failed(&error))
         })
     }
 

@@ -3,6 +3,7 @@
 mod events;
 mod task;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 
-use self::events::{BackgroundFrames, TOO_MANY_EVENTS, events_after};
+use self::events::{BackgroundFrames, TOO_MANY_EVENTS, events_for};
 pub(crate) use self::task::BackgroundTask;
 use self::task::{TaskCount, TaskLinks};
 use crate::error::{Error, Kind, Result};
@@ -170,23 +171,36 @@ impl BackgroundResponses {
         });
         Some(match starting_after {
             None => Box::pin(all),
-            Some(number) => Box::pin(all.filter_map(move |frame| ready(events_after(&frame, number)))),
+            Some(number) => Box::pin(all.filter_map(move |frame| ready(events_for(&frame, number)))),
         })
     }
 
-    /// Drops the events of the oldest ended responses, and all of this key's if they take too much of its share.
+    /// Drops the oldest ended response's events of the key that has the most of them, and all of this key's events if they
+    /// take too much of its share.
     fn forget_ended(&self, running: &mut HashMap<String, Running>, owner: &str) {
         if self.event_memory.is_half_used_by(owner) {
             running.retain(|_, running| !running.is_over() || *running.owner != *owner);
         }
-        let mut ended: Vec<u64> =
-            running.values().filter(|running| running.is_over()).map(|running| running.number).collect();
-        ended.sort_unstable();
-        if let Some(last) = ended.len().checked_sub(MAX_ENDED).and_then(|surplus| ended.get(surplus)).copied()
-        {
-            running.retain(|_, running| !running.is_over() || running.number >= last);
+        let ended = running.values().filter(|running| running.is_over());
+        let mut ended: Vec<(Arc<str>, u64)> =
+            ended.map(|running| (Arc::clone(&running.owner), running.number)).collect();
+        while ended.len() > MAX_ENDED {
+            let Some(oldest) = oldest_of_largest(&ended) else { return };
+            ended.retain(|(_, number)| *number != oldest);
+            running.retain(|_, running| running.number != oldest);
         }
     }
+}
+
+/// The oldest response of the key that has the most of these, each with its key and its number.
+fn oldest_of_largest(ended: &[(Arc<str>, u64)]) -> Option<u64> {
+    let mut counts: HashMap<&str, (usize, Reverse<u64>)> = HashMap::new();
+    for (owner, number) in ended {
+        let (count, oldest) = counts.entry(owner).or_insert((0, Reverse(*number)));
+        *count += 1;
+        *oldest = (*oldest).max(Reverse(*number));
+    }
+    counts.into_values().max().map(|(_, Reverse(oldest))| oldest)
 }
 
 impl Running {
@@ -194,5 +208,19 @@ impl Running {
     fn is_over(&self) -> bool {
         // The task owns the sender.
         self.changed.has_changed().is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_with_the_most_ended_responses_loses_its_oldest_one() {
+        let (a, b) = (Arc::<str>::from("a"), Arc::<str>::from("b"));
+        let of = |owner: &Arc<str>, number| (Arc::clone(owner), number);
+        assert_eq!(oldest_of_largest(&[of(&b, 1), of(&a, 2), of(&a, 3), of(&a, 4)]), Some(2));
+        assert_eq!(oldest_of_largest(&[of(&a, 4), of(&b, 3)]), Some(3));
+        assert_eq!(oldest_of_largest(&[]), None);
     }
 }

@@ -263,6 +263,16 @@ pub(super) fn no_room() -> Error {
     Error { code: Some("response_store_full".into()), ..Error::new(Kind::Invalid, message) }
 }
 
+/// The refusal of a response in the background that has no room beside the others of its key.
+pub(super) fn over_share() -> Error {
+    let message = "This key's responses in the background hold as much memory as its share allows. Wait until one of \
+                   them has ended, or cancel one.";
+    Error::new(Kind::RateLimitExceeded, message).retry_after(RETRY_AFTER)
+}
+
+/// The time after which a client may send a response in the background again.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
 /// The refusal of a request that continues an unknown response.
 pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
     let id: String = id.chars().take(64).collect();

@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use gw_limits::fair_share;
 use parking_lot::Mutex;
 
 use super::stored_response::{Kept, StoredResponse, Write, entry_name};
@@ -12,6 +13,8 @@ use crate::clock::unix_seconds;
 /// The bytes that the store itself needs for a response, and for an item that it finds by its id.
 const BYTES_PER_ENTRY: u64 = 512;
 const BYTES_PER_ITEM: u64 = 128;
+/// The room that a running response holds beside its own bytes, so that its failure always finds room.
+const BYTES_FOR_FAILURE: u64 = 2 << 10;
 
 /// Responses by the id of their key's owner and their own id.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ struct MemoryState {
     /// The owners in the order of the bytes that they hold.
     by_bytes: BTreeSet<(u64, Arc<str>)>,
     bytes: u64,
+    /// The bytes of the responses that run.
+    running_bytes: u64,
     /// The number of responses that were stored.
     stored: u64,
 }
@@ -53,6 +58,8 @@ struct MemoryEntry {
 #[derive(Debug, Default)]
 struct OwnerEntries {
     bytes: u64,
+    /// The bytes of the entries that run.
+    running_bytes: u64,
     /// The entries that none continues, the oldest first.
     leaves: BTreeSet<(u64, String)>,
     /// The entry of each item whose id does not tell it.
@@ -116,7 +123,8 @@ impl MemoryResponses {
         write: Write,
     ) -> Kept {
         let name = entry_name(owner, id);
-        let held = response.bytes() as u64 + BYTES_PER_ENTRY + name.len() as u64;
+        let for_failure = if write == Write::Begin { BYTES_FOR_FAILURE } else { 0 };
+        let held = response.bytes() as u64 + BYTES_PER_ENTRY + name.len() as u64 + for_failure;
         let bytes = held + items.iter().map(|item| item.len() as u64 + BYTES_PER_ITEM).sum::<u64>();
         if bytes > self.max_bytes_per_key {
             return Kept::TooLarge;
@@ -126,39 +134,49 @@ impl MemoryResponses {
         if write == Write::Finish && !state.entries.get(&name).is_some_and(runs) {
             return Kept::Ended;
         }
+        if write == Write::Begin && bytes > state.running_room(owner, self.max_bytes) {
+            return Kept::OverShare;
+        }
+        state.forget_expired(owner);
         let parent = response.turn.parent.as_deref().map(|parent| entry_name(owner, parent));
         if parent.as_ref().is_some_and(|parent| *parent == name || !state.entries.contains_key(parent)) {
             return Kept::ParentGone;
         }
-        state.forget_expired(owner);
-        state.insert(
-            owner,
-            &name,
-            MemoryEntry {
-                owner: owner.into(),
-                response,
-                number: 0,
-                bytes,
-                parent,
-                children: 0,
-                is_hidden: false,
-                is_running: write == Write::Begin,
-                items,
-            },
-        );
-        while state.bytes_of(owner) > self.max_bytes_per_key {
-            if !state.evict_from(owner, &name) {
-                state.hide(&name);
-                return Kept::TooLarge;
-            }
+        let entry = MemoryEntry {
+            owner: owner.into(),
+            response,
+            number: 0,
+            bytes,
+            parent,
+            children: 0,
+            is_hidden: false,
+            is_running: write == Write::Begin,
+            items,
+        };
+        // A response that runs stays as it is if its end finds no room.
+        if !self.make_room(&mut state, &name, &entry) {
+            return Kept::TooLarge;
         }
-        while state.bytes > self.max_bytes {
-            if !state.evict(&name) {
-                state.hide(&name);
-                return Kept::TooLarge;
-            }
-        }
+        state.insert(owner, &name, entry);
         Kept::Stored
+    }
+
+    /// Removes others until there is room for an entry; gives false if there is none.
+    fn make_room(&self, state: &mut MemoryState, name: &str, entry: &MemoryEntry) -> bool {
+        let former = state.entries.get(name).map_or(0, |former| former.bytes);
+        let more = entry.bytes.saturating_sub(former);
+        let spared = [name, entry.parent.as_deref().unwrap_or(name)];
+        // The entry counts as held, so that the order of the largest holders is the one that it leads to.
+        state.count(&entry.owner, more, 0);
+        let mut fits = true;
+        while fits && state.bytes_of(&entry.owner) > self.max_bytes_per_key {
+            fits = state.evict_from(&entry.owner, spared);
+        }
+        while fits && state.bytes > self.max_bytes {
+            fits = state.evict(&entry.owner, spared);
+        }
+        state.count(&entry.owner, 0, more);
+        fits
     }
 
     /// Whether the response was there.
@@ -170,6 +188,12 @@ impl MemoryResponses {
 }
 
 impl MemoryState {
+    /// The bytes that may be added to the running responses of an owner. Nothing makes room for those of others while they run.
+    fn running_room(&self, owner: &str, max_bytes: u64) -> u64 {
+        let own = self.owners.get(owner).map_or(0, |own| own.running_bytes);
+        fair_share(max_bytes, self.running_bytes.saturating_sub(own)).saturating_sub(own)
+    }
+
     fn bytes_of(&self, owner: &str) -> u64 {
         self.owners.get(owner).map_or(0, |own| own.bytes)
     }
@@ -197,6 +221,10 @@ impl MemoryState {
         self.stored += 1;
         entry.number = self.stored;
         self.count(&Arc::clone(&entry.owner), entry.bytes, 0);
+        if entry.is_running {
+            self.running_bytes += entry.bytes;
+            self.owners.entry(Arc::clone(&entry.owner)).or_default().running_bytes += entry.bytes;
+        }
         if let Some(parent) = entry.parent.as_ref().and_then(|parent| self.entries.get_mut(parent)) {
             parent.children += 1;
             let leaf = (parent.number, entry.parent.clone().unwrap_or_default());
@@ -212,7 +240,10 @@ impl MemoryState {
 
     /// Removes the traces of an entry that is not in the table any more; gives the name of its parent, if that is a leaf now.
     fn unlink(&mut self, name: &str, entry: &MemoryEntry) -> Option<String> {
+        let running = if entry.is_running { entry.bytes } else { 0 };
+        self.running_bytes = self.running_bytes.saturating_sub(running);
         if let Some(own) = self.owners.get_mut(&entry.owner) {
+            own.running_bytes = own.running_bytes.saturating_sub(running);
             own.leaves.remove(&(entry.number, name.to_owned()));
             for item in &entry.items {
                 if own.items.get(item).is_some_and(|known| known == name) {
@@ -249,22 +280,22 @@ impl MemoryState {
         }
     }
 
-    /// Removes an owner's oldest conversation's last response, but not `spared`; gives false if there is none.
-    fn evict_from(&mut self, owner: &str, spared: &str) -> bool {
+    /// Removes an owner's oldest conversation's last response, but none of `spared`; gives false if there is none.
+    fn evict_from(&mut self, owner: &str, spared: [&str; 2]) -> bool {
         let Some(own) = self.owners.get(owner) else { return false };
         let may_go = |name: &&(u64, String)| {
-            name.1 != spared && self.entries.get(&name.1).is_some_and(|entry| !entry.is_running)
+            !spared.contains(&name.1.as_str())
+                && self.entries.get(&name.1).is_some_and(|entry| !entry.is_running)
         };
         let Some((_, name)) = own.leaves.iter().find(may_go).cloned() else { return false };
         self.hide(&name);
         true
     }
 
-    /// Removes a response of the owner that holds the most, but not `spared`; gives false if none may go.
-    fn evict(&mut self, spared: &str) -> bool {
+    /// Removes a response of the owner that holds the most, but none of `spared`; gives false if none may go.
+    fn evict(&mut self, own: &str, spared: [&str; 2]) -> bool {
         let owners: Vec<Arc<str>> =
             self.by_bytes.iter().rev().take(MOST_OWNERS_ASKED).map(|(_, owner)| Arc::clone(owner)).collect();
-        let own = spared.split_once('\n').map_or(spared, |(owner, _)| owner);
         for owner in owners {
             if self.evict_from(&owner, spared) {
                 return true;

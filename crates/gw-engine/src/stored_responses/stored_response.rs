@@ -144,6 +144,8 @@ pub enum Kept {
     Ended,
     /// There is no room for it, so nothing is stored.
     TooLarge,
+    /// The running responses of its key hold their share of the memory, so nothing is stored.
+    OverShare,
 }
 
 /// The name of a key's response in the tables of this process. A key's id has no line break, so no other key reaches the

@@ -52,6 +52,47 @@ async fn a_deleted_or_purged_response_is_gone() {
 }
 
 #[tokio::test]
+async fn bytes_of_ended_responses_count_only_while_others_continue_them() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let chain = [("resp_1", 100, None), ("resp_2", 100, Some("resp_1")), ("resp_3", 300, Some("resp_2"))];
+        let alone = [("resp_4", 100, None), ("resp_5", 100, Some("resp_4"))];
+        for (at, (id, expires_at, parent)) in chain.into_iter().chain(alone).enumerate() {
+            let mut turn = response("key_a", id, expires_at, "x");
+            turn.row.bytes = 1 << at;
+            turn.row.parent = parent.map(str::to_owned);
+            store.keep_response(&turn).await.unwrap();
+        }
+        assert_eq!(store.response_bytes("key_a", 99).await.unwrap(), 31);
+        assert_eq!(store.response_bytes("key_a", 100).await.unwrap(), 7);
+        assert_eq!(store.response_bytes("key_a", 300).await.unwrap(), 0);
+    })
+    .await;
+}
+
+/// Many times, a response is deleted while another one begins to continue it.
+#[tokio::test]
+async fn a_response_never_continues_one_that_is_deleted() {
+    on_both(async |place| {
+        let store = place.open().await;
+        for at in 0..40 {
+            let (parent, child) = (format!("resp_p{at}"), format!("resp_c{at}"));
+            store.keep_response(&response("key_a", &parent, 100, "x")).await.unwrap();
+            let next = continuing(&parent, response("key_a", &child, 100, "y"));
+            let (kept, deleted) =
+                tokio::join!(store.keep_response(&next), store.delete_response("key_a", &parent, 0));
+            assert!(deleted.unwrap());
+            let content = store.response_content("key_a", &parent).await.unwrap();
+            match kept.unwrap() {
+                KeptResponse::Stored => assert!(content.is_some(), "the child has lost its parent"),
+                kept => assert_eq!((kept, content), (KeptResponse::ParentGone, None)),
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_response_that_runs_ends_once() {
     on_both(async |place| {
         let store = place.open().await;
@@ -135,8 +176,8 @@ async fn items_are_found_by_their_ids_and_bytes_are_summed_by_key() {
         let found = store.responses_of_items("key_a", &asked, 0).await.unwrap();
         assert_eq!(found, [("fc_resp_2".to_owned(), "resp_2".to_owned())]);
         assert!(store.responses_of_items("key_a", &asked, 100).await.unwrap().is_empty());
-        assert_eq!(store.response_bytes("key_a").await.unwrap(), 12);
-        assert_eq!(store.response_bytes("key_c").await.unwrap(), 0);
+        assert_eq!(store.response_bytes("key_a", 0).await.unwrap(), 12);
+        assert_eq!(store.response_bytes("key_c", 0).await.unwrap(), 0);
         store.delete_response("key_a", "resp_1", 0).await.unwrap();
         assert!(store.responses_of_items("key_a", &many, 0).await.unwrap().is_empty());
     })

@@ -62,8 +62,14 @@ impl BackgroundFrames {
     }
 }
 
+/// The events of a frame for a client that has seen those up to this sequence number. None = the frame has none. The end of a
+/// response of too many events is for all clients.
+pub(super) fn events_for(frame: &Bytes, seen: u64) -> Option<Bytes> {
+    if frame == TOO_MANY_EVENTS { Some(frame.clone()) } else { events_after(frame, seen) }
+}
+
 /// The events of a frame with a sequence number above this one. None = the frame has none.
-pub(super) fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
+fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
     const END: &[u8] = b"\n\n";
     let (mut kept, mut rest) = (Vec::new(), &frame[..]);
     while let Some(end) = memmem::find(rest, END) {
@@ -98,6 +104,12 @@ mod tests {
         let after = events_after(&frame, 2).unwrap();
         assert_eq!(after, [event(3), "data: [DONE]\n\n".to_owned()].concat());
         assert_eq!(events_after(&Bytes::from(event(2)), 2), None);
+    }
+
+    #[test]
+    fn a_follower_that_has_seen_events_is_told_that_the_others_are_not_kept() {
+        let told = events_for(&Bytes::from_static(TOO_MANY_EVENTS), 7).unwrap();
+        assert_eq!(told, TOO_MANY_EVENTS);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::events::BackgroundFrames;
+use crate::cpu_pool::CpuPool;
 use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::hand_over::{AnswerRecord, ComingRecord};
@@ -35,6 +36,8 @@ pub(crate) struct BackgroundTask {
     pub(crate) record: ComingRecord,
     /// The place among the responses in the background.
     pub(crate) place: PoolHolding,
+    /// The CPU pool as the key uses it. Large responses are scanned and sealed there.
+    pub(crate) cpu: CpuPool,
 }
 
 /// The ends of a task that its registry keeps, as the task sees them.
@@ -76,10 +79,11 @@ struct RunningParts {
 /// Makes a response: to the end of its stream, or until another process has ended it. A stream that is dropped settles its
 /// call.
 pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, links: TaskLinks) {
-    let BackgroundTask { owner, id, pending, before, stream, record: coming, place } = task;
+    let BackgroundTask { owner, id, pending, before, stream, record: coming, place, cpu } = task;
     let TaskLinks { frames, changes, begun, count } = links;
     let mut parts = RunningParts { stream, record: None, _place: place, _count: count };
-    let stored_as_running = stored.begin(&owner, &id, pending, &before).await;
+    let stored_as_running =
+        cpu.host(begin(Arc::clone(&stored), (Arc::clone(&owner), id.clone()), pending, before)).await;
     let is_stored = stored_as_running.is_ok();
     let is_awaited = begun.send(stored_as_running).is_ok();
     parts.record = if is_stored && is_awaited { coming.await.ok() } else { None };
@@ -99,8 +103,21 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
         None => report_panic(&making.await),
     };
     if !is_ended_elsewhere && !parts.stream.has_recorded() {
-        let _ = stored.fail(&owner, &id, BROKEN_OFF).await;
+        let failing = async move { stored.fail(&owner, &id, BROKEN_OFF).await };
+        if let Err(error) = cpu.host(failing).await {
+            tracing::warn!(?error, "the failure of a response in the background was not stored");
+        }
     }
+}
+
+/// Stores a response of this owner and id as one that runs.
+async fn begin(
+    stored: Arc<StoredResponses>,
+    (owner, id): (Arc<str>, String),
+    pending: StoredResponse,
+    before: Arc<StoredConversation>,
+) -> Result<()> {
+    stored.begin(&owner, &id, pending, &before).await
 }
 
 /// Logs the panic of a stream. It ended nowhere else.

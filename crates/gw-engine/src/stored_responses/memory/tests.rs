@@ -30,6 +30,9 @@ impl MemoryResponses {
         assert_eq!(all, state.bytes);
         assert_eq!(all, state.owners.values().map(|own| own.bytes).sum::<u64>());
         assert_eq!(state.by_bytes.len(), state.owners.len());
+        let running = state.entries.values().filter(|entry| entry.is_running);
+        assert_eq!(running.map(|entry| entry.bytes).sum::<u64>(), state.running_bytes);
+        assert_eq!(state.owners.values().map(|own| own.running_bytes).sum::<u64>(), state.running_bytes);
         let leaves: usize = state.owners.values().map(|own| own.leaves.len()).sum();
         assert_eq!(leaves, state.entries.values().filter(|entry| entry.children == 0).count());
         all
@@ -92,6 +95,60 @@ fn a_conversation_leaves_from_its_end_and_a_response_that_runs_stays() {
         ["resp_run", "resp_5"]
     );
     assert_eq!(memory.keep("a", "resp_6", 90_000, None), Kept::TooLarge, "the running one stays");
+    memory.bytes();
+}
+
+impl MemoryResponses {
+    fn begin(&self, owner: &str, id: &str, bytes: usize, parent: Option<&str>) -> Kept {
+        self.put(owner, id, response(bytes, parent), Vec::new(), Write::Begin)
+    }
+
+    fn finish(&self, owner: &str, id: &str, bytes: usize, parent: Option<&str>) -> Kept {
+        self.put(owner, id, response(bytes, parent), Vec::new(), Write::Finish)
+    }
+}
+
+#[test]
+fn an_end_without_room_leaves_the_response_running_and_its_failure_finds_room() {
+    let memory = MemoryResponses::new(100_000, u64::MAX);
+    assert_eq!(memory.keep("a", "resp_1", 60_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_2", 30_000, Some("resp_1")), Kept::Stored);
+    // The end is too large beside the conversation that it continues, which must stay.
+    assert_eq!(memory.finish("a", "resp_2", 60_000, Some("resp_1")), Kept::TooLarge);
+    assert_eq!(memory.get("a", "resp_2").unwrap().bytes(), 30_000);
+    assert_eq!(memory.finish("a", "resp_2", 32_000, Some("resp_1")), Kept::Stored, "the failure");
+    assert_eq!(memory.finish("a", "resp_2", 1, Some("resp_1")), Kept::Ended);
+    memory.bytes();
+    // A beginning without room for its failure is refused.
+    let memory = MemoryResponses::new(u64::MAX, 100_000);
+    assert_eq!(memory.begin("a", "resp_3", 99_000, None), Kept::TooLarge);
+    assert_eq!(memory.begin("a", "resp_3", 97_000, None), Kept::Stored);
+    assert_eq!(memory.finish("a", "resp_3", 99_000, None), Kept::Stored);
+    memory.bytes();
+}
+
+#[test]
+fn running_responses_of_a_key_hold_half_of_what_those_of_others_leave() {
+    let memory = MemoryResponses::new(100_000, u64::MAX);
+    assert_eq!(memory.keep("b", "resp_0", 10_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_1", 30_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_2", 30_000, None), Kept::OverShare);
+    assert_eq!(memory.begin("b", "resp_3", 20_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_4", 10_000, None), Kept::OverShare, "others came");
+    assert!(memory.get("b", "resp_0").is_some());
+    assert_eq!(memory.finish("b", "resp_3", 20_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_5", 10_000, None), Kept::Stored);
+    assert!(memory.remove("a", "resp_1"));
+    assert_eq!(memory.begin("a", "resp_6", 30_000, None), Kept::Stored);
+    memory.bytes();
+}
+
+#[test]
+fn a_parent_that_has_expired_is_gone_before_its_child_is_stored() {
+    let memory = MemoryResponses::new(100_000, u64::MAX);
+    let expired = Arc::new(StoredResponse { expires_at: 1, ..StoredResponse::clone(&response(10, None)) });
+    assert_eq!(memory.put("a", "resp_1", expired, Vec::new(), Write::Save), Kept::Stored);
+    assert_eq!(memory.keep("a", "resp_2", 10, Some("resp_1")), Kept::ParentGone);
     memory.bytes();
 }
 
