@@ -6,6 +6,7 @@
 //! `./bench encoders` a streamed event in each dialect of clients,
 //! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve.
 
+mod contention;
 mod encoders;
 mod error;
 mod instructions;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use crate::contention::{self, OTHER_KEY};
 use crate::error::{Error, Result};
 use crate::open_loop::{Outcome, Outcomes, Phase, quantile, send};
-use crate::process::Process;
+use crate::process::{Process, gateway_config};
 use crate::upstream;
 
 /// The first rate of the search for the peak, in requests per second.
@@ -43,7 +44,10 @@ Columns: requests sent per second (the load has one thread and skips what it can
 answers per second within the phase and their share of the peak, the cores that the gateway used (load and upstream use the rest) and its \
 good answers per second of CPU, times of good answers, number of 503s with retry-after and their times, other outcomes, p99 of /healthz on \
 new connections, and the time from the end of the load until five requests in a row are answered as fast as at 0.8 times the peak (p99, at \
-least 50 ms)."
+least 50 ms).\n\n\
+Three more tables follow. Clients that keep their connections and ask again at once: no answer may be lost, whatever their number. \
+Clients that come together to an idle gateway. A key that floods the gateway over many connections beside another key with five requests a \
+second. To measure one core, pass a script that starts the gateway under `taskset` as the program."
 )]
 pub(crate) struct OverloadOptions {
     /// Path of the gateway's program.
@@ -58,6 +62,9 @@ pub(crate) struct OverloadOptions {
     /// Size of a request's body in KiB.
     #[arg(long, default_value_t = 81)]
     body_kib: usize,
+    /// Measure only `open-loop` or only `contention`: kept connections, bursts, and a flood beside another key.
+    #[arg(long, value_parser = ["open-loop", "contention"])]
+    only: Option<String>,
     /// The peak in requests per second. Default: it is measured.
     #[arg(long)]
     peak: Option<f64>,
@@ -67,11 +74,21 @@ pub(crate) struct OverloadOptions {
 pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String> {
     let dir = tempfile::tempdir()?;
     let upstream = start_upstream_thread()?;
-    let gateway = Process::gateway(&options.binary, dir.path(), upstream, key)?;
+    let gateway = Process::configured(&options.binary, dir.path(), |port| {
+        let keys = format!("\n[[keys]]\nname = \"other\"\nkey = \"{OTHER_KEY}\"\nmodels = [\"bench/*\"]\n");
+        gateway_config(port, upstream, key, dir.path()) + &keys
+    })?;
     let request = request(options.body_kib, gateway.port, key);
     let duration = Duration::from_secs(options.seconds.clamp(1, 600));
     // Warms up connections, buffers and code.
     phase(&gateway, &request, FIRST_RATE, Duration::from_secs(1)).await?;
+    let contention = match options.only.as_deref() {
+        Some("open-loop") => String::new(),
+        _ => contention::report(gateway.port, key, duration).await?,
+    };
+    if options.only.as_deref() == Some("contention") {
+        return Ok(contention);
+    }
     let peak = match options.peak {
         Some(peak) => peak,
         None => find_peak(&gateway, &request, duration.min(Duration::from_secs(3))).await?,
@@ -90,7 +107,7 @@ pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String> 
         let measured = measure(&gateway, &request, *times, peak, duration, Some(reference.p99)).await?;
         report.push_str(&measured.row);
     }
-    Ok(report)
+    Ok(report + &contention)
 }
 
 fn name(binary: &Path) -> String {

@@ -143,7 +143,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     written.map_err(|error| Error::write(path, error))
 }
 
-fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {
+/// The benchmark's configuration of the gateway.
+pub(crate) fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {
     format!(
         r#"[server]
 listen = "127.0.0.1:{port}"

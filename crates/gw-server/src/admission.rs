@@ -1,236 +1,305 @@
-//! Admission: how many generation requests a worker starts at one time, and when it refuses more.
+//! Admission: in which order a busy worker starts generation requests, and when it refuses one.
 //!
-//! A worker is one thread. In a *turn* each of its tasks that is ready runs once. [`Admission`] starts so few requests in a
-//! turn that the turn stays short; further requests wait in a queue in their order. Requests that have started therefore
-//! finish soon. The length of the queue tells how long a new request will wait, and a request that would wait too long is
-//! refused at once. Requests that wait for their upstream or their client take no turn, so they are no load.
+//! A worker is one thread, and its tasks run in the order in which they became ready. While that run queue is short, a
+//! request starts at once: it costs a counter and a comparison. When many requests become ready together, the rest of them
+//! waits in a queue for each key ([`FairQueue`]). One task starts them in turns of about a millisecond of CPU time, so that
+//! the run queue stays short and the wait is here, where keys take turns.
+//!
+//! Nothing is forecast. A request is refused when it has really waited longer than the limit, and refusals have a budget
+//! of CPU time ([`RefusalBudget`]). Requests beyond that budget are held. A held request keeps its connection, which sends
+//! no further request meanwhile, and new connections stay in the kernel. So refusals cannot take the worker's time, and
+//! cannot become the reason of further refusals. A request that waits for its upstream or its client is in no queue.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::{Notify, Semaphore};
+use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::task::yield_now;
 
-/// Tells how long a new request would wait in a queue outside this crate.
-pub type LoadSignal = Box<dyn Fn() -> Duration + Send + Sync>;
+use fair_queue::{FairQueue, Verdict};
+use intake::Intake;
+pub(crate) use meter::Meter;
+use meter::thread_time;
+use refusal_budget::RefusalBudget;
 
-/// The time that the requests started in one turn should take.
+mod fair_queue;
+mod intake;
+mod meter;
+mod refusal_budget;
+
+/// The CPU time of the requests that one turn starts.
 const TURN: Duration = Duration::from_millis(1);
-/// The requests that start in a turn even when each is slow. A turn with many refusals is long, and must still spend more
-/// time on answers than on refusals.
-const MIN_STARTS_PER_TURN: usize = 8;
-/// The most requests that start in a turn, even when each is quick.
-const MAX_STARTS_PER_TURN: usize = 64;
-/// A queue of at most this length is no overload, even when each request is slow.
-const MAX_HARMLESS_QUEUE: u32 = 8;
-/// A queue that has not been empty for longer than this is no burst any more.
-const BURST_DURATION: Duration = Duration::from_millis(100);
-/// In a burst a request may wait this many times the limit.
-const BURST_WAIT_FACTOR: u32 = 5;
-/// A new measurement moves the pace by one part in this many of the difference.
-const SMOOTHING: u64 = 8;
+/// The most requests that start without a queue before the worker's run queue is empty again.
+const MAX_FREE_STARTS: u32 = 32;
+/// The longest time in which these requests start. A heavy request uses it up alone.
+const FREE_TIME: Duration = Duration::from_millis(2);
+/// The time between two looks at the ages of the waiting requests.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// The most waiting requests of a worker. Only one HTTP/1 request of a connection waits, so HTTP/2 alone reaches this.
+const MAX_WAITING: usize = 65_536;
+/// The CPU time of one request in this many is measured.
+const METERED_SHARE: u32 = 8;
 /// The time between two warnings that requests are refused.
 const WARN_EVERY: Duration = Duration::from_secs(10);
-
-/// The queues outside this crate that requests wait in. They are set once.
-#[derive(Default)]
-pub(crate) struct LoadSignals(OnceLock<Vec<LoadSignal>>);
-
-impl fmt::Debug for LoadSignals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LoadSignals").field(&self.0.get().map(Vec::len)).finish()
-    }
-}
-
-impl LoadSignals {
-    /// Sets the queues. Returns false when they were set before.
-    pub(crate) fn set(&self, signals: Vec<LoadSignal>) -> bool {
-        self.0.set(signals).is_ok()
-    }
-
-    fn longest_wait(&self) -> Duration {
-        let signals = self.0.get().into_iter().flatten();
-        signals.map(|signal| signal()).max().unwrap_or_default()
-    }
-}
 
 /// The metrics of an admission queue.
 #[derive(Debug)]
 pub(crate) struct AdmissionMetrics {
     /// Requests that were refused.
     pub(crate) refused: Counter,
-    /// Expected wait of a new request, in seconds.
+    /// The age of the oldest waiting request, in seconds.
     pub(crate) wait: Gauge<f64, AtomicU64>,
 }
 
-/// The admission queue of one worker.
+/// The part that the admission queues of all workers share.
+#[derive(Debug, Default)]
+pub(crate) struct SharedAdmission {
+    /// Tests stop all starts with this.
+    pub(crate) is_held: AtomicBool,
+    /// The requests that wait on any worker.
+    pub(crate) waiting: AtomicI64,
+}
+
+/// The admission queue of one worker. Only the worker's own thread uses it, so its locks never wait.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// The longest wait that is not refused. Zero switches admission off: no request waits and none is refused.
+    /// The longest wait that is not refused. Zero: nothing is refused.
     limit: Duration,
-    signals: Arc<LoadSignals>,
+    shared: Arc<SharedAdmission>,
     metrics: AdmissionMetrics,
-    /// The requests that may still start in this turn.
-    permits: Semaphore,
-    waiting: AtomicU32,
-    /// Nanoseconds between two starts while the worker is busy.
-    pace: AtomicU64,
-    /// The time at which the queue was last empty, in nanoseconds since `origin`.
-    queued_since: AtomicU64,
+    /// Counts how often the worker's run queue was empty.
+    runtime: OnceLock<RuntimeMetrics>,
+    free: FreeStarts,
+    /// Requests wait, or have waited in this turn.
+    is_queueing: AtomicBool,
+    /// The number of turns that [`Admission::run`] has begun.
+    turns: AtomicU64,
+    queue: Mutex<FairQueue>,
+    /// Notified when a request begins to wait.
+    work: tokio::sync::Notify,
+    intake: Intake,
     /// The time of the last warning, in nanoseconds since `origin`; 0 = no warning yet.
     warned_at: AtomicU64,
     origin: Instant,
-    /// Notified when a request starts or waits.
-    activity: Notify,
 }
 
-/// The worker is overloaded.
+/// The starts since the worker's run queue was last empty.
+#[derive(Debug)]
+struct FreeStarts {
+    /// How often the run queue had been empty at the first of them.
+    parks: AtomicU64,
+    /// The time of the first of them, in nanoseconds since the origin.
+    began: AtomicU64,
+    count: AtomicU32,
+}
+
+/// The request has waited too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overloaded;
 
 impl Admission {
-    pub(crate) fn new(limit: Duration, signals: Arc<LoadSignals>, metrics: AdmissionMetrics) -> Self {
+    pub(crate) fn new(limit: Duration, shared: Arc<SharedAdmission>, metrics: AdmissionMetrics) -> Self {
         Self {
             limit,
-            signals,
+            shared,
             metrics,
-            permits: Semaphore::new(MAX_STARTS_PER_TURN),
-            waiting: AtomicU32::new(0),
-            pace: AtomicU64::new(0),
-            queued_since: AtomicU64::new(0),
+            runtime: OnceLock::new(),
+            free: FreeStarts {
+                parks: AtomicU64::new(u64::MAX),
+                began: AtomicU64::new(0),
+                count: AtomicU32::new(0),
+            },
+            is_queueing: AtomicBool::new(false),
+            turns: AtomicU64::new(0),
+            queue: Mutex::default(),
+            work: tokio::sync::Notify::new(),
+            intake: Intake::default(),
             warned_at: AtomicU64::new(0),
             origin: Instant::now(),
-            activity: Notify::new(),
         }
     }
 
-    /// Waits until a request may start, or refuses it at once because it would wait too long.
-    pub(crate) async fn admit(&self) -> Result<(), Overloaded> {
-        if self.limit.is_zero() {
-            return Ok(());
-        }
-        if self.is_overloaded() {
-            self.count_refusal();
-            return Err(Overloaded);
-        }
-        if let Ok(permit) = self.permits.try_acquire() {
-            permit.forget();
-            self.activity.notify_one();
-            return Ok(());
-        }
-        let _waiting = self.enqueue();
-        self.activity.notify_one();
-        // The semaphore is never closed.
-        if let Ok(permit) = self.permits.acquire().await {
-            permit.forget();
-        }
-        Ok(())
-    }
-
-    /// Whether a new request is refused now.
-    pub(crate) fn is_overloaded(&self) -> bool {
-        if self.limit.is_zero() {
+    /// Whether a request may start without waiting. `now` may be the time at which its head was read.
+    pub(crate) fn is_free(&self, now: Instant) -> bool {
+        if self.is_queueing.load(Ordering::Relaxed) || self.shared.is_held.load(Ordering::Relaxed) {
             return false;
         }
-        let burst = self.limit * BURST_WAIT_FACTOR;
-        if self.signals.longest_wait() > burst {
+        let (parks, now) = (self.parks(), self.since_origin(now));
+        if parks != self.free.parks.load(Ordering::Relaxed) {
+            self.free.parks.store(parks, Ordering::Relaxed);
+            self.free.began.store(now, Ordering::Relaxed);
+            self.free.count.store(1, Ordering::Relaxed);
             return true;
         }
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        if waiting <= MAX_HARMLESS_QUEUE {
+        let count = self.free.count.load(Ordering::Relaxed);
+        let elapsed = now.saturating_sub(self.free.began.load(Ordering::Relaxed));
+        if count >= MAX_FREE_STARTS || elapsed > nanos(FREE_TIME) {
             return false;
         }
-        let is_standing =
-            self.now().saturating_sub(self.queued_since.load(Ordering::Relaxed)) > nanos(BURST_DURATION);
-        self.expected_wait(waiting) > if is_standing { self.limit } else { burst }
+        self.free.count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// A number that changes when other tasks have run: what was ready before it changed has had its turn.
+    pub(crate) fn moment(&self) -> u64 {
+        self.parks().wrapping_add(self.turns.load(Ordering::Relaxed))
+    }
+
+    /// Waits until a request of this key may start. Its head was read at `since`.
+    pub(crate) async fn wait(
+        self: &Arc<Self>,
+        key: &Arc<str>,
+        since: Instant,
+    ) -> Result<Option<Box<Meter>>, Overloaded> {
+        if self.queue.lock().len() >= MAX_WAITING {
+            self.count_refusal(Duration::ZERO);
+            return Err(Overloaded);
+        }
+        match self.queued(key, Some(since)).await {
+            Verdict::Refused => Err(Overloaded),
+            Verdict::Started { is_metered: false } => Ok(None),
+            Verdict::Started { is_metered: true } => Ok(Some(Box::new(Meter::new(self, key)))),
+        }
+    }
+
+    /// Waits until a request whose body came later than its start may go on. It is never refused.
+    pub(crate) async fn wait_again(&self, key: &Arc<str>) {
+        self.queued(key, None).await;
+    }
+
+    async fn queued(&self, key: &Arc<str>, since: Option<Instant>) -> Verdict {
+        let (id, verdict) = self.queue.lock().push(key, since);
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        self.is_queueing.store(true, Ordering::Relaxed);
+        self.work.notify_one();
+        let _place = Place { admission: self, key, id };
+        verdict.await.unwrap_or(Verdict::Refused)
+    }
+
+    /// Waits while the worker refuses requests and has not finished one for each connection that it accepts.
+    pub(crate) async fn may_accept(&self) {
+        self.intake.may_accept().await;
+    }
+
+    /// Starts and refuses waiting requests, turn by turn. Runs on the worker for as long as the worker runs.
+    pub(crate) async fn run(&self) {
+        let _ = self.runtime.set(Handle::current().metrics());
+        let mut budget = RefusalBudget::default();
+        let mut looked = self.origin;
+        loop {
+            self.work.notified().await;
+            let mut cpu = thread_time();
+            while self.queue.lock().len() > 0 {
+                self.turns.store(self.turns.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+                let started = self.start_turn();
+                self.intake.finished(started);
+                // Every task that is ready runs, and the sockets are polled.
+                yield_now().await;
+                let now = thread_time();
+                budget.earn(now.saturating_sub(cpu));
+                cpu = now;
+                let time = Instant::now();
+                if time.saturating_duration_since(looked) >= LOOK_INTERVAL {
+                    looked = time;
+                    cpu = self.look(time, &mut budget, cpu).await;
+                }
+                if started == 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            self.is_queueing.store(false, Ordering::Relaxed);
+            // All that was ready has run, so the next request is the first of its turn.
+            self.free.parks.store(u64::MAX, Ordering::Relaxed);
+            self.intake.set_refusing(false);
+            self.metrics.wait.set(0.0);
+        }
+    }
+
+    /// Starts the requests whose turn it is. Returns their number.
+    fn start_turn(&self) -> usize {
+        if self.shared.is_held.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.queue.lock().start(TURN)
+    }
+
+    /// Looks at the ages of the waiting requests, and refuses those that are too old, as far as the budget allows. Returns the
+    /// worker's CPU time.
+    async fn look(&self, now: Instant, budget: &mut RefusalBudget, cpu: Duration) -> Duration {
+        let age = self.queue.lock().oldest().map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        self.metrics.wait.set(age.as_secs_f64());
+        let is_refusing = !self.limit.is_zero() && age > self.limit;
+        self.intake.set_refusing(is_refusing);
+        if !is_refusing {
+            return cpu;
+        }
+        let Some(since) = now.checked_sub(self.limit) else { return cpu };
+        let refused = self.queue.lock().take_older(since, budget.allowed());
+        let count = refused.len();
+        self.intake.finished(count.max(1));
+        if count == 0 {
+            return cpu;
+        }
+        for request in refused {
+            self.count_refusal(age);
+            request.decide(Verdict::Refused);
+        }
+        // The refused requests are the tasks that are ready now, so this time is theirs.
+        run_ready_tasks().await;
+        let after = thread_time();
+        budget.spend(count, after.saturating_sub(cpu));
+        after
+    }
+
+    /// Notes the CPU time of a request.
+    fn learn(&self, key: &Arc<str>, cpu: Duration) {
+        self.queue.lock().learn(key, cpu);
     }
 
     /// Counts a refused request, and logs a warning now and then.
-    pub(crate) fn count_refusal(&self) {
+    fn count_refusal(&self, age: Duration) {
         let refused = self.metrics.refused.inc() + 1;
-        let now = self.now();
+        let now = self.since_origin(Instant::now());
         let warned = self.warned_at.load(Ordering::Relaxed);
         if warned == 0 || now.saturating_sub(warned) > nanos(WARN_EVERY) {
             self.warned_at.store(now.max(1), Ordering::Relaxed);
-            let waiting = self.waiting.load(Ordering::Relaxed);
-            let wait_ms = self.expected_wait(waiting).as_millis();
-            tracing::warn!(refused, waiting, wait_ms, "overloaded: new generation requests get 503");
+            let (waiting, wait_ms) = (self.queue.lock().len(), age.as_millis());
+            tracing::warn!(
+                refused,
+                waiting,
+                wait_ms,
+                "overloaded: generation requests that waited too long get 503"
+            );
         }
     }
 
-    /// Starts requests turn by turn. Runs on the worker for as long as the worker runs.
-    pub(crate) async fn run(&self) {
-        loop {
-            self.activity.notified().await;
-            let mut since = self.now();
-            loop {
-                // `yield_now` also polls the sockets, a system call that an empty queue is not worth.
-                if self.waiting.load(Ordering::Relaxed) == 0 {
-                    run_ready_tasks().await
-                } else {
-                    yield_now().await
-                }
-                let now = self.now();
-                if !self.begin_turn(now.saturating_sub(since)) {
-                    break;
-                }
-                since = now;
-            }
-        }
+    /// How often the worker's run queue has been empty.
+    fn parks(&self) -> u64 {
+        self.runtime.get().map_or(0, |runtime| runtime.worker_park_count(0))
     }
 
-    /// Begins the next turn, after one that took `elapsed_ns`. Returns whether requests wait.
-    fn begin_turn(&self, elapsed_ns: u64) -> bool {
-        let pace = self.pace.load(Ordering::Relaxed);
-        let left = self.permits.available_permits();
-        let taken = u64::try_from(starts_per_turn(pace).saturating_sub(left)).unwrap_or(0).max(1);
-        let pace = pace - pace / SMOOTHING + elapsed_ns / taken / SMOOTHING;
-        self.pace.store(pace, Ordering::Relaxed);
-        let target = starts_per_turn(pace);
-        if left < target {
-            self.permits.add_permits(target - left);
-        } else {
-            self.permits.forget_permits(left - target);
-        }
-        let waiting = self.waiting.load(Ordering::Relaxed);
-        self.metrics.wait.set(self.expected_wait(waiting).as_secs_f64());
-        waiting > 0
-    }
-
-    fn expected_wait(&self, waiting: u32) -> Duration {
-        Duration::from_nanos(self.pace.load(Ordering::Relaxed).saturating_mul(u64::from(waiting)))
-    }
-
-    fn enqueue(&self) -> Waiting<'_> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.queued_since.store(self.now(), Ordering::Relaxed);
-        }
-        Waiting(self)
-    }
-
-    /// Nanoseconds since `origin`.
-    fn now(&self) -> u64 {
-        nanos(self.origin.elapsed())
+    /// Nanoseconds from `origin` to `time`.
+    fn since_origin(&self, time: Instant) -> u64 {
+        nanos(time.saturating_duration_since(self.origin))
     }
 }
 
-/// A request in the queue. It leaves the queue when this is dropped.
-struct Waiting<'a>(&'a Admission);
+/// The place of a request in the queue. It leaves the queue when this is dropped.
+struct Place<'a> {
+    admission: &'a Admission,
+    key: &'a Arc<str>,
+    id: u64,
+}
 
-impl Drop for Waiting<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.admission.queue.lock().remove(self.key, self.id);
+        self.admission.shared.waiting.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The number of requests that may start in a turn at this pace, in nanoseconds per request.
-fn starts_per_turn(pace: u64) -> usize {
-    let fitting = nanos(TURN).checked_div(pace).and_then(|fitting| usize::try_from(fitting).ok());
-    fitting.unwrap_or(MAX_STARTS_PER_TURN).clamp(MIN_STARTS_PER_TURN, MAX_STARTS_PER_TURN)
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -23,7 +23,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::frame_clock::FrameClock;
 use crate::head_errors::{self, HyperErrorFilter};
-use crate::overload_filter::OverloadFilter;
 use crate::rewind::Rewind;
 use crate::stall::WatchdogExecutor;
 use crate::timed_io::{Activity, ClientTimeouts, TimedIo, Transport};
@@ -58,8 +57,6 @@ pub(crate) struct ConnectionSettings {
     pub(crate) is_ending: Arc<AtomicBool>,
     /// Counts the tasks of HTTP/2 streams.
     pub(crate) tracker: TaskTracker,
-    /// Refuses connections under overload. None: no connection is refused.
-    pub(crate) overload_filter: Option<OverloadFilter>,
 }
 
 /// Decides when to poll a cancellation token: once at first, so that the token knows the task to wake, and again when the
@@ -151,12 +148,6 @@ async fn serve_http<T, S, B>(
     };
     match detected {
         Ok(Ok(Some((Protocol::Http1, prefix)))) => {
-            if let Some(overload_filter) = &settings.overload_filter {
-                match overload_filter.refuse(&prefix, io).await {
-                    Some(kept) => io = kept,
-                    None => return,
-                }
-            }
             io.expect_head(deadline);
             serve_http1(Rewind::new(prefix, io), &settings, activity, service).await;
         }

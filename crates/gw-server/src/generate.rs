@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
+use crate::admission::Admission;
 use crate::client_dialect;
 use crate::cut::until_cut;
 use crate::refusal::overloaded_error;
@@ -46,7 +47,7 @@ pub(crate) async fn generate<B>(
     body: &mut B,
     record: &mut RequestRecord,
     caller: Caller,
-    extra: &mut ExtraHeaders,
+    (admission, extra): (&Admission, &mut ExtraHeaders),
 ) -> Result<GatewayReply>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -61,7 +62,12 @@ where
         return Err(overloaded_error());
     }
     let sender = BodySender { key_id: &key_id, cpu: &cpu };
+    let started = admission.moment();
     let (bytes, permit) = upload::read(&parts.headers, encoding, body, &state.uploads, sender).await?;
+    // A body that came later than the start is work that the start did not count.
+    if admission.moment() != started && !admission.is_free(std::time::Instant::now()) {
+        Box::pin(admission.wait_again(&key_id)).await;
+    }
     // Many other bodies may have arrived while this one was read.
     if is_late() && is_heavy(&bytes) {
         return Err(overloaded_error());

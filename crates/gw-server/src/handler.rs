@@ -1,5 +1,6 @@
 //! The life of a request in the HTTP server: the checks in their order, then the endpoint, then the headers.
 
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -36,7 +37,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Guard, Route, RouteMatch};
+use crate::router::{self, Endpoint, Guard, Operation, Route, RouteMatch};
 use crate::security_headers::harden;
 use crate::sign_in;
 use crate::state::ServerState;
@@ -90,6 +91,7 @@ where
         is_complete: false,
         in_flight: None,
         admission_permit: None,
+        meter: None,
         body_permit: None,
         capture: None,
         trace: None,
@@ -189,7 +191,7 @@ async fn answer<B>(
     found: &RouteMatch<'_>,
     body: &mut B,
     record: &mut RequestRecord,
-    admission: &Admission,
+    admission: &Arc<Admission>,
     extra: &mut ExtraHeaders,
 ) -> Result<GatewayReply>
 where
@@ -244,7 +246,7 @@ where
             ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), is_for_messages })
         }
         (Endpoint::Generate(operation), Some(caller)) => {
-            record.in_flight = Some(state.admit_in_flight()?);
+            record.in_flight = Some(state.take_in_flight());
             if caller.role() == Role::Viewer {
                 let message = "A key of role viewer may not generate: it reads the management API.";
                 return Err(Error::new(Kind::RoleNotAllowed, message));
@@ -252,8 +254,7 @@ where
             if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));
             }
-            admission.admit().await.map_err(|_| overloaded_error())?;
-            generate(parts, operation, body, record, caller, extra).await
+            admitted_generate(parts, operation, body, record, caller, (admission, extra)).await
         }
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
@@ -272,6 +273,38 @@ where
             None,
         ) => Err(unknown_url(parts)),
     }
+}
+
+/// Generates when the worker lets the request start.
+async fn admitted_generate<B>(
+    parts: &Parts,
+    operation: Operation,
+    body: &mut B,
+    record: &mut RequestRecord,
+    caller: Caller,
+    (admission, extra): (&Arc<Admission>, &mut ExtraHeaders),
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let mut meter = None;
+    if !admission.is_free(record.accepted) {
+        // Boxed, because few requests wait.
+        let waiting = Box::pin(admission.wait(caller.key_id(), record.accepted));
+        meter = waiting.await.map_err(|_| overloaded_error())?;
+    }
+    record.state.check_in_flight(record.in_flight.as_ref())?;
+    let reply = {
+        let mut generating = pin!(generate(parts, operation, body, record, caller, (admission, extra)));
+        poll_fn(|cx| match &mut meter {
+            None => generating.as_mut().poll(cx),
+            Some(meter) => meter.measure(|| generating.as_mut().poll(cx)),
+        })
+        .await
+    };
+    record.meter = meter;
+    reply
 }
 
 /// The answer that needs no key: to a preflight, and to a WebSocket, which the gateway does not serve.

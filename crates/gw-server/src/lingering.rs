@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::discard::MAX_DISCARDED_BYTES;
-use crate::in_flight::InFlightPermit;
 
 /// The longest time for the client of a refused request to finish sending and to read the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
@@ -35,8 +34,8 @@ thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; DISCARD_BYTES].into());
 }
 
-/// The permits that a connection holds until it is closed. One without a place does not count as open.
-pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, Option<InFlightPermit>, TaskTrackerToken);
+/// The permits that a refused connection holds until it is closed.
+pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, TaskTrackerToken);
 
 /// A refused connection that waits for its client to close.
 #[derive(Debug)]
@@ -116,7 +115,6 @@ fn discard(socket: &TcpStream) -> io::Result<usize> {
 mod tests {
     use std::sync::Arc;
 
-    use prometheus_client::metrics::gauge::Gauge;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::sync::Semaphore;
@@ -128,7 +126,6 @@ mod tests {
     struct Bench {
         lingering: Arc<Lingering>,
         connections: Arc<Semaphore>,
-        gauge: Gauge,
         tracker: TaskTracker,
     }
 
@@ -137,12 +134,7 @@ mod tests {
             let lingering = Arc::<Lingering>::default();
             let watched = Arc::clone(&lingering);
             tokio::spawn(async move { watched.run().await });
-            Self {
-                lingering,
-                connections: Arc::new(Semaphore::new(8)),
-                gauge: Gauge::default(),
-                tracker: TaskTracker::new(),
-            }
+            Self { lingering, connections: Arc::new(Semaphore::new(8)), tracker: TaskTracker::new() }
         }
 
         /// A client whose connection was answered and lingers.
@@ -153,17 +145,16 @@ mod tests {
             server.write_all(b"answer").await.unwrap();
             server.shutdown().await.unwrap();
             let permit = Arc::clone(&self.connections).acquire_owned().await.unwrap();
-            let in_flight = Some(InFlightPermit::take(&self.gauge));
-            self.lingering.add(server, (permit, in_flight, self.tracker.token()));
+            self.lingering.add(server, (permit, self.tracker.token()));
             client
         }
 
-        fn permits(&self) -> (usize, i64, usize) {
-            (8 - self.connections.available_permits(), self.gauge.get(), self.tracker.len())
+        fn permits(&self) -> (usize, usize) {
+            (8 - self.connections.available_permits(), self.tracker.len())
         }
 
         async fn is_empty(&self) {
-            while self.permits() != (0, 0, 0) {
+            while self.permits() != (0, 0) {
                 tokio::task::yield_now().await;
             }
         }
@@ -177,7 +168,7 @@ mod tests {
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).await.unwrap();
         assert_eq!(answer, b"answer");
-        assert_eq!(bench.permits(), (1, 1, 1), "until the client closes");
+        assert_eq!(bench.permits(), (1, 1), "until the client closes");
         drop(client);
         bench.is_empty().await;
     }
@@ -187,11 +178,11 @@ mod tests {
         let bench = Bench::new();
         let begun = Instant::now();
         let clients = [bench.refused().await, bench.refused().await];
-        assert_eq!(bench.permits(), (2, 2, 2));
+        assert_eq!(bench.permits(), (2, 2));
         sleep(LINGER - SWEEP_INTERVAL).await;
-        assert_eq!(bench.permits(), (2, 2, 2), "they have {LINGER:?}");
+        assert_eq!(bench.permits(), (2, 2), "they have {LINGER:?}");
         sleep(SWEEP_INTERVAL * 3).await;
-        assert_eq!(bench.permits(), (0, 0, 0), "after {:?}", begun.elapsed());
+        assert_eq!(bench.permits(), (0, 0), "after {:?}", begun.elapsed());
         drop(clients);
     }
 }

@@ -128,14 +128,14 @@ impl Metrics {
         );
         registry.register_with_unit(
             "gateway_admission_wait",
-            "Expected wait of a new generation request until its worker begins it",
+            "Age of the oldest generation request that waits for its worker",
             Unit::Seconds,
             metrics.waits.clone(),
         );
         metrics
     }
 
-    /// The gauge of a worker: the expected wait of a new request, in seconds.
+    /// The gauge of a worker: the age of its oldest waiting request, in seconds.
     pub(crate) fn admission_wait(&self, worker: usize) -> Gauge<f64, AtomicU64> {
         self.waits.get_or_create(&WorkerLabels { worker: worker.to_string() }).clone()
     }

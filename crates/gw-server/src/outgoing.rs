@@ -11,6 +11,7 @@ use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
 use http_body::{Body, Frame, SizeHint};
 
+use crate::admission::Meter;
 use crate::response::Content;
 use crate::stall::{BodyPoll, note};
 
@@ -20,6 +21,10 @@ pub(crate) trait BodyObserver {
     fn sent(&mut self, bytes: &Bytes);
     /// The body ended.
     fn completed(&mut self);
+    /// Measures the work on the body, if it is measured.
+    fn meter(&mut self) -> Option<&mut Meter> {
+        None
+    }
     /// The stream panicked.
     fn panicked(&mut self);
     /// The response must end by `deadline`, whether its client reads or not.
@@ -84,7 +89,11 @@ where
             Content::Full(bytes) => Some(std::mem::take(bytes)),
             // A panic in a stream of the engine must end this stream alone.
             Content::Stream(stream) => {
-                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx)));
+                let poll = AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx));
+                let polled = match this.observer.meter() {
+                    None => catch_unwind(poll),
+                    Some(meter) => meter.measure(|| catch_unwind(poll)),
+                };
                 let deadline = stream.deadline();
                 if deadline != this.deadline
                     && let Some(at) = deadline

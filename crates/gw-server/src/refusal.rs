@@ -1,4 +1,5 @@
-//! The cheapest refusal under overload: an answer in each dialect that is rendered once and needs only the request id.
+//! The answers of refusals: the 503 of an overloaded gateway, and the one of a full listener, which is rendered once in each
+//! dialect and needs only the request id.
 
 use std::io;
 
@@ -8,7 +9,6 @@ use http::header::{CONNECTION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 use rustix::net::SendFlags;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::cors::Cors;
@@ -81,11 +81,6 @@ impl PreparedAnswer {
 }
 
 impl PreparedRefusal {
-    /// Renders the answers. None: their CORS headers depend on the `Origin` of the request.
-    pub(crate) fn new(cors: &Cors) -> Option<Self> {
-        matches!(cors, Cors::Any).then(|| Self::of(&overloaded_error(), cors)).flatten()
-    }
-
     /// Renders the answers to connections beyond `server.max_connections`. Their requests are not read, so only `cors_origins =
     /// ["*"]` lets web pages read these answers.
     pub(crate) fn of_connections(cors: &Cors) -> Option<Self> {
@@ -106,17 +101,6 @@ impl PreparedRefusal {
             ClientDialect::Responses => self.responses.with_id(request_id),
             ClientDialect::Messages => self.messages.with_id(request_id),
         }
-    }
-
-    /// Writes the answer and ends the sending half of the connection.
-    pub(crate) async fn write<T: AsyncWrite + Unpin>(
-        &self,
-        io: &mut T,
-        dialect: ClientDialect,
-        request_id: &str,
-    ) -> io::Result<()> {
-        io.write_all(&self.with_id(dialect, request_id)).await?;
-        io.shutdown().await
     }
 
     /// Writes the answer without waiting. Nothing was written to the socket before, so its send buffer has room. The answer
@@ -149,7 +133,7 @@ mod tests {
 
     #[test]
     fn each_dialect_has_its_own_shape_and_the_id_of_the_request() {
-        let refusal = PreparedRefusal::new(&Cors::Any).unwrap();
+        let refusal = PreparedRefusal::of_connections(&Cors::Any).unwrap();
         let id = request_id::generate();
         let written = |dialect| String::from_utf8(refusal.with_id(dialect, &id)).unwrap();
         for (dialect, status, id_header) in [
@@ -171,10 +155,5 @@ mod tests {
         );
         assert_eq!(body(ClientDialect::Responses)["error"]["param"], "");
         assert_eq!(body(ClientDialect::OpenAi)["error"].as_object().unwrap().len(), 3);
-    }
-
-    #[test]
-    fn a_list_of_origins_needs_the_request() {
-        assert!(PreparedRefusal::new(&Cors::Listed(Vec::new())).is_none());
     }
 }

@@ -12,6 +12,7 @@ use gw_engine::{AdmissionPermit, AnswerRecord, CallLog};
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
+use crate::admission::Meter;
 use crate::in_flight::InFlightPermit;
 use crate::listener::Listener;
 use crate::metrics::RouteLabel;
@@ -48,6 +49,8 @@ pub(crate) struct RequestRecord {
     /// The permits among the requests in flight of the key and its team. They are held until the request ends.
     pub(crate) admission_permit: Option<AdmissionPermit>,
     pub(crate) body_permit: Option<BodyPermit>,
+    /// Measures the CPU time of the request, if it is one of those that are measured.
+    pub(crate) meter: Option<Box<Meter>>,
     /// Stores the payload of the request, for keys with `log_payloads`.
     pub(crate) capture: Option<Box<Capture>>,
     /// The trace of the request; None = no traces are written.
@@ -73,6 +76,10 @@ impl BodyObserver for RequestRecord {
 
     fn completed(&mut self) {
         self.is_complete = true;
+    }
+
+    fn meter(&mut self) -> Option<&mut Meter> {
+        self.meter.as_deref_mut()
     }
 
     fn panicked(&mut self) {
@@ -128,6 +135,7 @@ impl RequestRecord {
             in_flight: self.in_flight.take(),
             admission_permit: self.admission_permit.take(),
             body_permit: self.body_permit.take(),
+            meter: None,
             capture,
             trace: self.trace.take(),
             trace_content,

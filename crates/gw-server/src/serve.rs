@@ -23,12 +23,12 @@ use tokio_util::task::TaskTracker;
 use crate::address_limits::AddressPermit;
 use crate::admission::Admission;
 use crate::connection::{self, CancelPoll, ConnectionSettings};
+use crate::connection_refusal::ConnectionRefusal;
 use crate::connection_slots::{ConnectionSlots, REFUSAL_PAUSE, REFUSALS_PER_PAUSE};
 use crate::handler::{self, Origin};
 use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
 use crate::listener::Listener;
-use crate::overload_filter::OverloadFilter;
 use crate::proxy_protocol;
 use crate::shutdown::Shutdown;
 use crate::state::ServerState;
@@ -194,7 +194,6 @@ impl ServeContext {
                 drain: leaving.clone(),
                 is_ending: Arc::clone(&is_ending),
                 tracker: tracker.clone(),
-                overload_filter: None,
             },
             slots: ConnectionSlots::new(settings.max_connections),
             admin_slots: ConnectionSlots::new(settings.max_connections),
@@ -292,14 +291,9 @@ impl ServeContext {
         }
     }
 
-    /// The overload filter for the connections of a listener.
-    fn overload_filter(&self, listener: Listener) -> OverloadFilter {
-        OverloadFilter {
-            state: Arc::clone(&self.state),
-            admission: Arc::clone(&self.admission),
-            listener,
-            is_tls: self.state.tls.is_some(),
-        }
+    /// The refusal of the connections of a listener.
+    fn connection_refusal(&self, listener: Listener) -> ConnectionRefusal {
+        ConnectionRefusal { state: Arc::clone(&self.state), listener, is_tls: self.state.tls.is_some() }
     }
 
     /// The client of a new connection, with its permit. None: the connection is refused.
@@ -334,36 +328,26 @@ impl ServeContext {
     }
 
     /// Tells a connection that it has no place, and closes it when its client does.
-    fn refuse_connection(
-        &self,
-        socket: TcpStream,
-        slots: &ConnectionSlots,
-        overload_filter: &OverloadFilter,
-    ) {
+    fn refuse_connection(&self, socket: TcpStream, slots: &ConnectionSlots, refusal: &ConnectionRefusal) {
         self.state.metrics.refused_connections.inc();
         if let Some(permit) = slots.refuse()
-            && overload_filter.refuse_connection(&socket)
+            && refusal.refuse(&socket)
         {
-            self.lingering.add(socket, (permit, None, self.tracker.token()));
+            self.lingering.add(socket, (permit, self.tracker.token()));
         }
     }
 
-    /// Refuses an accepted connection, or serves it in a task of its own. Returns the work that this was.
+    /// Serves an accepted connection in a task of its own. Returns the work that this was.
     fn take_connection(
         &self,
         mut socket: TcpStream,
         peer: SocketAddr,
-        overload_filter: &OverloadFilter,
+        listener: Listener,
         permit: OwnedSemaphorePermit,
     ) -> u32 {
         let in_flight = InFlightPermit::take(&self.state.metrics.connections);
-        if overload_filter.refuse_now(&socket) {
-            self.lingering.add(socket, (permit, Some(in_flight), self.tracker.token()));
-            return 1;
-        }
-        let (mut context, listener) = (self.clone(), overload_filter.listener);
+        let mut context = self.clone();
         context.settings.tls = self.state.tls.clone();
-        context.settings.overload_filter = Some(overload_filter.clone());
         if context.leaving.is_cancelled() {
             context.settings.drain = context.closed.clone();
         }
@@ -420,7 +404,7 @@ fn bound_kernel_memory(listener: &TcpListener) {
 }
 
 async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) {
-    let overload_filter = context.overload_filter(listener);
+    let refusal = context.connection_refusal(listener);
     let slots = if listener == Listener::Admin { &context.admin_slots } else { &context.slots };
     let mut last_warning: Option<Instant> = None;
     let (mut work, mut refused) = (0, 0);
@@ -433,8 +417,15 @@ async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) 
             refused = 0;
             tokio::time::sleep(REFUSAL_PAUSE).await;
         }
+        let next = async {
+            // Operators reach their own listener at any load.
+            if listener != Listener::Admin {
+                context.admission.may_accept().await;
+            }
+            socket.accept().await
+        };
         let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+            accepted = next => accepted,
             // The kernel has already completed the handshake of the connections in its queue, so they are served, unless
             // another process has the queue.
             () = context.closed.cancelled() => {
@@ -447,10 +438,10 @@ async fn accept(socket: TcpListener, listener: Listener, context: ServeContext) 
         };
         match accepted {
             Ok((stream, client)) => match slots.serve() {
-                Some(permit) => work += context.take_connection(stream, client, &overload_filter, permit),
+                Some(permit) => work += context.take_connection(stream, client, listener, permit),
                 None => {
                     (work, refused) = (work + 1, refused + 1);
-                    context.refuse_connection(stream, slots, &overload_filter);
+                    context.refuse_connection(stream, slots, &refusal);
                 }
             },
             Err(error) if is_caused_by_client(&error) => work += 1,

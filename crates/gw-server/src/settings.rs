@@ -18,9 +18,9 @@ pub struct ServerSettings {
     pub body_memory: Option<usize>,
     /// The most open connections of each listener. Further ones are refused at once.
     pub max_connections: usize,
-    /// The most requests in flight. Further requests get 503 at once.
+    /// The most requests in flight. Further requests get 503 at once. Those that wait for a worker do not count.
     pub max_in_flight: usize,
-    /// A generation request whose expected wait for CPU time is longer gets 503. Zero = never.
+    /// A generation request that has waited longer for its worker gets 503. Zero = never.
     pub shed_after: Duration,
     /// The time between two SSE comments while an upstream is silent; None = no comments.
     pub keepalive: Option<Duration>,

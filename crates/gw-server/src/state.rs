@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 
 use crate::access_log::AccessLog;
 use crate::address_limits::{BadKeyLimit, ConnectionLimit};
-use crate::admission::{Admission, AdmissionMetrics, LoadSignal, LoadSignals};
+use crate::admission::{Admission, AdmissionMetrics, SharedAdmission};
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
@@ -85,11 +85,9 @@ pub struct ServerState {
     pub(crate) tls: Option<LiveTls>,
     pub(crate) connection_limit: Arc<ConnectionLimit>,
     bad_keys: BadKeyLimit,
-    /// The answer to new connections under overload. None: the answer depends on the request, so its head must be read.
-    pub(crate) refusal: Option<PreparedRefusal>,
     /// The answer to connections beyond `max_connections`.
     pub(crate) connection_refusal: Option<PreparedRefusal>,
-    load_signals: Arc<LoadSignals>,
+    admission: Arc<SharedAdmission>,
     readiness: Readiness,
     registry: RwLock<Registry>,
     phase: AtomicU8,
@@ -132,9 +130,8 @@ impl ServerState {
         let OperatorServices { management, configuration, sign_in } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
-            refusal: PreparedRefusal::new(cors.of(Audience::Users)),
             connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
-            load_signals: Arc::default(),
+            admission: Arc::default(),
             cors,
             metrics,
             uploads,
@@ -160,10 +157,11 @@ impl ServerState {
         self.tls.clone()
     }
 
-    /// Registers queues outside this crate that requests wait in. New requests are refused while one of these queues is too
-    /// long. Each closure is called for every request, so it must be quick. Returns false when signals were registered before.
-    pub fn watch_load(&self, signals: Vec<LoadSignal>) -> bool {
-        self.load_signals.set(signals)
+    /// Stops or resumes the start of generation requests. Requests that wait meanwhile grow old, as on a worker that is too busy.
+    /// Tests use this to make overload certain.
+    #[doc(hidden)]
+    pub fn hold_starts(&self, is_held: bool) {
+        self.admission.is_held.store(is_held, Ordering::Release);
     }
 
     /// Creates the admission queue of a worker.
@@ -172,7 +170,7 @@ impl ServerState {
             refused: self.metrics.shed.clone(),
             wait: self.metrics.admission_wait(worker),
         };
-        Admission::new(self.settings.shed_after, Arc::clone(&self.load_signals), metrics)
+        Admission::new(self.settings.shed_after, Arc::clone(&self.admission), metrics)
     }
 
     /// Notes that another process accepts new connections. Nothing is refused here.
@@ -243,12 +241,27 @@ impl ServerState {
 
     /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.
     pub(crate) fn admit_in_flight(&self) -> Result<InFlightPermit> {
-        let permit = InFlightPermit::take(&self.metrics.in_flight);
+        let permit = self.take_in_flight();
+        self.check_in_flight(Some(&permit))?;
+        Ok(permit)
+    }
+
+    /// Counts a request as in flight.
+    pub(crate) fn take_in_flight(&self) -> InFlightPermit {
+        InFlightPermit::take(&self.metrics.in_flight)
+    }
+
+    /// Refuses a request when `max_in_flight` others are in flight. Requests that wait for a worker do not count: they keep
+    /// nothing but their connections.
+    pub(crate) fn check_in_flight(&self, permit: Option<&InFlightPermit>) -> Result<()> {
         let limit = i64::try_from(self.settings.max_in_flight).unwrap_or(i64::MAX);
-        if permit.count() > limit {
+        let waiting = self.admission.waiting.load(Ordering::Relaxed);
+        // Others may have left since this request was counted.
+        let count = permit.map_or(0, |permit| permit.count().min(self.metrics.in_flight.get()));
+        if count.saturating_sub(waiting) > limit {
             return Err(overloaded("The gateway is answering as many requests as it can."));
         }
-        Ok(permit)
+        Ok(())
     }
 
     /// Renders the metrics in the OpenMetrics text format.

@@ -1,165 +1,156 @@
-//! Requests start turn by turn, and overload is detected by the expected wait.
+//! A free worker starts requests at once, a busy one in turns; only waiting too long is refused.
+
+use futures_util::FutureExt;
+use tokio::task::JoinSet;
 
 use super::*;
-use futures_util::FutureExt;
 
 const LIMIT: Duration = Duration::from_millis(20);
 
-fn admission(limit: Duration, signals: &Arc<LoadSignals>) -> Arc<Admission> {
+fn admission(limit: Duration) -> Arc<Admission> {
     let metrics = AdmissionMetrics { refused: Counter::default(), wait: Gauge::default() };
-    let mut admission = Admission::new(limit, Arc::clone(signals), metrics);
-    // The queue can be as old as a test wants.
+    let mut admission = Admission::new(limit, Arc::default(), metrics);
+    // A request can be as old as a test wants.
     admission.origin -= Duration::from_secs(60);
     Arc::new(admission)
 }
 
-fn quiet() -> Arc<LoadSignals> {
-    Arc::default()
-}
-
-/// An admission queue whose requests take this long each.
-fn paced(pace: Duration) -> Arc<Admission> {
-    let admission = admission(LIMIT, &quiet());
-    admission.pace.store(nanos(pace), Ordering::Relaxed);
+/// An admission queue that runs on this test's thread.
+fn running(limit: Duration) -> Arc<Admission> {
+    let admission = admission(limit);
+    let keeper = Arc::clone(&admission);
+    tokio::spawn(async move { keeper.run().await });
     admission
 }
 
-/// Pretends that `waiting` requests wait, the first of them since `age`.
-fn queue(admission: &Admission, waiting: u32, age: Duration) {
-    admission.waiting.store(waiting, Ordering::Relaxed);
-    admission.queued_since.store(admission.now().saturating_sub(nanos(age)), Ordering::Relaxed);
-}
-
-#[tokio::test]
-async fn requests_start_in_their_order_turn_by_turn() {
-    let admission = admission(LIMIT, &quiet());
-    let keeper = Arc::clone(&admission);
-    tokio::spawn(async move { keeper.run().await });
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let many = MAX_STARTS_PER_TURN * 3;
-    for number in 0..many {
-        let (admission, tell) = (Arc::clone(&admission), tell.clone());
+/// Asks for `count` requests of a key that are this old, and tells the end of each wait.
+fn ask(
+    admission: &Arc<Admission>,
+    key: &str,
+    count: usize,
+    age: Duration,
+    told: &tokio::sync::mpsc::UnboundedSender<(Arc<str>, bool)>,
+) {
+    for _ in 0..count {
+        let (admission, key, told) = (Arc::clone(admission), Arc::<str>::from(key), told.clone());
         tokio::spawn(async move {
-            assert_eq!(admission.admit().await, Ok(()));
-            tell.send(number).unwrap();
+            let waited = admission.wait(&key, Instant::now().checked_sub(age).unwrap()).await;
+            told.send((key, waited.is_ok())).unwrap();
         });
     }
-    for number in 0..many {
-        assert_eq!(told.recv().await, Some(number));
-    }
-    assert_eq!(admission.waiting.load(Ordering::Relaxed), 0);
 }
 
-#[tokio::test]
-async fn a_turn_starts_a_bounded_number_of_requests() {
-    let admission = paced(Duration::from_micros(250));
-    assert!(!admission.begin_turn(nanos(Duration::from_millis(1))), "nobody waits");
-    let begun = (0..MAX_STARTS_PER_TURN).filter(|_| admission.admit().now_or_never().is_some()).count();
-    assert_eq!(begun, starts_per_turn(admission.pace.load(Ordering::Relaxed)));
-    assert!((1..MAX_STARTS_PER_TURN).contains(&begun), "{begun}");
+async fn waiting(admission: &Admission, count: usize) {
+    while admission.queue.lock().len() != count {
+        yield_now().await;
+    }
 }
 
 #[test]
-fn a_turn_holds_as_many_requests_as_fit_into_it() {
-    for (micros, most) in [(0, 64), (1, 64), (100, 10), (125, 8), (999, 8), (50_000, 8)] {
-        assert_eq!(starts_per_turn(nanos(Duration::from_micros(micros))), most, "{micros} µs each");
+fn a_worker_without_other_tasks_starts_requests_at_once_and_only_a_bounded_number() {
+    let admission = admission(LIMIT);
+    let now = admission.origin + Duration::from_secs(1);
+    assert_eq!((0..1_000).filter(|_| admission.is_free(now)).count(), 32);
+    admission.free.parks.store(u64::MAX, Ordering::Relaxed);
+    assert!(admission.is_free(now), "the run queue was empty");
+    assert!(admission.is_free(now + FREE_TIME));
+    assert!(!admission.is_free(now + FREE_TIME + Duration::from_nanos(1)), "a heavy request used the time");
+}
+
+#[tokio::test]
+async fn a_burst_is_held_and_never_refused_however_large_it_is() {
+    let admission = running(Duration::from_secs(3_600));
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "a", 10_000, Duration::ZERO, &tell);
+    for _ in 0..10_000 {
+        assert!(told.recv().await.unwrap().1);
+    }
+    assert_eq!(admission.metrics.refused.get(), 0);
+    while admission.is_queueing.load(Ordering::Relaxed) {
+        yield_now().await;
+    }
+    assert_eq!((admission.queue.lock().len(), admission.shared.waiting.load(Ordering::Relaxed)), (0, 0));
+    assert!(admission.is_free(Instant::now()), "the worker is free again");
+}
+
+#[tokio::test]
+async fn another_key_is_served_beside_a_flood() {
+    let admission = running(Duration::from_secs(3_600));
+    admission.shared.is_held.store(true, Ordering::Relaxed);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "flood", 2_000, Duration::ZERO, &tell);
+    waiting(&admission, 2_000).await;
+    ask(&admission, "other", 5, Duration::ZERO, &tell);
+    waiting(&admission, 2_005).await;
+    admission.shared.is_held.store(false, Ordering::Relaxed);
+    let mut before = 0;
+    for _ in 0..5 {
+        while told.recv().await.unwrap().0.as_ref() != "other" {
+            before += 1;
+        }
+    }
+    assert!(before <= 64, "{before} of the flood started before");
+}
+
+#[tokio::test]
+async fn a_request_that_waited_too_long_is_refused_and_a_young_one_is_held() {
+    let admission = running(LIMIT);
+    admission.shared.is_held.store(true, Ordering::Relaxed);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "a", 3, Duration::from_secs(1), &tell);
+    for _ in 0..3 {
+        assert_eq!(told.recv().await.unwrap(), ("a".into(), false));
+    }
+    assert_eq!(admission.metrics.refused.get(), 3);
+    admission.shared.is_held.store(false, Ordering::Relaxed);
+    ask(&admission, "a", 1, Duration::ZERO, &tell);
+    assert_eq!(told.recv().await.unwrap(), ("a".into(), true));
+}
+
+#[tokio::test]
+async fn a_free_worker_starts_even_an_old_request_before_it_refuses() {
+    let admission = running(LIMIT);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "a", 5, Duration::from_secs(30), &tell);
+    for _ in 0..5 {
+        assert_eq!(told.recv().await.unwrap(), ("a".into(), true), "one turn has room for all of them");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_leaves_the_queue_is_not_counted() {
-    let admission = paced(Duration::from_millis(1));
-    while admission.admit().now_or_never().is_some() {}
-    let mut left = Box::pin(admission.admit());
+async fn nothing_is_refused_where_shedding_is_off() {
+    let admission = running(Duration::ZERO);
+    admission.shared.is_held.store(true, Ordering::Relaxed);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "a", 500, Duration::from_secs(30), &tell);
+    waiting(&admission, 500).await;
+    admission.shared.is_held.store(false, Ordering::Relaxed);
+    for _ in 0..500 {
+        assert!(told.recv().await.unwrap().1);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_gives_up_its_place() {
+    let admission = admission(LIMIT);
+    let key = Arc::from("a");
+    let mut left = Box::pin(admission.wait(&key, Instant::now()));
     assert!(left.as_mut().now_or_never().is_none());
-    assert_eq!(admission.waiting.load(Ordering::Relaxed), 1);
+    assert_eq!(admission.queue.lock().len(), 1);
     drop(left);
-    assert_eq!(admission.waiting.load(Ordering::Relaxed), 0);
-}
-
-#[test]
-fn the_expected_wait_decides() {
-    let admission = paced(Duration::from_millis(1));
-    for (waiting, age_ms, is_overloaded) in [
-        (0, 1_000, false),
-        (8, 1_000, false),
-        (20, 1_000, false),
-        (21, 1_000, true),
-        // In a burst the queue may be longer.
-        (21, 50, false),
-        (100, 50, false),
-        (101, 50, true),
-        (101, 0, true),
-    ] {
-        queue(&admission, waiting, Duration::from_millis(age_ms));
-        assert_eq!(admission.is_overloaded(), is_overloaded, "{waiting} since {age_ms} ms");
-    }
-}
-
-#[test]
-fn by_default_a_request_that_would_be_answered_within_a_second_is_not_refused() {
-    let limit = crate::settings::ServerSettings::default().shed_after;
-    assert_eq!(limit, Duration::from_secs(1));
-    let admission = admission(limit, &quiet());
-    admission.pace.store(nanos(Duration::from_millis(5)), Ordering::Relaxed);
-    for (waiting, is_overloaded) in [(50, false), (200, false), (201, true)] {
-        queue(&admission, waiting, Duration::from_secs(10));
-        assert_eq!(admission.is_overloaded(), is_overloaded, "{waiting} of 5 ms each");
-    }
-}
-
-#[test]
-fn a_short_queue_of_slow_requests_is_no_overload() {
-    let admission = paced(Duration::from_secs(1));
-    queue(&admission, MAX_HARMLESS_QUEUE, Duration::from_secs(1));
-    assert!(!admission.is_overloaded());
-    queue(&admission, MAX_HARMLESS_QUEUE + 1, Duration::from_secs(1));
-    assert!(admission.is_overloaded());
+    assert_eq!((admission.queue.lock().len(), admission.shared.waiting.load(Ordering::Relaxed)), (0, 0));
 }
 
 #[tokio::test]
-async fn refusals_are_counted_and_end_with_the_queue() {
-    let admission = paced(Duration::from_millis(1));
-    queue(&admission, 30, Duration::from_secs(1));
-    assert_eq!(admission.admit().await, Err(Overloaded));
-    assert_eq!(admission.admit().await, Err(Overloaded));
-    assert_eq!(admission.metrics.refused.get(), 2);
-    queue(&admission, 0, Duration::ZERO);
-    assert_eq!(admission.admit().await, Ok(()));
-    assert_eq!(admission.metrics.refused.get(), 2);
-}
-
-#[tokio::test]
-async fn a_queue_elsewhere_counts_too() {
-    let wait = Arc::new(AtomicU64::new(0));
-    let (signals, shown) = (quiet(), Arc::clone(&wait));
-    let signal = move || Duration::from_millis(shown.load(Ordering::Relaxed));
-    assert!(signals.set(vec![Box::new(|| Duration::ZERO), Box::new(signal)]));
-    assert!(!signals.set(Vec::new()), "once");
-    let admission = admission(LIMIT, &signals);
-    for (millis, outcome) in [(100, Ok(())), (101, Err(Overloaded)), (0, Ok(()))] {
-        wait.store(millis, Ordering::Relaxed);
-        assert_eq!(admission.admit().await, outcome, "{millis} ms");
+async fn the_cost_of_a_measured_request_is_learnt() {
+    let admission = running(LIMIT);
+    let mut waiting = JoinSet::new();
+    for _ in 0..METERED_SHARE {
+        let admission = Arc::clone(&admission);
+        waiting.spawn(async move { admission.wait(&Arc::from("a"), Instant::now()).await });
     }
-}
-
-#[tokio::test]
-async fn a_limit_of_zero_lets_everything_through() {
-    let admission = admission(Duration::ZERO, &quiet());
-    admission.pace.store(nanos(Duration::from_secs(1)), Ordering::Relaxed);
-    queue(&admission, 1_000, Duration::from_secs(10));
-    for _ in 0..MAX_STARTS_PER_TURN * 2 {
-        assert_eq!(admission.admit().now_or_never(), Some(Ok(())));
-    }
-}
-
-#[test]
-fn the_pace_follows_what_turns_take() {
-    let admission = admission(LIMIT, &quiet());
-    for _ in 0..100 {
-        admission.begin_turn(nanos(Duration::from_millis(4)));
-    }
-    let pace = admission.pace.load(Ordering::Relaxed);
-    let millis = Duration::from_nanos(pace).as_secs_f64() * 1e3;
-    assert!((3.9..=4.0).contains(&millis), "one request a turn of 4 ms: {millis}");
+    let metered = waiting.join_all().await.into_iter().filter_map(|waited| waited.unwrap());
+    let mut metered: Vec<_> = metered.collect();
+    assert_eq!(metered.len(), 1, "one of {METERED_SHARE}");
+    assert_eq!(metered[0].measure(|| 7), 7);
 }

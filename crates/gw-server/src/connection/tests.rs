@@ -35,7 +35,6 @@ impl Server {
             drain: drain.clone(),
             is_ending,
             tracker: tracker.clone(),
-            overload_filter: None,
         };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);

@@ -10,7 +10,7 @@ use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
-use gw_server::{AccessLog, Listeners, LoadSignal, LogLine, OperatorServices, ServerState, Shutdown};
+use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Shutdown};
 use gw_store::Store;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -51,6 +51,7 @@ impl AccessLog for Lines {
 pub(crate) struct Gateway {
     pub(crate) public: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
+    pub(crate) state: Arc<ServerState>,
     pub(crate) shutdown: Shutdown,
     pub(crate) lines: UnboundedReceiver<String>,
     pub(crate) serving: JoinHandle<io::Result<()>>,
@@ -81,11 +82,11 @@ impl Gateway {
 
     /// Starts with changed settings.
     pub(crate) async fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
-        Self::loaded(change, Vec::new()).await
+        Self::with_workers(2, change).await
     }
 
-    /// With settings changed, and with these queues outside the state.
-    pub(crate) async fn loaded(change: impl FnOnce(&mut ServerSettings), signals: Vec<LoadSignal>) -> Self {
+    /// Starts with this many workers and changed settings.
+    pub(crate) async fn with_workers(workers: usize, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let mut settings = ServerSettings {
             body_limit: 256 << 10,
             head_timeout: Duration::from_secs(2),
@@ -119,10 +120,11 @@ impl Gateway {
             registry,
         )
         .unwrap();
-        assert!(state.watch_load(signals));
         let shutdown = Shutdown::new();
-        let serving = tokio::spawn(gw_server::serve(state, Listeners { public, admin }, 2, shutdown.clone()));
-        Self { public: addresses.0, admin: addresses.1, shutdown, lines, serving }
+        let listeners = Listeners { public, admin };
+        let serving =
+            tokio::spawn(gw_server::serve(Arc::clone(&state), listeners, workers, shutdown.clone()));
+        Self { public: addresses.0, admin: addresses.1, state, shutdown, lines, serving }
     }
 
     /// One request on a connection of its own.

@@ -88,7 +88,7 @@ pub(super) static SERVER: Section = Section {
             "shed_after_ms",
             Kind::Int { min: 0, max: 60_000 },
             "1000",
-            "A generation request whose expected wait for CPU time is longer gets 503 at once. In a burst of at most 100 ms the limit is five times as high. 0 = never.",
+            "A generation request that has waited longer for its worker gets 503. No forecast is made: a request is held until it has really waited this long. 0 = never.",
         ),
         key(
             "keepalive_seconds",

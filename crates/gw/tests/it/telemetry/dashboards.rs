@@ -197,7 +197,7 @@ pub(super) const DASHBOARDS: [Dashboard; 3] = [
             ),
             panel("Charges that wait for Redis", "short", &[("sum(gateway_limits_undelivered)", "charges")]),
             panel(
-                "Expected wait of a request",
+                "Age of the oldest waiting request",
                 "s",
                 &[("max(gateway_admission_wait_seconds)", "worst worker")],
             ),

@@ -1,0 +1,247 @@
+//! The waiting requests of a worker: a queue for each key, served in turn by CPU time.
+//!
+//! This is a deficit round robin. In its turn a key gets [`QUANTUM`] of CPU time, and each of its requests that starts takes
+//! the mean cost of the key's requests from it. A key that took more waits for as many turns as the rest needs.
+
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::{METERED_SHARE, nanos};
+
+/// The CPU time of a key in one turn, in nanoseconds.
+const QUANTUM: i64 = 1_000_000;
+/// The cost of a request of a key that is not known, in nanoseconds.
+const FIRST_COST: u64 = 100_000;
+/// The CPU time of a request that no meter sees: its head, its key, and the writing of its answer.
+const UNMETERED_COST: u64 = 30_000;
+/// The highest cost of a request, so that a key never waits for too many turns.
+const MAX_COST: u64 = 50_000_000;
+/// The most requests that one turn starts.
+const MAX_STARTS: usize = 64;
+/// The most keys whose costs and debts are remembered. They are learnt again after they were forgotten.
+const MAX_REMEMBERED: usize = 1_024;
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Started { is_metered: bool },
+    Refused,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct WaitingRequest {
+    since: Option<Instant>,
+    verdict: oneshot::Sender<Verdict>,
+}
+
+impl WaitingRequest {
+    pub(super) fn decide(self, verdict: Verdict) {
+        // A client that has left needs none.
+        let _ = self.verdict.send(verdict);
+    }
+}
+
+/// The waiting requests of one key.
+#[derive(Debug)]
+struct KeyQueue {
+    /// Requests that have started before, in their order.
+    continued: BTreeMap<u64, WaitingRequest>,
+    /// New requests, in their order.
+    new: BTreeMap<u64, WaitingRequest>,
+    /// The CPU time that the key may still use in its turn, in nanoseconds.
+    credit: i64,
+}
+
+impl KeyQueue {
+    fn pop(&mut self) -> Option<WaitingRequest> {
+        self.continued.pop_first().or_else(|| self.new.pop_first()).map(|(_, request)| request)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.continued.is_empty() && self.new.is_empty()
+    }
+
+    /// The time at which the oldest request that may be refused began to wait.
+    fn oldest(&self) -> Option<Instant> {
+        self.new.first_key_value().and_then(|(_, request)| request.since)
+    }
+}
+
+/// The facts about a key that outlast its queue.
+#[derive(Debug)]
+struct KeyMemory {
+    /// The mean CPU time of its requests, in nanoseconds.
+    cost: u64,
+    /// What it used beyond its credit, and the turn in which that was.
+    debt: i64,
+    turn: u64,
+}
+
+/// The waiting requests of all keys.
+#[derive(Debug, Default)]
+pub(super) struct FairQueue {
+    keys: HashMap<Arc<str>, KeyQueue>,
+    /// The keys with waiting requests, in the order of their turns.
+    ring: VecDeque<Arc<str>>,
+    memory: HashMap<Arc<str>, KeyMemory>,
+    next_id: u64,
+    len: usize,
+    /// The number of turns of keys that have ended.
+    turns: u64,
+    started: u32,
+}
+
+impl FairQueue {
+    /// The number of waiting requests.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds a request. One without a time has started before: it goes before the new ones of its key, and is never refused.
+    pub(super) fn push(
+        &mut self,
+        key: &Arc<str>,
+        since: Option<Instant>,
+    ) -> (u64, oneshot::Receiver<Verdict>) {
+        let (verdict, receiver) = oneshot::channel();
+        let id = self.next_id;
+        self.next_id += 1;
+        self.len += 1;
+        if !self.keys.contains_key(key) {
+            let credit = self.first_credit(key);
+            let queue = KeyQueue { continued: BTreeMap::new(), new: BTreeMap::new(), credit };
+            self.keys.insert(Arc::clone(key), queue);
+            self.ring.push_back(Arc::clone(key));
+        }
+        if let Some(queue) = self.keys.get_mut(key) {
+            let requests = if since.is_some() { &mut queue.new } else { &mut queue.continued };
+            requests.insert(id, WaitingRequest { since, verdict });
+        }
+        (id, receiver)
+    }
+
+    /// The credit of a key that begins to wait: a debt is forgiven by a quantum in each round that has passed.
+    fn first_credit(&self, key: &Arc<str>) -> i64 {
+        let Some(memory) = self.memory.get(key) else { return QUANTUM };
+        let keys = u64::try_from(self.ring.len()).unwrap_or(u64::MAX).max(1);
+        let rounds = i64::try_from(self.turns.saturating_sub(memory.turn) / keys + 1).unwrap_or(i64::MAX);
+        rounds.saturating_mul(QUANTUM).saturating_sub(memory.debt).min(QUANTUM)
+    }
+
+    /// Removes a request if it is still here.
+    pub(super) fn remove(&mut self, key: &Arc<str>, id: u64) {
+        let Some(queue) = self.keys.get_mut(key) else { return };
+        if queue.new.remove(&id).or_else(|| queue.continued.remove(&id)).is_some() {
+            self.len -= 1;
+            self.forget_if_empty(key);
+        }
+    }
+
+    /// Starts requests that take this much CPU time together, the keys in turn. Returns their number.
+    pub(super) fn start(&mut self, time: Duration) -> usize {
+        let (mut left, mut count) = (nanos(time), 0);
+        while left > 0 && count < MAX_STARTS {
+            let Some(key) = self.ring.front().map(Arc::clone) else { break };
+            let cost = self.cost(&key);
+            let Some(queue) = self.keys.get_mut(&key) else { break };
+            if queue.credit <= 0 {
+                queue.credit = queue.credit.saturating_add(QUANTUM);
+            }
+            if queue.credit <= 0 {
+                self.end_turn();
+                continue;
+            }
+            queue.credit -= i64::try_from(cost).unwrap_or(QUANTUM);
+            let is_over = queue.credit <= 0;
+            let Some(request) = queue.pop() else { break };
+            self.len -= 1;
+            count += 1;
+            left = left.saturating_sub(cost);
+            self.started = self.started.wrapping_add(1);
+            request.decide(Verdict::Started { is_metered: self.started.is_multiple_of(METERED_SHARE) });
+            if is_over {
+                self.end_turn();
+            }
+            self.forget_if_empty(&key);
+        }
+        count
+    }
+
+    /// The turn goes to the next key.
+    fn end_turn(&mut self) {
+        self.ring.rotate_left(usize::from(!self.ring.is_empty()));
+        self.turns += 1;
+    }
+
+    /// Forgets a key without requests, except its cost and its debt.
+    fn forget_if_empty(&mut self, key: &Arc<str>) {
+        if !self.keys.get(key).is_some_and(KeyQueue::is_empty) {
+            return;
+        }
+        let credit = self.keys.remove(key).map_or(0, |queue| queue.credit);
+        // The key of the request that has just started is the first or, after its turn, the last one.
+        if self.ring.back() == Some(key) {
+            self.ring.pop_back();
+        } else if self.ring.front() == Some(key) {
+            self.ring.pop_front();
+        } else {
+            self.ring.retain(|other| other != key);
+        }
+        let turn = self.turns;
+        let memory = self.remembered(key);
+        (memory.debt, memory.turn) = (QUANTUM - credit, turn);
+    }
+
+    fn remembered(&mut self, key: &Arc<str>) -> &mut KeyMemory {
+        if self.memory.len() >= MAX_REMEMBERED && !self.memory.contains_key(key) {
+            self.memory.clear();
+        }
+        let first = KeyMemory { cost: FIRST_COST, debt: 0, turn: self.turns };
+        self.memory.entry(Arc::clone(key)).or_insert(first)
+    }
+
+    fn cost(&self, key: &Arc<str>) -> u64 {
+        self.memory.get(key).map_or(FIRST_COST, |memory| memory.cost)
+    }
+
+    /// Notes the measured CPU time of a request.
+    pub(super) fn learn(&mut self, key: &Arc<str>, cpu: Duration) {
+        let cost = nanos(cpu).saturating_add(UNMETERED_COST).min(MAX_COST);
+        let memory = self.remembered(key);
+        memory.cost = (memory.cost * 3 + cost) / 4;
+    }
+
+    /// The time at which the oldest request began to wait.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.keys.values().filter_map(KeyQueue::oldest).min()
+    }
+
+    /// Takes up to `most` requests that wait since before `time`: of the keys that have one, the key with most waiting
+    /// requests first.
+    pub(super) fn take_older(&mut self, time: Instant, most: usize) -> Vec<WaitingRequest> {
+        let is_old = |queue: &KeyQueue| queue.oldest().is_some_and(|since| since < time);
+        let old = self.keys.iter().filter(|(_, queue)| is_old(queue));
+        let mut largest: BinaryHeap<(usize, Arc<str>)> =
+            old.map(|(key, queue)| (queue.new.len(), Arc::clone(key))).collect();
+        let mut taken = Vec::new();
+        while taken.len() < most {
+            let Some((_, key)) = largest.pop() else { break };
+            let Some(queue) = self.keys.get_mut(&key) else { break };
+            taken.extend(queue.new.pop_first().map(|(_, request)| request));
+            self.len -= 1;
+            if is_old(queue) {
+                largest.push((queue.new.len(), key));
+            } else {
+                self.forget_if_empty(&key);
+            }
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests;

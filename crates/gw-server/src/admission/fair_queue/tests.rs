@@ -1,0 +1,127 @@
+//! Keys take turns by CPU time, and the key with most waiting requests is refused first.
+
+use super::*;
+
+type Receiver = oneshot::Receiver<Verdict>;
+
+fn key(name: &str) -> Arc<str> {
+    name.into()
+}
+
+/// A key whose requests cost this many microseconds.
+fn costly(queue: &mut FairQueue, name: &str, micros: u64) -> Arc<str> {
+    let key = key(name);
+    for _ in 0..100 {
+        queue.learn(&key, Duration::from_nanos((micros * 1_000).saturating_sub(UNMETERED_COST)));
+    }
+    key
+}
+
+fn push(queue: &mut FairQueue, key: &Arc<str>, count: usize, since: Instant) -> Vec<Receiver> {
+    (0..count).map(|_| queue.push(key, Some(since)).1).collect()
+}
+
+fn started(requests: &mut [Receiver]) -> usize {
+    requests.iter_mut().map(oneshot::Receiver::try_recv).filter(Result::is_ok).count()
+}
+
+#[test]
+fn one_turn_starts_as_many_requests_as_fit_into_its_time() {
+    for (micros, count) in [(50, 20), (100, 10), (400, 3), (5_000, 1)] {
+        let mut queue = FairQueue::default();
+        let key = costly(&mut queue, "a", micros);
+        let _waiting = push(&mut queue, &key, 100, Instant::now());
+        let begun = queue.start(Duration::from_millis(1));
+        assert!(begun.abs_diff(count) <= 1, "{begun} of {micros} µs each");
+        assert_eq!(queue.len(), 100 - begun);
+    }
+}
+
+#[test]
+fn another_key_starts_within_two_turns_whatever_waits_before_it() {
+    for micros in [50, 1_000, 20_000] {
+        let mut queue = FairQueue::default();
+        let flood = costly(&mut queue, "flood", micros);
+        let _flood = push(&mut queue, &flood, 4_000, Instant::now());
+        queue.start(Duration::from_millis(1));
+        for _ in 0..20 {
+            let mut other = push(&mut queue, &key("other"), 1, Instant::now());
+            queue.start(Duration::from_millis(1));
+            queue.start(Duration::from_millis(1));
+            assert_eq!(started(&mut other), 1, "{micros} µs");
+        }
+    }
+}
+
+#[test]
+fn keys_share_the_time_and_not_the_number_of_requests() {
+    let mut queue = FairQueue::default();
+    let (heavy, light) = (costly(&mut queue, "heavy", 5_000), costly(&mut queue, "light", 100));
+    let mut many = push(&mut queue, &heavy, 2_000, Instant::now());
+    let mut lights = push(&mut queue, &light, 20_000, Instant::now());
+    for _ in 0..1_000 {
+        queue.start(Duration::from_millis(1));
+    }
+    let (heavies, lights) = (started(&mut many) * 5_000, started(&mut lights) * 100);
+    assert!(heavies.abs_diff(lights) < heavies / 5, "{heavies} µs and {lights} µs");
+}
+
+#[test]
+fn a_key_keeps_its_debt_when_its_queue_is_empty_for_a_moment() {
+    let mut queue = FairQueue::default();
+    let (heavy, light) = (costly(&mut queue, "heavy", 20_000), costly(&mut queue, "light", 100));
+    let mut lights = push(&mut queue, &light, 20_000, Instant::now());
+    let mut heavies = 0;
+    let mut waiting = push(&mut queue, &heavy, 1, Instant::now());
+    for _ in 0..1_000 {
+        queue.start(Duration::from_millis(1));
+        if started(&mut waiting) == 1 {
+            heavies += 1;
+            waiting = push(&mut queue, &heavy, 1, Instant::now());
+        }
+    }
+    let lights = started(&mut lights) * 100;
+    assert!(heavies * 20_000 < lights * 3 / 2, "{heavies} heavy ones beside {lights} µs");
+}
+
+#[test]
+fn requests_of_a_key_start_in_their_order_and_those_that_go_on_before_new_ones() {
+    let mut queue = FairQueue::default();
+    let key = costly(&mut queue, "a", 1_100);
+    let mut new = push(&mut queue, &key, 2, Instant::now());
+    let (_, mut continued) = queue.push(&key, None);
+    queue.start(Duration::from_millis(1));
+    assert!(continued.try_recv().is_ok() && started(&mut new) == 0);
+    queue.start(Duration::from_millis(1));
+    assert!(new[0].try_recv().is_ok() && new[1].try_recv().is_err());
+}
+
+#[test]
+fn only_requests_that_are_too_old_are_refused_and_first_those_of_the_largest_key() {
+    let mut queue = FairQueue::default();
+    let now = Instant::now();
+    let (limit, later) = (now + Duration::from_millis(1), now + Duration::from_millis(2));
+    let _receivers = [("few", 3, now), ("many", 9, now), ("young", 50, later)]
+        .map(|(name, count, since)| push(&mut queue, &key(name), count, since));
+    let (_, _continued) = queue.push(&key("few"), None);
+    assert_eq!(queue.oldest(), Some(now));
+    assert_eq!(queue.take_older(limit, 5).len(), 5);
+    assert_eq!((queue.keys["many"].new.len(), queue.keys["few"].new.len()), (4, 3));
+    assert_eq!(queue.take_older(limit, 100).len(), 7, "of both keys");
+    assert_eq!(queue.len(), 51, "the young ones and the one that has started wait");
+    assert_eq!(queue.oldest(), Some(later));
+    assert!(queue.take_older(limit, 100).is_empty());
+}
+
+#[test]
+fn a_request_that_leaves_takes_its_place_along_and_nothing_grows_without_bound() {
+    let mut queue = FairQueue::default();
+    for number in 0..MAX_REMEMBERED * 3 {
+        let key = key(&number.to_string());
+        let (id, _receiver) = queue.push(&key, Some(Instant::now()));
+        queue.remove(&key, id);
+        queue.remove(&key, id);
+    }
+    assert_eq!((queue.len(), queue.keys.len(), queue.ring.len()), (0, 0, 0));
+    assert!(queue.memory.len() <= MAX_REMEMBERED);
+}
