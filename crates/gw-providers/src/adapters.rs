@@ -26,6 +26,7 @@ mod replay;
 mod retry_after;
 mod shaping;
 mod sse_adapter;
+mod template;
 mod text;
 mod tool_names;
 #[cfg(test)]

@@ -10,9 +10,9 @@ mod failures;
 mod gunzip;
 mod http1;
 mod http2;
-mod inline;
 mod origin;
 mod pool;
+mod socket;
 mod tls;
 
 use std::fmt;
@@ -22,9 +22,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_wire::failure::Failure;
 use http::header::{CONTENT_ENCODING, HOST};
-use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::Full;
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use tokio::time::Instant;
 
 use crate::adapter::HttpCall;
@@ -34,7 +32,7 @@ pub use self::body::{BodyChunk, UpstreamBody};
 use self::dial::{Dialled, Dialler};
 pub use self::error::ClientError;
 pub(crate) use self::failures::head_timeout;
-use self::http1::{Http1, SendError};
+use self::http1::{Exchange, Http1, ResponseHead, SendError};
 use self::http2::Http2;
 use self::origin::Origin;
 use self::pool::Pool;
@@ -121,11 +119,7 @@ impl Client {
 
     /// Tries an open connection. If the peer has closed it before anything was written, the request goes to a new
     /// connection.
-    async fn send_on_open(
-        &self,
-        request: Request<Full<Bytes>>,
-        clocks: &Timeouts,
-    ) -> Result<SendAttempt, Failure> {
+    async fn send_on_open(&self, request: Request<Bytes>, clocks: &Timeouts) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
             self.over_http2(shared, request, clocks).await
         } else if let Some(idle) = self.pool.take() {
@@ -145,11 +139,11 @@ impl Client {
         if may_share { self.pool.shared() } else { None }
     }
 
-    fn request(&self, call: HttpCall) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(&self, call: HttpCall) -> Result<Request<Bytes>, Failure> {
         let origin = &self.dialler.origin;
         let uri =
             origin.path(&call.path).map_err(|error| failures::unreachable(format_args!("path: {error}")))?;
-        let mut request = Request::new(Full::new(call.body));
+        let mut request = Request::new(call.body);
         *request.method_mut() = call.method;
         *request.uri_mut() = uri;
         *request.headers_mut() = call.headers;
@@ -160,18 +154,19 @@ impl Client {
     async fn over_http1(
         &self,
         connection: Box<Http1>,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
-        let (connection, response) =
-            connection.exchange(request, Instant::now() + clocks.first_token).await?;
-        Ok(read_head(response, |incoming| UpstreamBody::http1(connection, incoming, &self.pool)))
+        let (connection, head) = connection.exchange(request, Instant::now() + clocks.first_token).await?;
+        let ResponseHead { status, headers, framing, stays_open } = head;
+        let exchange = Exchange::new(connection, framing, stays_open, Arc::clone(&self.pool));
+        Ok(read_head(status, headers, UpstreamBody::http1(exchange)))
     }
 
     async fn over_http2(
         &self,
         connection: Http2,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Bytes>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let path = request.uri().clone();
@@ -191,14 +186,15 @@ impl Client {
             }
             lost
         })?;
-        Ok(read_head(response, |incoming| UpstreamBody::http2(incoming, stream)))
+        let (head, incoming) = response.into_parts();
+        Ok(read_head(head.status, head.headers, UpstreamBody::http2(incoming, stream)))
     }
 }
 
 /// The result of trying an open connection.
 enum SendAttempt {
     Response(UpstreamResponse),
-    Nothing(Request<Full<Bytes>>),
+    Nothing(Request<Bytes>),
 }
 
 impl fmt::Debug for Client {
@@ -208,25 +204,24 @@ impl fmt::Debug for Client {
 }
 
 fn read_head(
-    response: Response<Incoming>,
-    wrap: impl FnOnce(Incoming) -> UpstreamBody,
+    status: StatusCode,
+    headers: HeaderMap,
+    mut body: UpstreamBody,
 ) -> Result<UpstreamResponse, Failure> {
-    let (head, incoming) = response.into_parts();
-    let status = head.status.as_u16();
+    let status = status.as_u16();
     if !(200..=599).contains(&status) {
         return Err(failures::invalid(format_args!("status {status}")));
     }
-    let mut body = wrap(incoming);
-    match coding(&head.headers) {
+    match coding(&headers) {
         Coding::Identity => {}
         Coding::Gzip => body.decode_gzip(),
-        Coding::Unknown if head.status.is_success() => {
+        Coding::Unknown if (200..300).contains(&status) => {
             return Err(failures::invalid("a content-encoding that was not requested"));
         }
         // The status matters more than a body that cannot be read.
         Coding::Unknown => body = UpstreamBody::empty(),
     }
-    Ok(UpstreamResponse { status, headers: head.headers, body, key: None })
+    Ok(UpstreamResponse { status, headers, body, key: None })
 }
 
 enum Coding {

@@ -11,6 +11,7 @@ mod view;
 pub use object_writer::{ObjectWriter, write_array, write_object};
 pub use reader::Reader;
 pub use scan::{Bounds, Checked, Extent, MAX_DEPTH, RawMember, ScanError, check, check_members, number_end};
+pub(crate) use swar::line_prefix;
 pub use tree::{Node, Tree};
 pub use view::{Elements, Kind, View, ViewMembers};
 pub(crate) use view::{string_end, value_end};

@@ -3,7 +3,9 @@
 //! It works on bytes up to the end of an event, so a character that is split between two reads is decoded only when it is
 //! complete. Adapters interpret the data of the events.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr;
+
+use crate::json::line_prefix;
 
 /// Maximum bytes of an upstream's event. It is this large because models send an image in one event.
 pub const MAX_EVENT_BYTES: usize = 16 << 20;
@@ -98,8 +100,9 @@ impl SseDecoder {
         }
         // The only data line of the current event so far, if it lies in this chunk.
         let mut lone: Option<&[u8]> = None;
-        while let Some(end) = memchr2(b'\n', b'\r', rest) {
-            let (line, from_end) = rest.split_at(end);
+        while let Some((line, from_end)) = rest.split_at_checked(line_prefix(rest))
+            && !from_end.is_empty()
+        {
             rest = self.after_line_end(from_end);
             self.check_room(lone, line.len())?;
             self.line(line, &mut lone, sink);
@@ -228,6 +231,10 @@ pub fn hold(held: &mut Vec<u8>, bytes: &[u8], max_bytes: usize) {
 }
 
 fn parse(line: &[u8]) -> Line<'_> {
+    // Nearly all lines that are not blank hold data.
+    if let Some(value) = line.strip_prefix(b"data:") {
+        return Line::Data(value.strip_prefix(b" ").unwrap_or(value));
+    }
     let (field, value) = match memchr(b':', line) {
         _ if line.is_empty() => return Line::Blank,
         Some(colon) => {

@@ -7,13 +7,14 @@ mod encoded;
 mod members;
 mod recorded;
 mod resume;
+mod texts;
 pub(crate) mod tools;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::value::RawValue;
 
+use self::texts::TextFrame;
 use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
@@ -109,6 +110,7 @@ pub struct Normaliser {
     head: Vec<u8>,
     /// The end of a chunk after its choice: `]}` or `],"usage":null}`, and the blank line.
     tail: &'static [u8],
+    text_frame: TextFrame,
     choices: Vec<ChoiceState>,
     /// Members of the answer itself, for the last chunk.
     members: Members,
@@ -165,6 +167,7 @@ impl Normaliser {
             opening,
             head: Vec::new(),
             tail,
+            text_frame: TextFrame::default(),
             choices: Vec::new(),
             members: Members::default(),
             usage: None,
@@ -445,27 +448,6 @@ impl Normaliser {
         write_str(head, &self.opening.model);
         put(head, ",");
         put(head, CHOICE_OPEN);
-    }
-
-    fn text(&self, choice: u32, text: &str, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
-        put_int(out, u64::from(choice));
-        let is_chat = self.opening.shape == Shape::Chat;
-        put(out, if is_chat { ",\"delta\":{\"content\":" } else { ",\"text\":" });
-        write_str(out, text);
-        if is_chat {
-            out.push(b'}');
-        }
-        match logprobs {
-            Some(value) => {
-                put(out, ",\"logprobs\":");
-                raw(out, value);
-            }
-            None if is_chat => {}
-            None => put(out, ",\"logprobs\":null"),
-        }
-        put(out, ",\"finish_reason\":null");
-        out.extend_from_slice(self.tail);
     }
 
     fn begin(&self, choice: u32, out: &mut Vec<u8>) {

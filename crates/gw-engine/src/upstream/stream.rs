@@ -258,6 +258,10 @@ async fn begin(
         let kind = opened.response.headers.get(http::header::CONTENT_TYPE);
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
     };
+    if context.granted.is_some() {
+        // A budget ends the answer at the piece that exceeds it, so that pieces are not joined.
+        opened.iter_mut().for_each(|opened| opened.response.body.read_by_chunk());
+    }
     if opened.len() == 1
         && let Some(only) = opened.pop()
     {

@@ -14,7 +14,6 @@ mod responses;
 mod rewrite;
 mod shape;
 mod stream;
-mod template;
 mod usage;
 
 use std::borrow::Cow;

@@ -2,12 +2,13 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use gw_wire::failure::{Failure, FailureKind};
+use http_body::Body;
 use hyper::body::Incoming;
 use tokio::task::coop;
 use tokio::time::Instant;
@@ -15,9 +16,8 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::failures;
 use super::gunzip::Gunzip;
-use super::http1::{Exchange, Http1, poll_data};
+use super::http1::Exchange;
 use super::http2::Http2Stream;
-use super::pool::Pool;
 use crate::in_process::InProcessBody;
 
 /// The fewest bytes of a started body per idle timeout. A slower body counts as stalled.
@@ -61,11 +61,8 @@ impl UpstreamBody {
         Self { source: BodySource::Empty, gunzip: None }
     }
 
-    pub(crate) fn http1(connection: Box<Http1>, incoming: Incoming, pool: &Arc<Pool>) -> Self {
-        Self {
-            source: BodySource::Http1(Exchange::new(connection, incoming, Arc::clone(pool))),
-            gunzip: None,
-        }
+    pub(crate) fn http1(exchange: Exchange) -> Self {
+        Self { source: BodySource::Http1(exchange), gunzip: None }
     }
 
     pub(crate) fn http2(incoming: Incoming, stream: Http2Stream) -> Self {
@@ -75,6 +72,13 @@ impl UpstreamBody {
 
     pub(crate) fn in_process(body: Box<dyn InProcessBody>) -> Self {
         Self { source: BodySource::InProcess(body), gunzip: None }
+    }
+
+    /// Has each piece hold the data of one HTTP/1.1 chunk at most. Otherwise a piece is everything that has arrived.
+    pub fn read_by_chunk(&mut self) {
+        if let BodySource::Http1(exchange) = &mut self.source {
+            exchange.read_by_chunk();
+        }
     }
 
     /// Marks the body as gzip.
@@ -181,13 +185,12 @@ impl UpstreamBody {
     }
 
     fn poll_raw(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
-        let polled = match &mut self.source {
-            BodySource::Empty => return Poll::Ready(None),
+        match &mut self.source {
+            BodySource::Empty => Poll::Ready(None),
             BodySource::Http1(exchange) => exchange.poll_chunk(cx),
             BodySource::Http2 { incoming, .. } => poll_data(incoming, cx),
-            BodySource::InProcess(body) => return body.poll_chunk(cx),
-        };
-        polled.map(|item| item.map(|chunk| chunk.map_err(|error| failures::broken(failures::chain(&error)))))
+            BodySource::InProcess(body) => body.poll_chunk(cx),
+        }
     }
 
     fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<BodyChunk> {
@@ -241,6 +244,20 @@ impl UpstreamBody {
 impl std::fmt::Debug for UpstreamBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UpstreamBody").finish_non_exhaustive()
+    }
+}
+
+/// The next data frame of an HTTP/2 body; trailers are dropped.
+fn poll_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<BodyChunk> {
+    loop {
+        match ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
+            Some(Ok(frame)) => match frame.into_data() {
+                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                _ => {}
+            },
+            Some(Err(error)) => return Poll::Ready(Some(Err(failures::broken(failures::chain(&error))))),
+            None => return Poll::Ready(None),
+        }
     }
 }
 

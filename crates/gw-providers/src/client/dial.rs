@@ -17,8 +17,8 @@ use super::error::LookupError;
 use super::failures;
 use super::http1::Http1;
 use super::http2::Http2;
-use super::inline::Socket;
 use super::origin::{Origin, OriginHost};
+use super::socket::Socket;
 use super::tls::Tls;
 
 /// The kernel's receive buffer; Linux uses twice this size. It also bounds the data in flight: an upstream 100 ms away
@@ -148,7 +148,7 @@ impl Dialler {
             return Ok(Dialled::Http2(Http2::new(Socket::Plain(tcp)).await?));
         }
         if !self.origin.is_https {
-            return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp)).await?));
+            return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp))));
         }
         let connector = self.tls.connector().await.map_err(failures::unreachable)?;
         let name = self.origin.server_name().map_err(failures::unreachable)?;
@@ -161,7 +161,7 @@ impl Dialler {
         if is_http2 {
             Ok(Dialled::Http2(Http2::new(socket).await?))
         } else {
-            Ok(Dialled::Http1(Http1::new(socket).await?))
+            Ok(Dialled::Http1(Http1::new(socket)))
         }
     }
 }

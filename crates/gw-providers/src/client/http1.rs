@@ -1,42 +1,43 @@
 //! One HTTP/1.1 connection, driven by the task that waits for its response.
+//!
+//! It reads as much as the upstream has sent, so that a stream whose upstream writes several events at once is read in
+//! one piece. It has no task and no channel: the socket wakes the task itself.
+
+mod framing;
+mod head;
 
 use std::future::Future;
+use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::{Arc, LazyLock};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use gw_wire::failure::Failure;
-use http::{Request, Response};
-use http_body::Body;
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http::{Method, Request};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
+use self::framing::Framing;
+pub(crate) use self::head::ResponseHead;
 use super::clock::Clock;
 use super::failures;
-use super::inline::{Relay, Socket};
 use super::pool::Pool;
+use super::socket::Socket;
 
-/// The bound of a response head and of the buffer of a connection.
+/// The bound of a response head, and of the buffer of a connection.
 const MAX_BUFFER: usize = 64 * 1024;
-
-static BUILDER: LazyLock<http1::Builder> = LazyLock::new(|| {
-    let mut builder = http1::Builder::new();
-    // hyper's own bound of 100 header fields applies. Setting it explicitly would cost an allocation per response.
-    builder.max_buf_size(MAX_BUFFER);
-    builder
-});
-
-/// hyper's side of a connection.
-type Running = http1::Connection<TokioIo<Socket>, Full<Bytes>>;
+/// The bytes of the first read of a response. A read that fills the buffer doubles it.
+const FIRST_READ: usize = 16 * 1024;
+/// The least room that a read is worth.
+const MIN_ROOM: usize = 1024;
+/// The most room that is kept for the heads of requests.
+const KEPT_HEAD_BYTES: usize = 4 * 1024;
 
 /// A request that did not get a response head.
 pub(crate) struct SendError {
     /// The request, if no byte of it was written, so it can be sent again.
-    pub(crate) unsent: Option<Request<Full<Bytes>>>,
+    pub(crate) unsent: Option<Request<Bytes>>,
     /// The cause.
     pub(crate) failure: Failure,
 }
@@ -50,27 +51,70 @@ impl SendError {
 
 /// An open connection.
 pub(crate) struct Http1 {
-    /// None after the connection ended.
-    connection: Option<Running>,
-    sender: http1::SendRequest<Full<Bytes>>,
-    relay: Arc<Relay>,
-    waker: Waker,
+    socket: Socket,
+    /// What was read and is not used yet.
+    buffer: BytesMut,
+    /// The bytes of the next read.
+    read_size: usize,
+    outgoing: OutgoingRequest,
     pub(crate) clock: Clock,
+}
+
+/// The part of a request that is not written yet.
+#[derive(Default)]
+struct OutgoingRequest {
+    head: Vec<u8>,
+    /// The written bytes of the head.
+    written: usize,
+    body: Bytes,
+    /// The socket has taken everything.
+    is_sent: bool,
+}
+
+impl OutgoingRequest {
+    fn begin(&mut self, request: &Request<Bytes>) {
+        self.head.clear();
+        head::write(request, &mut self.head);
+        self.written = 0;
+        self.body = request.body().clone();
+        self.is_sent = false;
+    }
+
+    fn poll_write(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.is_sent {
+            let head = self.head.get(self.written..).unwrap_or_default();
+            if head.is_empty() && self.body.is_empty() {
+                ready!(Pin::new(&mut *socket).poll_flush(cx))?;
+                self.is_sent = true;
+                self.body = Bytes::new();
+                if self.head.capacity() > KEPT_HEAD_BYTES {
+                    self.head = Vec::new();
+                }
+                break;
+            }
+            let parts = [IoSlice::new(head), IoSlice::new(&self.body)];
+            let written = ready!(Pin::new(&mut *socket).poll_write_vectored(cx, &parts))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            let of_head = written.min(head.len());
+            self.written += of_head;
+            self.body.advance(written - of_head);
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Http1 {
     /// Wraps a connected socket.
-    ///
-    /// # Errors
-    /// hyper's handshake failed, which sends nothing.
-    pub(crate) async fn new(socket: Socket) -> Result<Box<Self>, Failure> {
-        let relay = Relay::new();
-        let (sender, connection) = BUILDER
-            .handshake(TokioIo::new(socket))
-            .await
-            .map_err(|error| failures::unreachable(failures::chain(&error)))?;
-        let waker = Waker::from(Arc::clone(&relay));
-        Ok(Box::new(Self { connection: Some(connection), sender, relay, waker, clock: Clock::default() }))
+    pub(crate) fn new(socket: Socket) -> Box<Self> {
+        Box::new(Self {
+            socket,
+            buffer: BytesMut::new(),
+            read_size: FIRST_READ,
+            outgoing: OutgoingRequest { is_sent: true, ..OutgoingRequest::default() },
+            clock: Clock::default(),
+        })
     }
 
     /// Sends a request and waits for the response head. After an error the connection is gone.
@@ -79,56 +123,81 @@ impl Http1 {
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         deadline: Instant,
-    ) -> Result<(Box<Self>, Response<Incoming>), SendError> {
+    ) -> Result<(Box<Self>, ResponseHead), SendError> {
+        let is_open = std::future::poll_fn(|cx| Poll::Ready(self.is_silent(cx))).await;
+        if !is_open {
+            let failure = failures::unreachable("the connection was closed before the request");
+            return Err(SendError { unsent: Some(request), failure });
+        }
         self.clock.arm(deadline);
-        self.relay.enter();
-        let mut response = pin!(self.sender.try_send_request(request));
-        let outcome = std::future::poll_fn(|cx| {
-            let Self { connection, relay, waker, clock, .. } = &mut *self;
-            let polled = relay.drive(waker, cx, |cx| {
-                drive(connection, cx);
-                response.as_mut().poll(cx)
-            });
-            match polled {
-                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-                Poll::Pending => clock.poll(cx).map(|()| None),
-            }
-        })
-        .await;
-        match outcome {
-            Some(Ok(response)) => Ok((self, response)),
-            Some(Err(mut error)) => {
-                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
-            }
-            None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
+        self.read_size = FIRST_READ;
+        self.outgoing.begin(&request);
+        let method = request.method().clone();
+        drop(request);
+        let outcome = std::future::poll_fn(|cx| match self.poll_head(cx, &method) {
+            Poll::Pending => self.clock.poll(cx).map(|()| Err(failures::head_timeout())),
+            outcome => outcome,
+        });
+        match outcome.await {
+            Ok(head) => Ok((self, head)),
+            Err(failure) => Err(SendError { unsent: None, failure }),
         }
     }
 
-    /// Whether the last exchange ended on both sides, so that another can begin.
-    fn is_reusable(&self) -> bool {
-        self.connection.is_some() && self.sender.is_ready()
+    /// Writes the request and reads the head of its response. An answer may come before the whole request is written.
+    fn poll_head(&mut self, cx: &mut Context<'_>, method: &Method) -> Poll<Result<ResponseHead, Failure>> {
+        // A peer that refuses a request may close its side first. Its answer counts more than the failed write.
+        let refused = match self.outgoing.poll_write(&mut self.socket, cx) {
+            Poll::Ready(Err(error)) => Some(error),
+            _ => None,
+        };
+        loop {
+            match ready!(self.poll_read(cx, self.read_size)) {
+                Ok(0) => {
+                    let closed = || io::Error::from(io::ErrorKind::UnexpectedEof);
+                    return Poll::Ready(Err(failures::unreachable(refused.unwrap_or_else(closed))));
+                }
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(failures::unreachable(refused.unwrap_or(error)))),
+            }
+            match head::read(&mut self.buffer, method) {
+                Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                Ok(None) if self.buffer.len() >= MAX_BUFFER => {
+                    return Poll::Ready(Err(failures::invalid("the response head is too large")));
+                }
+                Ok(None) => {}
+                Err(reason) => {
+                    return Poll::Ready(Err(failures::invalid(format_args!("response head: {reason}"))));
+                }
+            }
+        }
     }
 
-    /// Whether an idle connection is still open. One poll notices a peer that closed it or sent data unasked.
+    /// Reads at most `room` bytes into the buffer; 0 = the peer has closed its side.
+    fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
+        ready!(self.socket.poll_readable(cx))?;
+        if self.buffer.capacity() - self.buffer.len() < MIN_ROOM.min(room) {
+            self.buffer.reserve(room);
+        }
+        let polled = pin!(self.socket.read_buf(&mut self.buffer)).poll(cx);
+        // A connection that waits keeps no empty buffer.
+        if polled.is_pending() && self.buffer.is_empty() {
+            self.buffer = BytesMut::new();
+        }
+        polled
+    }
+
+    /// Whether nothing came on a connection that waits for no response: its peer has neither closed it nor sent data
+    /// unasked.
+    fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
+        self.buffer.is_empty() && self.poll_read(cx, MIN_ROOM).is_pending()
+    }
+
+    /// Whether an idle connection is still open.
     pub(crate) fn is_alive(&mut self) -> bool {
-        let Self { connection, relay, waker, .. } = self;
-        let mut nobody = Context::from_waker(Waker::noop());
-        let _pending = relay.drive(waker, &mut nobody, |cx| {
-            drive(connection, cx);
-            Poll::<()>::Pending
-        });
-        self.is_reusable()
-    }
-}
-
-/// Polls the connection. When it ends it is dropped, which passes its error to the response or the body.
-fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
-    if let Some(running) = connection
-        && Pin::new(running).poll(cx).is_ready()
-    {
-        *connection = None;
+        self.is_silent(&mut Context::from_waker(Waker::noop()))
     }
 }
 
@@ -136,40 +205,80 @@ fn drive(connection: &mut Option<Running>, cx: &mut Context<'_>) {
 pub(crate) struct Exchange {
     /// None after the connection went back to the pool or was closed.
     connection: Option<Box<Http1>>,
-    incoming: Incoming,
+    framing: Framing,
+    /// The peer keeps the connection open after the body.
+    stays_open: bool,
+    /// A piece has the data of one chunk at most.
+    by_chunk: bool,
     pool: Arc<Pool>,
 }
 
 impl Exchange {
-    pub(crate) fn new(connection: Box<Http1>, incoming: Incoming, pool: Arc<Pool>) -> Self {
-        let mut exchange = Self { connection: Some(connection), incoming, pool };
+    pub(crate) fn new(connection: Box<Http1>, framing: Framing, stays_open: bool, pool: Arc<Pool>) -> Self {
+        let mut exchange = Self { connection: Some(connection), framing, stays_open, by_chunk: false, pool };
         exchange.release_if_over();
         exchange
     }
 
-    /// The next piece of the body.
-    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
-        let Self { connection, incoming, .. } = self;
-        let Some(open) = connection else { return Poll::Ready(None) };
-        let Http1 { connection: running, relay, waker, .. } = &mut **open;
-        let polled = relay.drive(waker, cx, |cx| {
-            // A chunk that came with the head is already in the channel.
-            match poll_data(incoming, cx) {
-                Poll::Pending => {
-                    drive(running, cx);
-                    poll_data(incoming, cx)
-                }
-                chunk @ Poll::Ready(_) => chunk,
+    /// Has each piece hold the data of one chunk at most.
+    pub(crate) fn read_by_chunk(&mut self) {
+        self.by_chunk = true;
+    }
+
+    /// The next piece of the body: everything that has arrived.
+    pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Failure>>> {
+        loop {
+            if let Some(piece) = self.decode() {
+                return Poll::Ready(Some(piece));
             }
-        });
-        match &polled {
-            Poll::Ready(Some(Ok(_))) => self.release_if_over(),
-            Poll::Ready(None) => self.release(),
-            // After an error the framing is lost, so the connection is closed.
-            Poll::Ready(Some(Err(_))) => self.connection = None,
-            Poll::Pending => {}
+            let Some(open) = &mut self.connection else { return Poll::Ready(None) };
+            // A request whose answer came early is still written, because its upstream may wait for it.
+            if let Poll::Ready(Err(_)) = open.outgoing.poll_write(&mut open.socket, cx) {
+                self.stays_open = false;
+            }
+            let room = match &self.framing {
+                Framing::Length(left) => usize::try_from(*left).unwrap_or(MAX_BUFFER).clamp(1, MAX_BUFFER),
+                Framing::Chunked(_) | Framing::UntilClose => open.read_size,
+            };
+            match ready!(open.poll_read(cx, room)) {
+                Ok(0) => {
+                    self.connection = None;
+                    return Poll::Ready(match self.framing {
+                        Framing::UntilClose => None,
+                        _ => Some(Err(failures::broken("the connection was closed before the body ended"))),
+                    });
+                }
+                Ok(read) if read >= open.read_size => {
+                    open.read_size = open.read_size.saturating_mul(2).min(MAX_BUFFER);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    self.connection = None;
+                    return Poll::Ready(Some(Err(failures::broken(error))));
+                }
+            }
         }
-        polled
+    }
+
+    /// The data in the buffer. None = there is none.
+    fn decode(&mut self) -> Option<Result<Bytes, Failure>> {
+        let buffer = &mut self.connection.as_mut()?.buffer;
+        if buffer.is_empty() {
+            return None;
+        }
+        let decoded = match self.framing.decode(buffer, self.by_chunk) {
+            Ok(decoded) => decoded,
+            Err(fault) => {
+                self.connection = None;
+                return Some(Err(failures::broken(fault)));
+            }
+        };
+        // A piece that is the whole buffer takes it along, which saves counting its readers.
+        let mut piece =
+            if decoded.used == buffer.len() { std::mem::take(buffer) } else { buffer.split_to(decoded.used) };
+        piece.truncate(decoded.data);
+        self.release_if_over();
+        (!piece.is_empty()).then(|| Ok(piece.freeze()))
     }
 
     /// The connection's timer, if the connection is still there.
@@ -177,16 +286,13 @@ impl Exchange {
         self.connection.as_mut().map(|connection| &mut connection.clock)
     }
 
+    /// After the body the connection returns to the pool, if it can serve another request.
     fn release_if_over(&mut self) {
-        if self.incoming.is_end_stream() {
-            self.release();
-        }
-    }
-
-    /// Returns the connection to the pool, if the exchange is complete.
-    fn release(&mut self) {
-        if let Some(connection) = self.connection.take()
-            && connection.is_reusable()
+        if self.framing.is_over()
+            && let Some(connection) = self.connection.take()
+            && self.stays_open
+            && connection.outgoing.is_sent
+            && connection.buffer.is_empty()
         {
             self.pool.put(connection);
         }
@@ -198,20 +304,6 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         if self.connection.is_some() {
             let _gives_back_at_the_end = self.poll_chunk(&mut Context::from_waker(Waker::noop()));
-        }
-    }
-}
-
-/// The next data frame; trailers are dropped.
-pub(crate) fn poll_data(incoming: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Bytes>>> {
-    loop {
-        match std::task::ready!(Pin::new(&mut *incoming).poll_frame(cx)) {
-            Some(Ok(frame)) => match frame.into_data() {
-                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                _ => {}
-            },
-            Some(Err(error)) => return Poll::Ready(Some(Err(error))),
-            None => return Poll::Ready(None),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::failures;
 use super::http1::SendError;
-use super::inline::Socket;
+use super::socket::Socket;
 
 /// The most concurrent requests on one connection. The next request opens another connection.
 const MAX_STREAMS: usize = 100;
@@ -79,12 +79,13 @@ impl Http2 {
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         deadline: Instant,
     ) -> Result<(Http2Stream, Response<Incoming>), SendError> {
         let mut clock = Clock::default();
         clock.arm(deadline);
-        let mut response = pin!(self.sender.try_send_request(request));
+        let body = request.body().clone();
+        let mut response = pin!(self.sender.try_send_request(request.map(Full::new)));
         let outcome = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
             std::task::Poll::Ready(outcome) => std::task::Poll::Ready(Some(outcome)),
             std::task::Poll::Pending => clock.poll(cx).map(|()| None),
@@ -96,7 +97,8 @@ impl Http2 {
             }
             Some(Ok(response)) => Ok((Http2Stream(self.streams), response)),
             Some(Err(mut error)) => {
-                Err(SendError { unsent: error.take_message(), failure: failures::before_head(error.error()) })
+                let unsent = error.take_message().map(|unsent| unsent.map(|_| body));
+                Err(SendError { unsent, failure: failures::before_head(error.error()) })
             }
             None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }

@@ -39,8 +39,8 @@ struct Idle {
 }
 
 impl Pool {
-    /// The most recently used idle connection of this thread. If the peer has closed it, sending shows that: hyper
-    /// checks the socket before it writes, and returns the request.
+    /// The most recently used idle connection of this thread. If the peer has closed it, sending shows that: it
+    /// reads the socket before it writes, and returns the request.
     pub(crate) fn take(&self) -> Option<Box<Http1>> {
         let here = std::thread::current().id();
         let mut idle = self.idle.lock();

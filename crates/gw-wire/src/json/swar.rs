@@ -55,6 +55,15 @@ pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
     })
 }
 
+/// The number of bytes before the first line feed or carriage return.
+pub(crate) fn line_prefix(bytes: &[u8]) -> usize {
+    prefix(
+        bytes,
+        |word| (equal(word, b'\n') | equal(word, b'\r')) & HIGHEST,
+        |rest| blocks(rest, |byte| (byte == b'\n') | (byte == b'\r')),
+    )
+}
+
 /// The number of bytes before the first mark of a word.
 const fn first(marks: u64) -> usize {
     (marks.trailing_zeros() / 8) as usize
@@ -96,7 +105,7 @@ fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{checked_prefix, clean_prefix, plain_prefix};
+    use super::{checked_prefix, clean_prefix, line_prefix, plain_prefix};
 
     proptest! {
         #[test]
@@ -111,6 +120,7 @@ mod tests {
             let ends = checked.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(checked.len());
             prop_assert_eq!(checked_prefix(&checked), ends);
             prop_assert_eq!(clean_prefix(&bytes), first(&suspicious));
+            prop_assert_eq!(line_prefix(&bytes), first(&|byte| matches!(byte, b'\n' | b'\r')));
         }
     }
 }

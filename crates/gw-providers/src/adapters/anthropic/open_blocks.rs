@@ -179,7 +179,8 @@ impl OpenBlocks {
         }
     }
 
-    fn add_text(&mut self, piece: Cow<'_, str>, sink: EventSink<'_>) {
+    /// Handles a piece of text.
+    pub(super) fn add_text(&mut self, piece: Cow<'_, str>, sink: EventSink<'_>) {
         if !piece.is_empty() {
             self.characters += characters(&piece);
             self.order.add(order::Block::Text(piece.len()));

@@ -2,6 +2,7 @@
 //! platform.claude.com). The `type` decides; the SSE event names only repeat it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
@@ -17,9 +18,13 @@ use crate::adapters::failure::{broken, gave_up, invalid_json, reported};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
+use crate::adapters::template::{Template, place_of};
 
 /// The index of the only choice.
 pub(super) const CHOICE: u32 = 0;
+
+/// The event of a piece of a block.
+const TEXT_EVENT: &str = "content_block_delta";
 
 /// Decodes one stream.
 pub(in crate::adapters) type AnthropicStream = SseAdapter<AnthropicStreamState>;
@@ -29,6 +34,8 @@ pub(in crate::adapters) struct AnthropicStreamState {
     progress: StreamProgress,
     blocks: OpenBlocks,
     counts: AnthropicUsage,
+    /// The bytes around the text of a delta.
+    template: Template,
     /// The finish reason was emitted.
     is_finished: bool,
     /// The client gets the events as they are.
@@ -54,10 +61,18 @@ impl StreamState for AnthropicStreamState {
 
     fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
+        if let Some((_, text)) = self.template.read(data) {
+            self.hand_on(TEXT_EVENT, data, sink);
+            return self.blocks.add_text(Cow::Borrowed(text), sink);
+        }
         match serde_json::from_slice::<wire::AnthropicEvent<'_>>(data) {
             Ok(message_event) => {
-                self.hand_on(&message_event, data, sink);
+                self.hand_on(Text::of(&message_event.kind), data, sink);
+                let text = text_place(&message_event, data);
                 self.handle(message_event, name, data, sink);
+                if let Some(text) = text {
+                    self.template.learn(data, CHOICE, text);
+                }
             }
             Err(_) if name == b"error" => {
                 let message = String::from_utf8_lossy(data).into_owned();
@@ -117,12 +132,12 @@ impl AnthropicStreamState {
     }
 
     /// Hands an event on to a client of the same dialect. The type is the event's name.
-    fn hand_on(&self, event: &wire::AnthropicEvent<'_>, data: &[u8], sink: EventSink<'_>) {
-        if let Ok(data) = std::str::from_utf8(data)
-            && self.is_native
+    fn hand_on(&self, name: &str, data: &[u8], sink: EventSink<'_>) {
+        if self.is_native
+            && let Ok(data) = std::str::from_utf8(data)
         {
             let dialect = ClientDialect::Messages;
-            sink(Event::Frame { dialect, name: Text::of(&event.kind), data });
+            sink(Event::Frame { dialect, name, data });
         }
     }
 
@@ -141,7 +156,7 @@ impl AnthropicStreamState {
                 let opened = self.blocks.start(index, message_event.content_block.unwrap_or_default(), sink);
                 opened.unwrap_or_else(|failure| self.fail(failure, sink));
             }
-            "content_block_delta" => self.blocks.delta(index, message_event.delta.unwrap_or_default(), sink),
+            TEXT_EVENT => self.blocks.delta(index, message_event.delta.unwrap_or_default(), sink),
             "content_block_stop" => self.blocks.stop(index, sink),
             "message_delta" => self.message_delta(message_event, sink),
             "message_stop" => self.progress.end(sink),
@@ -206,6 +221,17 @@ impl AnthropicStreamState {
         {
             sink(Event::Usage(usage));
         }
+    }
+}
+
+/// The place of the text in an event that has nothing else. None = it has something else, or the text has escapes.
+fn text_place(event: &wire::AnthropicEvent<'_>, data: &[u8]) -> Option<Range<usize>> {
+    let delta = event.delta.as_ref().filter(|delta| Text::of(&delta.kind) == "text_delta")?;
+    match delta.text.as_ref()?.0 {
+        Cow::Borrowed(text) if !text.is_empty() && Text::of(&event.kind) == TEXT_EVENT => {
+            Some(place_of(data, text))
+        }
+        _ => None,
     }
 }
 

@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::calls::ToolCallTracker;
 use super::located::TextLocations;
 use super::shape::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
-use super::template::Template;
 use super::{repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
+use crate::adapters::template::{Template, place_of};
 
 /// Decodes one stream.
 pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
@@ -74,15 +74,14 @@ impl StreamState for OpenAiStreamState {
         self.envelope(envelope, text, &mut |event| {
             carried = match (&event, &carried) {
                 (Event::Text { choice, text: Cow::Borrowed(piece), logprobs: None }, Carried::Nothing) => {
-                    let start = offset(text, piece);
-                    Carried::Text { choice: *choice, place: start..start.saturating_add(piece.len()) }
+                    Carried::Text { choice: *choice, place: place_of(text.as_bytes(), piece) }
                 }
                 _ => Carried::More,
             };
             sink(event);
         });
         if let Carried::Text { choice, place } = carried {
-            self.template.learn(text, choice, place);
+            self.template.learn(text.as_bytes(), choice, place);
         }
     }
 
@@ -247,11 +246,6 @@ enum Carried {
         place: Range<usize>,
     },
     More,
-}
-
-/// The position of `piece`, a slice of `text`, in it.
-fn offset(text: &str, piece: &str) -> usize {
-    (piece.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize)
 }
 
 #[cfg(test)]

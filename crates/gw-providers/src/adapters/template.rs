@@ -11,6 +11,12 @@ const MAX_BYTES: usize = 4 << 10;
 /// text.
 const PATIENCE: u8 = 16;
 
+/// The position of `piece`, a slice of `event`, in it.
+pub(super) fn place_of(event: &[u8], piece: &str) -> Range<usize> {
+    let start = (piece.as_ptr() as usize).wrapping_sub(event.as_ptr() as usize);
+    start..start.saturating_add(piece.len())
+}
+
 /// The bytes around the text of the last chunk that held nothing but text.
 #[derive(Debug, Default)]
 pub(super) struct Template {
@@ -35,18 +41,19 @@ impl Template {
     }
 
     /// Learns the bytes around the text at this position of `event`. The event held nothing else.
-    pub(super) fn learn(&mut self, event: &str, choice: u32, text: Range<usize>) {
+    pub(super) fn learn(&mut self, event: &[u8], choice: u32, text: Range<usize>) {
         self.misses = self.misses.saturating_add(1);
         let (Some(before), Some(after)) = (event.get(..text.start), event.get(text.end..)) else { return };
-        let fits = before.ends_with('"') && after.starts_with('"') && before.len() + after.len() <= MAX_BYTES;
+        let fits =
+            before.ends_with(b"\"") && after.starts_with(b"\"") && before.len() + after.len() <= MAX_BYTES;
         if !fits || self.misses > PATIENCE {
             self.before.clear();
             return;
         }
         self.before.clear();
-        self.before.extend_from_slice(before.as_bytes());
+        self.before.extend_from_slice(before);
         self.after.clear();
-        self.after.extend_from_slice(after.as_bytes());
+        self.after.extend_from_slice(after);
         self.choice = choice;
     }
 }

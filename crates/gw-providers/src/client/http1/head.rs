@@ -1,0 +1,173 @@
+//! The heads of HTTP/1.1: writes that of a request, and reads that of a response.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+
+use super::framing::{Chunks, Framing};
+
+/// The most header fields of a response.
+const MAX_HEADERS: usize = 100;
+
+/// A response head that cannot be read. The text says why.
+pub(super) type InvalidHead = &'static str;
+
+/// The head of a final response.
+#[derive(Debug)]
+pub(crate) struct ResponseHead {
+    /// The status.
+    pub(crate) status: StatusCode,
+    /// The headers as they came.
+    pub(crate) headers: HeaderMap,
+    /// How the body ends.
+    pub(crate) framing: Framing,
+    /// Whether the peer keeps the connection open after the body.
+    pub(crate) stays_open: bool,
+}
+
+/// Writes the head of a request. Its URI is a path, its headers have `host`, and its length is that of its body.
+pub(super) fn write(request: &Request<Bytes>, out: &mut Vec<u8>) {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    for (name, value) in request.headers() {
+        if *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING {
+            continue;
+        }
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    let length = request.body().len();
+    if length > 0 || !matches!(*request.method(), Method::GET | Method::HEAD) {
+        out.extend_from_slice(b"content-length: ");
+        out.extend_from_slice(length.to_string().as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Reads the head of a final response and takes it from the buffer; informational responses before it are dropped.
+/// None = it is incomplete.
+///
+/// # Errors
+/// [`InvalidHead`].
+pub(super) fn read(buffer: &mut BytesMut, method: &Method) -> Result<Option<ResponseHead>, InvalidHead> {
+    while !buffer.is_empty() {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
+        let mut parsed = httparse::Response::new(&mut fields);
+        let length = match parsed.parse(buffer) {
+            Ok(httparse::Status::Complete(length)) => length,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(fault) => return Err(reason(fault)),
+        };
+        let status = parsed.code.and_then(|code| StatusCode::from_u16(code).ok());
+        let status = status.ok_or("a status that is not a number from 100 to 999")?;
+        if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+            buffer.advance(length);
+            continue;
+        }
+        let is_1_0 = parsed.version == Some(0);
+        let headers = headers(buffer.get(..length).unwrap_or_default(), parsed.headers)?;
+        let (framing, is_framed) = framing(status, &headers, method, is_1_0)?;
+        let stays_open = is_framed && stays_open(&headers, is_1_0);
+        buffer.advance(length);
+        return Ok(Some(ResponseHead { status, headers, framing, stays_open }));
+    }
+    Ok(None)
+}
+
+/// The headers. Their values share one copy of the head, so that they do not keep the buffer.
+fn headers(head: &[u8], fields: &[httparse::Header<'_>]) -> Result<HeaderMap, InvalidHead> {
+    let shared = Bytes::copy_from_slice(head);
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| "a header name")?;
+        let from = (field.value.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
+        let value = if field.value.is_empty() {
+            HeaderValue::from_static("")
+        } else {
+            let value = shared.slice(from..from + field.value.len());
+            HeaderValue::from_maybe_shared(value).map_err(|_| "a header value")?
+        };
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// How the body ends, and whether the connection may carry another response after it.
+fn framing(
+    status: StatusCode,
+    headers: &HeaderMap,
+    method: &Method,
+    is_1_0: bool,
+) -> Result<(Framing, bool), InvalidHead> {
+    let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if status == StatusCode::SWITCHING_PROTOCOLS {
+        return Ok((Framing::Length(0), false));
+    }
+    if is_empty || *method == Method::HEAD {
+        return Ok((Framing::Length(0), true));
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next() {
+        if is_1_0 {
+            return Err("a transfer-encoding in HTTP/1.0");
+        }
+        let is = |name: &str| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+        // A peer that also gives a length may be a wrong reader of one of them, so its connection serves nothing else.
+        let is_alone = !headers.contains_key(CONTENT_LENGTH);
+        return match codings.next() {
+            None if is("chunked") => Ok((Framing::Chunked(Chunks::default()), is_alone)),
+            None if is("identity") => Ok((Framing::UntilClose, false)),
+            _ => Err("a transfer-encoding that was not requested"),
+        };
+    }
+    match length(headers)? {
+        Some(length) => Ok((Framing::Length(length), true)),
+        None => Ok((Framing::UntilClose, false)),
+    }
+}
+
+/// The length of the body. Repeated lengths must be equal.
+fn length(headers: &HeaderMap) -> Result<Option<u64>, InvalidHead> {
+    let mut length = None;
+    let values = headers.get_all(CONTENT_LENGTH).iter();
+    for value in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+        let value = value.trim_ascii();
+        let digits = Some(value).filter(|value| !value.is_empty() && value.iter().all(u8::is_ascii_digit));
+        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+        let number = number.ok_or("a content-length that is not a number")?;
+        if length.replace(number).is_some_and(|before| before != number) {
+            return Err("two different lengths");
+        }
+    }
+    Ok(length)
+}
+
+fn stays_open(headers: &HeaderMap, is_1_0: bool) -> bool {
+    let has = |option: &str| {
+        let mut options = headers.get_all(CONNECTION).iter();
+        options.any(|value| {
+            let mut names = value.as_bytes().split(|byte| *byte == b',');
+            names.any(|name| name.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
+        })
+    };
+    !has("close") && (!is_1_0 || has("keep-alive"))
+}
+
+fn reason(fault: httparse::Error) -> InvalidHead {
+    match fault {
+        httparse::Error::HeaderName => "a header name",
+        httparse::Error::HeaderValue => "a header value",
+        httparse::Error::NewLine => "a line end",
+        httparse::Error::Status => "the status line",
+        httparse::Error::TooManyHeaders => "too many headers",
+        httparse::Error::Version => "the version",
+        httparse::Error::Token => "a token",
+    }
+}
+
+#[cfg(test)]
+mod tests;
