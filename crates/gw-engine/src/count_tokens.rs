@@ -51,7 +51,8 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
         let request = match dialect {
             ClientDialect::Responses => parse_count(body.clone(), limits, &earlier)?,
             ClientDialect::Messages | ClientDialect::OpenAi => {
-                crate::messages::parse_count(body.clone(), &client.surface, limits)?
+                let state = &snapshot.state;
+                crate::messages::parse_count(body.clone(), &client.surface, limits, state, &client.caller)?
             }
         };
         let (metrics, caller) = (&services.metrics, &client.caller);

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_wire::dialects::messages;
-use gw_wire::dialects::{ClientDialect, ClientRequest};
+use gw_wire::dialects::messages::errors::THREAD_NOT_FOUND;
+use gw_wire::dialects::{ClientDialect, ClientRequest, NativeBody, messages};
 use gw_wire::gateway::GatewayMeta;
+use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::render::Envelope;
 use gw_wire::reply::ChatReply;
 use gw_wire::request::{RequestLimits, chat};
 use gw_wire::usage::Usage;
 
+use crate::auth::Caller;
 use crate::call::Call;
 use crate::error::{Error, Kind, Result};
 use crate::execute::opening;
 use crate::pipeline;
+use crate::plan::routing_state::RoutingState;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
@@ -29,11 +32,17 @@ use crate::services::Services;
 /// Every refusal of the request, and the error of its last attempt.
 pub(crate) async fn create(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
     let surface = client.surface.clone();
+    let (state, caller) = (Arc::clone(&services.snapshot().state), client.caller.clone());
     let mut warms_cache = false;
     let parse = |body, limits: &RequestLimits| {
         let mut request = messages::translate(body, limits)?;
         request.context.plain = surface.is_plain;
         warms_cache = request.context.warms_cache;
+        own_thread(&request.native, &state, &caller)?;
+        if request.native.policy.keeps_thread {
+            request.context.answer_ids =
+                messages::AnswerIds::new(move |id| state.threads.note(caller.key_id(), id));
+        }
         let (chat, client) = request.into_parts();
         validated(chat, client, &surface, limits)
     };
@@ -43,6 +52,25 @@ pub(crate) async fn create(services: &Services, client: RequestContext, body: By
         return empty(call);
     }
     pipeline::answer(services, call).await.map_err(|error| overflow.explain(error))
+}
+
+/// Checks that the key itself got the message with which the request continues a thread. The provider would continue the
+/// thread of any key, because it knows the operator's account only.
+///
+/// # Errors
+/// `thread_not_found`.
+pub(crate) fn own_thread(native: &NativeBody, state: &RoutingState, caller: &Caller) -> Result<()> {
+    if !native.policy.inner.holds_history {
+        return Ok(());
+    }
+    let [thread] = View::new(std::str::from_utf8(&native.bytes).unwrap_or("{}")).pick(["thread"]);
+    let [id] = thread.map_or([None], |thread| thread.pick(["previous_message_id"]));
+    let id = id.and_then(View::string);
+    if id.is_some_and(|id| state.threads.has(caller.key_id(), &id)) {
+        return Ok(());
+    }
+    let message = "thread: the gateway knows no such message of this key. Send the whole conversation.";
+    Err(Error { code: Some(THREAD_NOT_FOUND.into()), ..Error::new(Kind::Invalid, message) })
 }
 
 /// The chat form of a translated request, with the client's own form beside it.
@@ -139,7 +167,11 @@ pub(crate) fn parse_count(
     body: Bytes,
     surface: &ClientSurface,
     limits: &RequestLimits,
+    state: &RoutingState,
+    caller: &Caller,
 ) -> Result<ValidatedRequest> {
-    let (chat, client) = messages::translate_count(body, limits)?.into_parts();
+    let request = messages::translate_count(body, limits)?;
+    own_thread(&request.native, state, caller)?;
+    let (chat, client) = request.into_parts();
     validated(chat, client, surface, limits)
 }

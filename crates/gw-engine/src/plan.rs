@@ -9,6 +9,7 @@ pub(crate) mod cost_estimate;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
 pub(crate) mod tenant_policy;
+pub(crate) mod threads;
 mod upgrade;
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use gw_engine::cpu_pool::{is_heavy, offload};
 use gw_engine::error::{Error, Result};
 use gw_engine::payloads::ContentCapture;
 use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
+use gw_wire::dialects::ClientDialect;
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -99,7 +100,7 @@ where
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
             is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
-            forwarded: forwarded_headers(&parts.headers),
+            forwarded: forwarded_headers(&parts.headers, client_dialect::of(parts)),
         },
         trace: record.trace.clone(),
     };
@@ -182,8 +183,10 @@ fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
     Some(all.into())
 }
 
-/// The `anthropic-*` headers, for an upstream that speaks the Messages API.
-fn forwarded_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
-    let anthropic = headers.iter().filter(|(name, _)| name.as_str().starts_with("anthropic-"));
-    anthropic.map(|(name, value)| (name.clone(), value.clone())).collect()
+/// The `anthropic-*` headers, for an upstream that speaks the Messages API. A Responses request has `openai-*` headers
+/// instead, which no upstream gets.
+fn forwarded_headers(headers: &HeaderMap, dialect: ClientDialect) -> Vec<(HeaderName, HeaderValue)> {
+    let start = if dialect == ClientDialect::Responses { "openai-" } else { "anthropic-" };
+    let named = headers.iter().filter(|(name, _)| name.as_str().starts_with(start));
+    named.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

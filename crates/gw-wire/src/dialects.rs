@@ -108,7 +108,7 @@ impl ClientRequest {
         let before = warnings.len();
         for (name, value) in &self.headers {
             let name_is = |known: &str| name.eq_ignore_ascii_case(known);
-            if name_is(BETA) {
+            if name_is(BETA) && self.native.dialect != ClientDialect::Responses {
                 let (lost, left): (Vec<&str>, Vec<&str>) = value
                     .split(',')
                     .map(str::trim)
@@ -123,8 +123,12 @@ impl ClientRequest {
                 }
                 continue;
             }
-            let row = treatment(Surface::Messages, PolicyPlace::Header, &name.to_ascii_lowercase());
-            if row == Some(Treatment::Forwarded) || allowed.has(name) {
+            let is_responses = self.native.dialect == ClientDialect::Responses;
+            let surface = if is_responses { Surface::Responses } else { Surface::Messages };
+            let row = treatment(surface, PolicyPlace::Header, &name.to_ascii_lowercase());
+            // No header of a Responses request is sent, and only those with a row are worth a warning.
+            let is_kept = if is_responses { row.is_none() } else { allowed.has(name) };
+            if row == Some(Treatment::Forwarded) || is_kept {
                 kept.push((name.clone(), value.clone()));
             } else {
                 warnings.push(format!("header_dropped:{}", plain(name)));
@@ -134,12 +138,21 @@ impl ClientRequest {
     }
 }
 
-/// A body without these top-level members. All other bytes stay as they are.
+/// A body without these members: top-level ones, and members of those by both names with a dot between them. All other
+/// bytes stay as they are.
 fn without_members(bytes: &Bytes, names: &[&str]) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return bytes.to_vec() };
     let mut edits = Edits::new(text);
     let names: BTreeSet<&str> = names.iter().copied().collect();
-    edits.remove_members(View::new(text), |name| names.contains(name));
+    let body = View::new(text);
+    edits.remove_members(body, |name| names.contains(name));
+    for (outer, inner) in names.iter().filter_map(|name| name.split_once('.')) {
+        let is_outer = |name: View<'_>| name.string().is_some_and(|name| name == outer);
+        // An edit inside a member that is removed itself would be a second edit of the same text.
+        for (_, value) in body.members().filter(|(name, _)| !names.contains(outer) && is_outer(*name)) {
+            edits.remove_members(value, |name| name == inner);
+        }
+    }
     edits.apply()
 }
 

@@ -9,8 +9,9 @@
 use std::ops::Range;
 
 use gw_providers::adapter::Encoded;
-use gw_wire::hosted_tools::{HostedCalls, HostedTool};
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
+use gw_wire::request::native_policy::{InnerWork, SEARCH_RESULT_TOKENS};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
@@ -27,6 +28,9 @@ const UNREAD_PAGES: u32 = 20;
 const MAX_INNER_CALLS: u64 = 256;
 /// The largest token count that is believed of a model without known limits.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
+
+/// Assumed context of a model that runs hosted tools or keeps conversations, if it is unknown.
+const UNKNOWN_CONTEXT_TOKENS: u64 = 200_000;
 
 /// The size of one upstream call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,9 +150,8 @@ impl ValidatedRequest {
     /// provider does not count them.
     fn certain_searches(&self, candidate: &Candidate, answers: u32) -> HostedCalls {
         let searches = self.guarded().iter().any(|member| member.name == "web_search_options");
-        let is_priced =
-            || candidate.model.prices.as_ref().is_some_and(|prices| prices.has_tool(HostedTool::WebSearch));
-        let is_sent = searches && candidate.provider.forwards_member("web_search_options") && is_priced();
+        // A search without a price, which the operator let pass, makes the cost incomplete.
+        let is_sent = searches && candidate.provider.forwards_member("web_search_options");
         HostedCalls { web_search: if is_sent { answers } else { 0 }, ..HostedCalls::default() }
     }
 
@@ -158,6 +161,33 @@ impl ValidatedRequest {
         let native =
             native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
         native.map(|native| native.policy.most_calls).unwrap_or_default()
+    }
+
+    /// The work of a candidate beyond one reading of the prompt and one answer.
+    fn inner_work(&self, candidate: &Candidate, size: &CallSize) -> InnerWork {
+        let native = self.client().map(|client| &client.native);
+        if let Some(native) = native.filter(|native| candidate.speaks(native.dialect)) {
+            return native.policy.inner;
+        }
+        let searches = size.hosted.web_search;
+        let result_tokens = u64::from(searches).saturating_mul(SEARCH_RESULT_TOKENS);
+        InnerWork { tool_calls: searches, result_tokens, ..InnerWork::default() }
+    }
+
+    /// The most tokens that the model reads for an upstream call, and the most answers and summaries that it writes. After
+    /// each call of a hosted tool it reads the prompt once more, with the results. It never reads more at once than its
+    /// context holds.
+    pub(crate) fn reserved(&self, candidate: &Candidate, size: &CallSize) -> (u64, u64) {
+        let inner = self.inner_work(candidate, size);
+        if inner == InnerWork::default() {
+            return (size.prompt_tokens, size.answers);
+        }
+        let context = candidate.model.context_length.unwrap_or(UNKNOWN_CONTEXT_TOKENS);
+        let once = if inner.holds_history { size.prompt_tokens.max(context) } else { size.prompt_tokens };
+        let readings = 1 + u64::from(inner.tool_calls) + u64::from(inner.compactions);
+        let all = once.saturating_mul(readings).saturating_add(inner.result_tokens);
+        let most = once.max(context).saturating_mul(readings);
+        (all.min(most), size.answers.saturating_add(u64::from(inner.compactions)))
     }
 
     /// The size of an upstream call whose body has this many bytes. No more of the prompt counts than was sent: an adapter

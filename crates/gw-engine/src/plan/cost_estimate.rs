@@ -1,6 +1,6 @@
 //! The most that a request can use and cost. It is reserved before an upstream is called.
 //!
-//! The prompt is measured (`call_size.rs`). The answer is taken at its longest, once for each choice, at the most
+//! The prompt is measured (`call_size.rs`), with the results of the tools that the provider may run. The answer is taken at its longest, once for each choice, at the most
 //! expensive candidate of the plan. A divided request is the sum of its calls, each in its own price tier. Usage beyond
 //! the reservation is counted when the request ends.
 //!
@@ -90,9 +90,17 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
 
 /// Whether every price that the request surely needs at a candidate is known.
 pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bool {
-    let completion = u64::from(!matches!(request, ValidatedRequest::Embeddings(_)));
-    let audio_prompt = request.has_audio().then_some(1);
-    candidate.model.charge(&Usage { prompt: 2, completion, audio_prompt, ..Usage::default() }).is_complete
+    let completion = if matches!(request, ValidatedRequest::Embeddings(_)) { 0 } else { 2 };
+    let usage = Usage {
+        prompt: 2,
+        completion,
+        audio_prompt: request.has_audio().then_some(1),
+        audio_completion: request.wants_audio().then_some(1),
+        ..Usage::default()
+    };
+    let sizes = request.sizes(candidate);
+    let hosted = sizes.iter().fold(request.most_hosted(candidate), |sum, size| sum.plus(&size.hosted));
+    candidate.model.charge(&Usage { hosted, ..usage }).is_complete
 }
 
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.
@@ -143,15 +151,20 @@ struct CostlyTokens {
     hour_writes: bool,
     /// The prompt has audio.
     audio_input: bool,
+    /// The answer has audio.
+    audio_output: bool,
 }
 
 impl CostlyTokens {
     fn of(request: &ValidatedRequest, candidate: &Candidate) -> Self {
         let rates = candidate.model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
         let has_write_price = rates.cache_write.is_some() || rates.cache_write_1h.is_some();
+        // A price that is not stated follows from the input's.
+        let has_price = has_write_price || rates.input.is_some() && request.may_reach_claude(candidate);
         Self {
-            hour_writes: has_write_price && request.may_name_an_hour(),
+            hour_writes: has_price && request.may_name_an_hour(),
             audio_input: rates.audio_input.is_some() && request.has_audio(),
+            audio_output: rates.audio_output.is_some() && request.wants_audio(),
         }
     }
 
@@ -159,9 +172,9 @@ impl CostlyTokens {
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
         let most_hosted = request.most_hosted(candidate);
         let one = |size: CallSize| {
-            let CallSize { prompt_tokens: prompt, answers, hosted, .. } = size;
+            let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
-            let hosted = hosted.plus(&most_hosted);
+            let hosted = size.hosted.plus(&most_hosted);
             let usage = Usage { prompt, completion, hosted, ..Usage::default() };
             // A provider may write the whole prompt into its cache, which can cost more than reading it.
             let cache_write_1h = self.hour_writes.then(|| small(prompt));
@@ -171,7 +184,11 @@ impl CostlyTokens {
                 // A model that makes images may make nothing else.
                 let drawn = Usage { image_completion: Some(small(completion)), ..*usage };
                 let drawn = candidate.model.cost(&drawn).unwrap_or_default();
-                candidate.model.charge(usage).known.max(drawn)
+                let spoken = self.audio_output.then(|| {
+                    let spoken = Usage { audio_completion: Some(small(completion)), ..*usage };
+                    candidate.model.charge(&spoken).known
+                });
+                candidate.model.charge(usage).known.max(drawn).max(spoken.unwrap_or_default())
             };
             cost(&usage).max(cost(&written)).max(cost(&heard))
         };

@@ -7,6 +7,7 @@ use gw_routing::retry_budget::RetryBudget;
 
 use crate::clock;
 use crate::event_memory::EventMemory;
+use crate::plan::threads::MessageThreads;
 
 /// Conversations whose provider is remembered.
 const MAX_CONVERSATIONS: usize = 65_536;
@@ -21,6 +22,8 @@ pub(crate) struct RoutingState {
     pub(crate) affinity: Affinity,
     /// Counts the large events that wait for their clients.
     pub(crate) event_memory: EventMemory,
+    /// The messages of the threads that providers keep.
+    pub(crate) threads: MessageThreads,
 }
 
 impl RoutingState {
@@ -30,6 +33,7 @@ impl RoutingState {
             retry_budget: RetryBudget::new(clock::now()),
             affinity: Affinity::new(MAX_CONVERSATIONS),
             event_memory: EventMemory::default(),
+            threads: MessageThreads::default(),
         }
     }
 

@@ -50,7 +50,8 @@ fn forwarded(provider: &Provider, model: &Model, policy: &NativePolicy) -> Resul
     if let Some(guarded) = policy.refused_type(provider.allowed(), |tool| has_price(model, tool)) {
         return Err(refused_type(provider, guarded));
     }
-    match &policy.stored {
+    let at_own_host = || provider.host().filter(|host| policy.hosts.contains(*host));
+    match policy.stored.as_deref().or_else(at_own_host) {
         Some(place) if !provider.takes_references() => Err(stored(provider, place)),
         _ => Ok(()),
     }

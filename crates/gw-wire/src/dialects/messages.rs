@@ -20,7 +20,7 @@ mod stops;
 mod stream;
 mod usage;
 
-pub use self::context::{MessagesContext, ThinkingDisplay};
+pub use self::context::{AnswerIds, MessagesContext, ThinkingDisplay};
 pub use self::request::{MessagesRequest, count_tokens_body, translate, translate_count};
 pub use self::stream::MessagesEncoder;
 

@@ -133,7 +133,8 @@ impl ChatRequest {
     #[must_use]
     pub fn runs_hosted_tools(&self) -> bool {
         let searches = || SEARCH_MEMBERS.iter().any(|name| self.body.get(name).is_some());
-        self.needs.openai_only == Some(Needs::OTHER_TOOLS) || self.forwarded.runs_tools || searches()
+        let is_native = self.client.as_ref().is_some_and(|client| client.native.policy.inner.calls_model);
+        self.needs.openai_only == Some(Needs::OTHER_TOOLS) || is_native || searches()
     }
 
     /// Whether the model may work for long before its first content: it reasons, or the provider runs tools.

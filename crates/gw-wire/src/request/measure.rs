@@ -7,6 +7,7 @@ mod audio;
 mod base64;
 mod forwarded;
 mod image;
+mod media_places;
 mod pdf;
 
 use self::base64::{Bytes, decoded_len};

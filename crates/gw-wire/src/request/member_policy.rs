@@ -203,6 +203,11 @@ pub(super) fn guarded_native(name: &str, value: View<'_>, row: Option<Treatment>
     is_guarded.then(|| GuardedMember { name: shown, rule, written: name.into() })
 }
 
+/// The member of a member that is left out, by both names with a dot between them.
+pub(super) fn dropped_inside(name: &'static str) -> GuardedMember {
+    GuardedMember { name: Cow::Borrowed(name), rule: Rule::Price, written: name.into() }
+}
+
 /// A client's name, shortened for messages.
 fn shown(name: &str) -> Cow<'static, str> {
     Cow::Owned(super::fields::clip(name).into_owned())
@@ -299,14 +304,15 @@ impl AllowedMembers {
         Self { names: names.into_iter().filter_map(fold).collect(), is_all: false }
     }
 
-    /// Whether the member may be sent. Allowing `metadata` allows all of its members.
+    /// Whether the member may be sent. Allowing `metadata` allows all of its members, too.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let outer = name.split('.').next().unwrap_or(name);
-        self.is_all
-            || !self.names.is_empty()
-                && folded(outer, &mut Folded::default())
-                    .is_some_and(|name| self.names.iter().any(|known| **known == *name))
+        let has = |name: &str| {
+            folded(name, &mut Folded::default())
+                .is_some_and(|name| self.names.iter().any(|known| **known == *name))
+        };
+        self.is_all || !self.names.is_empty() && (has(outer) || outer != name && has(name))
     }
 
     /// The guarded members that must not be sent, in the client's spelling. A search is sent, because a request with one

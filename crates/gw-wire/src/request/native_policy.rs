@@ -5,6 +5,7 @@
 //! without a row is left out (members) or refused (types of tools and parts), until somebody decides about it.
 
 mod chat_rows;
+mod inner_work;
 mod messages;
 mod messages_rows;
 mod responses;
@@ -19,6 +20,7 @@ use super::references::References;
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
 
+pub use inner_work::{FILE_RESULT_TOKENS, InnerWork, PAGE_TOKENS, SEARCH_RESULT_TOKENS};
 pub use messages::survey_messages;
 pub use responses::{ResponsesSurvey, survey_responses};
 pub use rows::{PolicyPlace, Surface, Treatment, treatment};
@@ -48,6 +50,12 @@ pub struct NativePolicy {
     pub stored: Option<Box<str>>,
     /// The most calls of hosted tools that the request allows.
     pub most_calls: HostedCalls,
+    /// The upstream's work beyond one reading of the prompt and one answer.
+    pub inner: InnerWork,
+    /// The upstream keeps the conversation as a message thread.
+    pub keeps_thread: bool,
+    /// The hosts of the addresses that the survey found.
+    pub hosts: BTreeSet<Box<str>>,
 }
 
 impl NativePolicy {
@@ -114,11 +122,13 @@ struct Surveyor {
     surface: Surface,
     found: NativePolicy,
     seen: BTreeSet<(PolicyPlace, String)>,
+    /// The tokens of the largest result of a hosted tool.
+    largest_result: u64,
 }
 
 impl Surveyor {
     fn new(surface: Surface) -> Self {
-        Self { surface, found: NativePolicy::default(), seen: BTreeSet::new() }
+        Self { surface, found: NativePolicy::default(), seen: BTreeSet::new(), largest_result: 0 }
     }
 
     /// Judges the top-level members.
@@ -154,11 +164,22 @@ impl Surveyor {
 
     /// Notes the first reference inside a value that holds no free JSON.
     fn references(&mut self, path: &Path<'_>, value: View<'_>) {
+        self.reference(path, "", value);
+    }
+
+    /// Notes an address that the provider reads, if it is one inside its network or of something that it stores.
+    fn address(&mut self, path: &Path<'_>, name: &str, value: Option<View<'_>>) {
+        let Some(value) = value else { return };
+        self.reference(&path.member(name), "url", value);
+    }
+
+    fn reference(&mut self, path: &Path<'_>, name: &str, value: View<'_>) {
         let mut references = References::default();
-        references.member(path, "", value);
+        references.member(path, name, value);
         if let Some(at) = references.verbatim {
             self.found.stored.get_or_insert(at);
         }
+        self.found.hosts.append(&mut references.hosts);
     }
 }
 

@@ -11,6 +11,7 @@ mod errors;
 mod every_dialect;
 mod fold;
 mod hosted_tools;
+mod inner_work;
 mod many_tools;
 mod messages;
 mod native;

@@ -22,7 +22,52 @@ pub(super) struct AnthropicUsage {
     web_fetch: Option<u64>,
     /// The calls of hosted tools that began so far.
     begun: HostedCalls,
+    /// The tokens of compactions, which the counts above do not include.
+    compactions: Compactions,
     is_odd: bool,
+}
+
+/// The tokens with which the API summarised the conversation before or during the answer. They are billed like others,
+/// and only `usage.iterations` has them ("Compaction", section "Understanding usage", at platform.claude.com).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Compactions {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+    cache_write_1h: u64,
+}
+
+impl Compactions {
+    /// The sum of all entries of this type.
+    fn of(iterations: &[Value], is_odd: &mut bool) -> Self {
+        let mut sum = Self::default();
+        let is_compaction = |entry: &&Value| entry.get("type").is_some_and(|kind| kind == "compaction");
+        for entry in iterations.iter().filter(is_compaction) {
+            let mut get =
+                |path: &str| entry.pointer(path).and_then(|value| count(value, is_odd)).unwrap_or(0);
+            let long = get("/cache_creation/ephemeral_1h_input_tokens");
+            // An upstream may report the parts without their sum.
+            let parts = get("/cache_creation/ephemeral_5m_input_tokens").saturating_add(long);
+            let adds = [
+                (&mut sum.input, get("/input_tokens")),
+                (&mut sum.output, get("/output_tokens")),
+                (&mut sum.cache_read, get("/cache_read_input_tokens")),
+                (&mut sum.cache_write, get("/cache_creation_input_tokens").max(parts)),
+                (&mut sum.cache_write_1h, long),
+            ];
+            adds.into_iter().for_each(|(place, more)| *place = place.saturating_add(more));
+        }
+        sum
+    }
+}
+
+/// The sum of a count and the tokens of compactions; None if neither is known.
+fn plus(known: Option<u64>, compacted: u64) -> Option<u64> {
+    match (known, compacted) {
+        (known, 0) => known,
+        (known, more) => Some(known.unwrap_or(0).saturating_add(more)),
+    }
 }
 
 impl AnthropicUsage {
@@ -44,6 +89,9 @@ impl AnthropicUsage {
         set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
         set(&mut self.web_search, "/server_tool_use/web_search_requests");
         set(&mut self.web_fetch, "/server_tool_use/web_fetch_requests");
+        if let Some(iterations) = value.get("iterations").and_then(Value::as_array) {
+            self.compactions = Compactions::of(iterations, &mut is_odd);
+        }
         self.is_odd |= is_odd;
     }
 
@@ -76,21 +124,22 @@ impl AnthropicUsage {
             (None, None) => None,
             (short, long) => Some(short.unwrap_or(0).saturating_add(long.unwrap_or(0))),
         };
-        let written = self.cache_write.max(parts_written);
-        let parts = [self.input, self.cache_read, written];
+        let compacted = &self.compactions;
+        let written = plus(self.cache_write.max(parts_written), compacted.cache_write);
+        let cached = plus(self.cache_read, compacted.cache_read);
+        let parts = [plus(self.input, compacted.input), cached, written];
         let prompt = parts.into_iter().flatten().fold(0, u64::saturating_add);
-        let completion = self.output.unwrap_or(0);
+        let completion = self.output.unwrap_or(0).saturating_add(compacted.output);
         let too_much = prompt > MAX_BELIEVABLE || self.thinking > Some(completion);
         let prompt = prompt.min(MAX_BELIEVABLE);
-        let cached = self.cache_read.map(|cached| cached.min(prompt));
+        let cached = cached.map(|cached| cached.min(prompt));
         let cache_write = written.map(|written| written.min(prompt - cached.unwrap_or(0)));
         Some(Usage {
             prompt,
             completion,
             cached,
             cache_write,
-            cache_write_1h: self
-                .cache_write_1h
+            cache_write_1h: plus(self.cache_write_1h, compacted.cache_write_1h)
                 .map(|long| small(long.min(cache_write.unwrap_or(0))))
                 .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
@@ -103,7 +152,8 @@ impl AnthropicUsage {
     /// Returns the usage before the answer's end is known: the prompt's tokens, with the answer's still to be
     /// estimated.
     pub(super) fn so_far(&self) -> Option<Usage> {
-        let begun = Self { output: None, thinking: None, ..*self };
+        let compactions = Compactions { output: 0, ..self.compactions };
+        let begun = Self { output: None, thinking: None, compactions, ..*self };
         begun.usage()
     }
 }
@@ -169,6 +219,31 @@ mod tests {
             r#"{"input_tokens":10,"output_tokens":1,"cache_creation_input_tokens":5,"cache_creation":null}"#;
         let usage = after(&[odd]).unwrap();
         assert_eq!((usage.cache_write, usage.cache_write_1h, usage.estimated), (Some(5), None, false));
+    }
+
+    #[test]
+    fn tokens_of_compactions_are_added_once() {
+        let plain = r#"{"input_tokens":23000,"output_tokens":1000}"#;
+        let compacted = r#"{"input_tokens":23000,"output_tokens":1000,"iterations":[
+            {"type":"compaction","input_tokens":180000,"output_tokens":3500},{"type":"message","input_tokens":23000,"output_tokens":1000}]}"#;
+        let usage = after(&[plain, compacted, compacted]).unwrap();
+        assert_eq!((usage.prompt, usage.completion, usage.estimated), (203_000, 4_500, false));
+        assert_eq!((usage.cached, usage.cache_write), (None, None));
+        let later = r#"{"output_tokens":1000,"iterations":[{"type":"message"},
+            {"type":"compaction","input_tokens":1,"output_tokens":2,"cache_read_input_tokens":30,"cache_creation_input_tokens":400,
+             "cache_creation":{"ephemeral_1h_input_tokens":300}},
+            {"type":"compaction","input_tokens":1,"output_tokens":2,"cache_creation":{"ephemeral_5m_input_tokens":5}}]}"#;
+        let usage = after(&[compacted, later]).unwrap();
+        assert_eq!((usage.prompt, usage.completion), (23_437, 1_004), "the last list counts");
+        assert_eq!((usage.cached, usage.cache_write, usage.cache_write_1h), (Some(30), Some(405), Some(300)));
+        let kept = after(&[compacted, r#"{"output_tokens":1001}"#]).unwrap();
+        assert_eq!(
+            (kept.prompt, kept.completion),
+            (203_000, 4_501),
+            "a delta without a list changes nothing"
+        );
+        let odd = r#"{"input_tokens":2,"output_tokens":1,"iterations":[{"type":"compaction","input_tokens":"x"},7]}"#;
+        assert_eq!(after(&[odd]).map(|usage| (usage.prompt, usage.estimated)), Some((2, true)));
     }
 
     #[test]

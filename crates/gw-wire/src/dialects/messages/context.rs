@@ -1,6 +1,9 @@
 //! The parts of a request that its answer needs.
 
+use std::fmt;
 use std::sync::Arc;
+
+use crate::json::View;
 
 /// Whether the client gets thinking blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +33,35 @@ pub struct MessagesContext {
     pub warms_cache: bool,
     /// `metadata.user_id` as the client wrote it.
     pub user_id: Option<String>,
+    /// Is told the id of the answer, if an upstream that speaks the Messages API gave it.
+    pub answer_ids: AnswerIds,
+}
+
+/// A listener for the ids of answers.
+#[derive(Clone, Default)]
+pub struct AnswerIds(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl AnswerIds {
+    /// Calls `listener` with each id.
+    #[must_use]
+    pub fn new(listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(listener)))
+    }
+
+    /// Tells the id of a message.
+    pub(super) fn tell(&self, message: View<'_>) {
+        let Some(listener) = &self.0 else { return };
+        let [id] = message.pick(["id"]);
+        if let Some(id) = id.and_then(View::string) {
+            listener(&id);
+        }
+    }
+}
+
+impl fmt::Debug for AnswerIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnswerIds").field(&self.0.is_some()).finish()
+    }
 }
 
 impl MessagesContext {

@@ -74,7 +74,11 @@ impl MessagesEncoder {
         }
         match name {
             "message_start" if self.is_open => {}
-            "message_start" => self.native.keep_start(data),
+            "message_start" => {
+                let [message] = View::new(data).pick(["message"]);
+                message.into_iter().for_each(|message| self.context.answer_ids.tell(message));
+                self.native.keep_start(data);
+            }
             "ping" if self.is_open => put(out, PING),
             "message_delta" => self.native.message_delta(data, out),
             // The end of the stream is written by `finish` and `fail`.

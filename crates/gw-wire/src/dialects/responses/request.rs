@@ -228,9 +228,8 @@ fn policy(body: &Body, earlier: &EarlierItems<'_>, continues: bool) -> NativePol
     } else if !earlier.items.is_empty() {
         let mut index = ItemIndex::new(earlier.items);
         for item in body.view("input").into_iter().flat_map(View::elements) {
-            let [kind, id] = item.pick(["type", "id"]);
-            let is_reference = kind.and_then(View::string).is_some_and(|kind| kind == "item_reference");
-            let id = id.and_then(View::string).filter(|_| is_reference);
+            let [id] = item.pick(["id"]);
+            let id = id.and_then(View::string).filter(|_| is_reference(item));
             if let Some(stored) = id.and_then(|id| index.get(&id)) {
                 survey.stored_item(View::new(stored));
             }

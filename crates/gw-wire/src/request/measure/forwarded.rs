@@ -5,7 +5,8 @@
 
 use memchr::memchr;
 
-use super::{FileClass, MediaSource, Medium, PromptExtras, start};
+use super::media_places::MediaPlaces;
+use super::{FileClass, Medium, PromptExtras};
 use crate::json::{Kind, View, string_end};
 
 /// The prompt of a body in the client's own dialect.
@@ -17,8 +18,6 @@ pub struct ForwardedPrompt {
     pub images: u64,
     /// Documents and recordings that the translation does not hold.
     pub files: u64,
-    /// The upstream runs tools itself, so it may call the model several times.
-    pub runs_tools: bool,
     /// The body asks for reasoning.
     pub asks_for_reasoning: bool,
 }
@@ -46,7 +45,7 @@ const SETTINGS: [&str; 18] = [
 ];
 
 /// Members that hold a medium in base64, or a data URL.
-const MEDIUM_MEMBERS: [&str; 5] = ["\"data\"", "\"file_data\"", "\"image_url\"", "\"result\"", "\"url\""];
+const MEDIUM_MEMBERS: [&str; 4] = ["\"data\"", "\"file_data\"", "\"image_url\"", "\"result\""];
 
 /// The shortest string that is taken for a medium.
 const MIN_MEDIUM_BYTES: usize = 256;
@@ -59,15 +58,12 @@ impl ForwardedPrompt {
         let body = View::new(std::str::from_utf8(body).unwrap_or("{}"));
         for (name, value) in body.members() {
             let name = name.string().unwrap_or_default();
-            match &*name {
-                "tools" => found.runs_tools |= value.elements().any(is_hosted),
-                "mcp_servers" => found.runs_tools |= value.elements().next().is_some(),
-                "thinking" | "reasoning" => found.asks_for_reasoning |= is_reasoning(value),
-                _ => {}
+            if matches!(&*name, "thinking" | "reasoning") {
+                found.asks_for_reasoning |= is_reasoning(value);
             }
             let is_setting = SETTINGS.binary_search(&&*name).is_ok();
             if !is_setting && matches!(value.kind(), Kind::String | Kind::Array | Kind::Object) {
-                found.add(value.text());
+                found.add(&name, value);
             }
         }
         let images = translated.media.iter().filter(|medium| matches!(medium, Medium::Image { .. })).count();
@@ -77,9 +73,12 @@ impl ForwardedPrompt {
     }
 
     /// Adds the text of a value: its length, less the escapes and the media in it.
-    fn add(&mut self, text: &str) {
+    fn add(&mut self, member: &str, value: View<'_>) {
+        let text = value.text();
         let bytes = text.as_bytes();
         let (mut at, mut name, mut saved) = (0, "", 0);
+        // Most members hold no medium, and only a string that may be one asks for the places.
+        let mut places = None;
         while let Some(next) = bytes.get(at..).and_then(|rest| memchr(b'"', rest)) {
             let from = at + next;
             at = string_end(bytes, from);
@@ -88,7 +87,11 @@ impl ForwardedPrompt {
                 name = literal;
                 continue;
             }
-            match medium_class(name, literal) {
+            let may_be_medium = literal.len() >= MIN_MEDIUM_BYTES && MEDIUM_MEMBERS.contains(&name);
+            let class = may_be_medium
+                .then(|| places.get_or_insert_with(|| MediaPlaces::of(member, value)).at(from))
+                .flatten();
+            match class {
                 Some(class) => {
                     saved += literal.len();
                     *(if class == FileClass::Image { &mut self.images } else { &mut self.files }) += 1;
@@ -103,51 +106,12 @@ impl ForwardedPrompt {
     }
 }
 
-/// The beginnings of the types of tools that the client runs.
-const CLIENT_TOOLS: [&str; 11] = [
-    "apply_patch",
-    "bash_",
-    "computer",
-    "custom",
-    "function",
-    "local_shell",
-    "memory_",
-    "namespace",
-    "shell",
-    "text_editor_",
-    "tool_search",
-];
-
-/// Whether the upstream runs a tool itself. A tool without a type is the client's.
-fn is_hosted(tool: View<'_>) -> bool {
-    let [kind] = tool.pick(["type"]);
-    let kind = kind.and_then(View::string);
-    kind.is_some_and(|kind| !CLIENT_TOOLS.iter().any(|start| kind.starts_with(start)))
-}
-
 /// Whether a `thinking` or a `reasoning` asks for reasoning.
 fn is_reasoning(value: View<'_>) -> bool {
     let [kind, effort] = value.pick(["type", "effort"]);
     let says =
         |word: Option<View<'_>>, off: &str| word.and_then(View::string).is_some_and(|word| word == off);
     value.kind() == Kind::Object && !says(kind, "disabled") && !says(effort, "none")
-}
-
-/// The class of the medium in a string of this member; None if the string is text. All of a medium is base64, so no text
-/// passes for one.
-fn medium_class(name: &str, literal: &str) -> Option<FileClass> {
-    if literal.len() < MIN_MEDIUM_BYTES || !MEDIUM_MEMBERS.contains(&name) {
-        return None;
-    }
-    let inner = literal.strip_prefix('"')?.strip_suffix('"')?;
-    let MediaSource::Inline { media_type, data } = MediaSource::of(inner) else { return None };
-    let is_base64 =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_' | b'\\');
-    if !data.bytes().all(is_base64) {
-        return None;
-    }
-    let class = FileClass::of_magic(&start::<16>(data)).or_else(|| FileClass::of_type(media_type))?;
-    (class != FileClass::Text).then_some(class)
 }
 
 #[cfg(test)]
@@ -173,32 +137,91 @@ mod tests {
         assert_eq!(measured(&nested).bytes, text.len() as u64 + r#"[{"y":{"z":""}}]"#.len() as u64);
     }
 
+    fn image() -> String {
+        format!("iVBORw0KGgo{}", "A".repeat(4000))
+    }
+
+    fn pdf() -> String {
+        format!("JVBERi0xLjQ{}", "A".repeat(4000))
+    }
+
     #[test]
-    fn only_base64_of_a_known_kind_is_a_medium() {
-        let image = format!("iVBORw0KGgo{}", "A".repeat(4000));
-        let pdf = format!("JVBERi0xLjQ{}", "A".repeat(4000));
-        let body = json!({"input": [{"result": image}, {"image_url": format!("data:image/png;base64,{image}")},
-            {"source": {"data": pdf}}]});
-        let found = measured(&body);
-        assert_eq!((found.images, found.files), (2, 1));
-        assert!(found.bytes < 100, "{found:?}");
-        let prose = format!("iVBORw0KGgo {}", "tell me ".repeat(1000));
-        for body in [
-            json!({"input": [{"result": prose}]}),
-            json!({"input": [{"text": image}]}),
-            json!({"input": [{"data": "A".repeat(4000)}]}),
-            json!({"input": [{"data": format!("data:text/plain;base64,{}", "A".repeat(4000))}]}),
+    fn a_medium_in_its_place_counts_as_one() {
+        let (image, pdf) = (image(), pdf());
+        let url = format!("data:image/png;base64,{image}");
+        let source = |kind: &str, data: &str| json!({"type": "base64", "media_type": kind, "data": data});
+        let document = json!({"type": "document", "source": source("application/pdf", &pdf)});
+        let picture = json!({"type": "image", "source": source("image/png", &image)});
+        for (body, images, files) in [
+            (
+                json!({"input": [{"type": "image_generation_call", "result": image}, {"role": "user", "content": [
+                    {"type": "input_image", "image_url": url}, {"type": "input_file", "filename": "a.pdf", "file_data": pdf},
+                    {"type": "input_audio", "input_audio": {"data": image, "format": "mp3"}}]}]}),
+                2,
+                2,
+            ),
+            (
+                json!({"input": [{"type": "computer_call_output", "output": {"type": "computer_screenshot", "image_url": url}},
+                    {"type": "function_call_output", "output": [{"type": "input_image", "image_url": url}]}]}),
+                2,
+                0,
+            ),
+            (
+                json!({"messages": [{"role": "user", "content": [picture, document, {"type": "tool_result", "content": [picture]},
+                    {"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result", "content": document}},
+                    {"type": "document", "source": {"type": "content", "content": [picture]}}]}]}),
+                3,
+                2,
+            ),
         ] {
             let found = measured(&body);
-            assert_eq!((found.images, found.files), (0, 0));
-            assert!(found.bytes > 4000, "{found:?}");
+            assert_eq!((found.images, found.files), (images, files), "{found:?}");
+            assert!(found.bytes < 1500, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn letters_of_a_medium_in_any_other_place_are_text() {
+        let (image, pdf) = (image(), pdf());
+        let url = format!("data:image/png;base64,{image}");
+        let source = json!({"type": "base64", "media_type": "image/png", "data": image});
+        let prose = format!("iVBORw0KGgo {}", "tell me ".repeat(1000));
+        let part = |part: Value| json!({"input": [{"role": "user", "content": [part]}]});
+        let block = |block: Value| json!({"messages": [{"role": "user", "content": [block]}]});
+        for body in [
+            json!({"input": [{"type": "image_generation_call", "result": prose}]}),
+            json!({"input": [{"type": "image_generation_call", "result": pdf}]}),
+            json!({"input": [{"type": "program_output", "result": image}]}),
+            json!({"input": [{"type": "web_search_call", "action": {"url": url}}]}),
+            json!({"input": [{"type": "web_search_call", "action": {"image_url": url}}]}),
+            json!({"tools": [{"type": "function", "parameters": {"image_url": url}}]}),
+            part(json!({"type": "input_text", "text": image})),
+            part(json!({"type": "input_text", "image_url": url})),
+            part(json!({"type": "input_image", "image_url": image})),
+            part(json!({"type": "input_file", "filename": "a.txt", "file_data": pdf})),
+            part(json!({"type": "input_file", "file_data": format!("data:text/plain;base64,{pdf}")})),
+            part(json!({"type": "input_file", "file_data": "A".repeat(4000)})),
+            block(json!({"type": "server_tool_use", "input": {"data": image}})),
+            block(json!({"type": "tool_use", "input": source})),
+            block(json!({"type": "tool_use", "input": {"type": "image", "source": source}})),
+            block(
+                json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": image}}),
+            ),
+            block(
+                json!({"type": "document", "source": {"type": "base64", "media_type": "text/plain", "data": image}}),
+            ),
+            block(json!({"type": "document", "source": {"type": "base64", "data": image}})),
+        ] {
+            let found = measured(&body);
+            assert_eq!((found.images, found.files), (0, 0), "{body}");
+            assert!(found.bytes >= 4000, "{found:?}");
         }
     }
 
     #[test]
     fn media_of_the_translation_are_not_counted_twice() {
-        let image = format!("iVBORw0KGgo{}", "A".repeat(4000));
-        let body = json!({"input": [{"result": image}, {"image_url": image}]}).to_string();
+        let item = json!({"type": "image_generation_call", "result": image()});
+        let body = json!({"input": [item, item]}).to_string();
         let known = Medium::Image { width: 1, height: 1, detail: super::super::Detail::Auto };
         let translated = PromptExtras { media: vec![known, Medium::Pages(3)], ..PromptExtras::default() };
         let found = ForwardedPrompt::of(body.as_bytes(), &translated);

@@ -1,11 +1,12 @@
 //! The survey of a Responses request.
 
-use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER};
+use super::inner_work::bound;
+use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER, REASONING_MODE};
 use super::rows::{PolicyPlace, Surface, Treatment};
-use super::{MOST_HOSTED_CALLS, NativePolicy, Surveyor, is_id, word};
-use crate::hosted_tools::{HostedCalls, HostedTool};
+use super::{NativePolicy, Surveyor, is_id, word};
 use crate::json::{Kind, View};
 use crate::request::fields::Path;
+use crate::request::member_policy::dropped_inside;
 
 /// A Responses request that is being surveyed.
 #[derive(Debug)]
@@ -21,8 +22,25 @@ pub fn survey_responses(text: &str) -> ResponsesSurvey {
     let body = View::new(text);
     let mut survey = Surveyor::new(Surface::Responses);
     survey.members(body);
-    let [tools, input, most, options] =
-        body.pick(["tools", "input", "max_tool_calls", "prompt_cache_options"]);
+    let [tools, input, most, options, prompt, servers, context, reasoning] = body.pick([
+        "tools",
+        "input",
+        "max_tool_calls",
+        "prompt_cache_options",
+        "prompt",
+        "mcp_servers",
+        "context_management",
+        "reasoning",
+    ]);
+    if reasoning.is_some_and(has_other_mode) {
+        survey.found.members.push(dropped_inside(REASONING_MODE));
+    }
+    // A prompt that the provider stores can have tools of its own.
+    survey.found.inner.calls_model = prompt.is_some_and(|prompt| prompt.kind() != Kind::Null)
+        || servers.is_some_and(|servers| servers.elements().next().is_some());
+    if context.is_some_and(compacts) {
+        survey.compacts();
+    }
     survey.tools(&Path::Top("tools"), tools, 0);
     if let Some(options) = options {
         let [compared] = options.pick(["comparison_response_id"]);
@@ -34,7 +52,25 @@ pub fn survey_responses(text: &str) -> ResponsesSurvey {
     for (at, item) in input.into_iter().flat_map(View::elements).enumerate() {
         survey.item(&path.item(at), item, true);
     }
-    ResponsesSurvey { survey, most: most.and_then(|most| most.text().parse().ok()) }
+    ResponsesSurvey { survey, most: bound(most) }
+}
+
+/// Whether a `reasoning` has another mode than the standard one.
+fn has_other_mode(reasoning: View<'_>) -> bool {
+    let [mode] = reasoning.pick(["mode"]);
+    mode.is_some_and(|mode| mode.kind() != Kind::Null && mode.string().is_none_or(|mode| mode != "standard"))
+}
+
+/// Whether a `context_management` has an entry that summarises the conversation.
+fn compacts(context: View<'_>) -> bool {
+    let compacts = |entry: View<'_>| {
+        let [kind] = entry.pick(["type"]);
+        word(kind).is_some_and(|kind| kind.starts_with("compact"))
+    };
+    match context.kind() {
+        Kind::Array => context.elements().any(compacts),
+        _ => compacts(context),
+    }
 }
 
 impl ResponsesSurvey {
@@ -47,16 +83,11 @@ impl ResponsesSurvey {
     /// The findings.
     #[must_use]
     pub fn finish(self) -> NativePolicy {
-        let mut found = self.survey.found;
+        let mut survey = self.survey;
         if let Some(most) = self.most {
-            // The request bounds the calls of all tools together, so each tool has at most as many.
-            let mut bounded = HostedCalls::default();
-            for tool in HostedTool::ALL {
-                bounded.add(tool, found.most_calls.of(tool).min(most));
-            }
-            found.most_calls = bounded;
+            survey.bound_calls(most);
         }
-        found
+        survey.found
     }
 }
 
@@ -76,14 +107,10 @@ impl Surveyor {
     fn response_tool(&mut self, path: &Path<'_>, tool: View<'_>, depth: u32) {
         let [kind, environment, container, inner] = tool.pick(["type", "environment", "container", "tools"]);
         let Some(kind) = word(kind) else { return };
-        match self.judge(PolicyPlace::Tool, &kind) {
-            Some(Treatment::Priced(hosted)) => {
-                self.references(path, tool);
-                let calls = if hosted == HostedTool::CodeInterpreter { 1 } else { MOST_HOSTED_CALLS };
-                self.found.most_calls.add(hosted, calls);
-            }
-            Some(Treatment::Forwarded) => {}
-            _ => self.references(path, tool),
+        let decision = self.judge(PolicyPlace::Tool, &kind);
+        self.hosted_tool(decision, None, None);
+        if decision != Some(Treatment::Forwarded) {
+            self.references(path, tool);
         }
         match &*kind {
             "code_interpreter" => {
@@ -95,7 +122,10 @@ impl Surveyor {
             "shell" => self.environment(path, environment),
             "namespace" if depth < MAX_TOOL_DEPTH => self.tools(&path.member("tools"), inner, depth + 1),
             // A namespace in a namespace has no row.
-            "namespace" => _ = self.judge(PolicyPlace::Tool, "namespace.namespace"),
+            "namespace" => {
+                let decision = self.judge(PolicyPlace::Tool, "namespace.namespace");
+                self.hosted_tool(decision, None, None);
+            }
             _ => {}
         }
     }
@@ -105,7 +135,8 @@ impl Surveyor {
         let [kind, skills] =
             environment.map_or([None; 2], |environment| environment.pick(["type", "skills"]));
         if word(kind).is_none_or(|kind| kind != "local") {
-            self.judge(PolicyPlace::Tool, HOSTED_SHELL);
+            let decision = self.judge(PolicyPlace::Tool, HOSTED_SHELL);
+            self.hosted_tool(decision, None, None);
         }
         let Some(environment) = environment else { return };
         let skills = skills.into_iter().flat_map(View::elements);
@@ -141,6 +172,7 @@ impl Surveyor {
                     self.references(path, environment);
                 }
             }
+            "compaction_trigger" => self.compacts(),
             "code_interpreter_call" | "file_search_call" if is_own => self.references(path, item),
             // Without its bytes, the provider looks the image up by its id.
             "image_generation_call" if is_own && !is_id(result) => self.stored(&path.member("id")),
@@ -154,11 +186,13 @@ impl Surveyor {
     }
 
     fn part(&mut self, path: &Path<'_>, part: View<'_>) {
-        let [kind, id] = part.pick(["type", "file_id"]);
+        let [kind, id, image, file] = part.pick(["type", "file_id", "image_url", "file_url"]);
         let Some(kind) = word(kind) else { return };
         self.judge(PolicyPlace::Part, &kind);
         if is_id(id) {
             self.stored(&path.member("file_id"));
         }
+        self.address(path, "image_url", image);
+        self.address(path, "file_url", file);
     }
 }

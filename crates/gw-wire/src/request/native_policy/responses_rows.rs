@@ -5,7 +5,7 @@ use crate::hosted_tools::HostedTool;
 use Treatment::{Dropped, Fallback, Forwarded, Own, Priced, Refused, StoredId};
 
 /// Top-level members.
-pub(super) const RESPONSES_MEMBERS: [Row; 55] = [
+pub(super) const RESPONSES_MEMBERS: [Row; 56] = [
     ("access_programs", Dropped),
     ("background", Own),
     ("cache", Own),
@@ -40,6 +40,7 @@ pub(super) const RESPONSES_MEMBERS: [Row; 55] = [
     ("prompt_cache_options", Forwarded),
     ("prompt_cache_retention", Forwarded),
     ("reasoning", Forwarded),
+    (REASONING_MODE, Dropped),
     ("repetition_penalty", Forwarded),
     ("routing", Own),
     ("safety_identifier", Forwarded),
@@ -91,6 +92,10 @@ pub(super) const RESPONSES_TOOLS: [Row; 21] = [
     ("web_search_preview", Priced(HostedTool::WebSearch)),
     ("web_search_preview_2025_03_11", Priced(HostedTool::WebSearch)),
 ];
+
+/// The `mode` of `reasoning`. Any mode but the standard one has another model or more work answer (OpenRouter sends "pro"
+/// to the model's `-pro` variant).
+pub(super) const REASONING_MODE: &str = "reasoning.mode";
 
 /// The name of a `shell` tool that runs in a container of the provider.
 pub(super) const HOSTED_SHELL: &str = "shell.container";

@@ -184,3 +184,146 @@ fn a_deep_body_is_surveyed_in_one_pass() {
     let policy = survey_responses(&format!(r#"{{"tools":[{tools}]}}"#)).finish();
     assert_eq!(types(&policy), ["namespace.namespace"]);
 }
+
+#[test]
+fn tool_changes_of_a_compaction_are_judged() {
+    let policy = survey_messages(
+        r#"{"messages":[{"role":"assistant","content":[{"type":"compaction","content":"s","tool_changes":[{"type":"tool_addition",
+            "tool":{"type":"tool_definition","definition":{"type":"advisor_20260301","name":"advisor","model":"dear"}}}]}]}]}"#,
+    );
+    assert_eq!(types(&policy), ["advisor_20260301"]);
+    let mut block = r#"{"type":"compaction","content":"s"}"#.to_owned();
+    for _ in 0..40 {
+        block = format!(r#"{{"type":"compaction","content":"s","tool_changes":[{block}]}}"#);
+    }
+    let policy = survey_messages(&format!(r#"{{"messages":[{{"role":"user","content":[{block}]}}]}}"#));
+    assert_eq!(types(&policy), ["nested"]);
+}
+
+#[test]
+fn the_work_of_hosted_tools_is_found_wherever_they_stand() {
+    let search = r#"{"type":"web_search"}"#;
+    for body in [
+        format!(r#"{{"tools":[{search}]}}"#),
+        format!(r#"{{"tools":[{{"type":"namespace","name":"n","tools":[{search}]}}]}}"#),
+        format!(r#"{{"input":[{{"type":"additional_tools","tools":[{search}]}}]}}"#),
+        format!(r#"{{"input":[{{"type":"tool_search_output","tools":[{search}]}}]}}"#),
+    ] {
+        let inner = survey_responses(&body).finish().inner;
+        let expected =
+            InnerWork { calls_model: true, tool_calls: 10, result_tokens: 80_000, ..InnerWork::default() };
+        assert_eq!(inner, expected, "{body}");
+    }
+    let mut survey = survey_responses(r#"{"previous_response_id":"r"}"#);
+    survey.stored_item(View::new(r#"{"type":"additional_tools","tools":[{"type":"mcp"}]}"#));
+    assert!(survey.finish().inner.calls_model);
+    let own = r#"{"tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"},{"type":"namespace","tools":[]},
+        {"type":"shell","environment":{"type":"local"}},{"type":"computer"}]}"#;
+    assert_eq!(survey_responses(own).finish().inner, InnerWork::default());
+    assert!(survey_responses(r#"{"prompt":{"id":"p"}}"#).finish().inner.calls_model);
+    let own = r#"{"tools":[{"name":"f"},{"type":"bash_20250124"},{"type":"browser_toolset_20260801"}]}"#;
+    assert_eq!(survey_messages(own).inner, InnerWork::default());
+}
+
+#[test]
+fn bounds_of_calls_are_read_as_numbers() {
+    for (bound, calls) in [
+        ("100", 100),
+        ("100.0", 100),
+        ("1e2", 100),
+        ("2.5", 3),
+        ("4294967296", u32::MAX),
+        ("1e999", u32::MAX),
+        ("-1", 0),
+        ("0", 0),
+        ("null", 10),
+        ("\"5\"", 10),
+    ] {
+        let body = format!(r#"{{"tools":[{{"type":"web_search_20250305","max_uses":{bound}}}]}}"#);
+        let policy = survey_messages(&body);
+        assert_eq!((policy.most_calls.web_search, policy.inner.tool_calls), (calls, calls), "{bound}");
+        let body = format!(
+            r#"{{"tools":[{{"type":"web_search"}},{{"type":"file_search"}},{{"type":"code_interpreter"}}],"max_tool_calls":{bound}}}"#
+        );
+        let policy = survey_responses(&body).finish();
+        let most = policy.most_calls;
+        assert_eq!((most.web_search, most.file_search), (calls, calls), "{bound}");
+        assert_eq!(most.code_interpreter, calls.min(1), "{bound}");
+        let is_bounded = bound.parse::<f64>().is_ok();
+        assert_eq!(policy.inner.tool_calls, if is_bounded { calls } else { 30 }, "{bound}");
+    }
+    let body = r#"{"tools":[{"type":"web_fetch_20250910","max_uses":3,"max_content_tokens":700}]}"#;
+    assert_eq!(survey_messages(body).inner.result_tokens, 2_100);
+}
+
+#[test]
+fn compactions_and_threads_are_found() {
+    for (body, compactions, holds_history, keeps_thread) in [
+        (r#"{"context_management":{"edits":[{"type":"compact_20260112"}]}}"#, 1, false, false),
+        (r#"{"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}}"#, 0, false, false),
+        (r#"{"compaction":{"type":"summarize"}}"#, 1, false, false),
+        (r#"{"compaction":null,"thread":null}"#, 0, false, false),
+        (r#"{"thread":{"type":"create"}}"#, 0, false, true),
+        (r#"{"thread":{"type":"continue","previous_message_id":"m"}}"#, 0, true, true),
+    ] {
+        let NativePolicy { inner, keeps_thread: keeps, .. } = survey_messages(body);
+        assert_eq!((inner.compactions, inner.calls_model), (compactions, compactions > 0), "{body}");
+        assert_eq!((inner.holds_history, keeps), (holds_history, keeps_thread), "{body}");
+    }
+    for body in [
+        r#"{"context_management":[{"type":"compaction","compact_threshold":1000}]}"#,
+        r#"{"input":[{"type":"compaction_trigger"}]}"#,
+    ] {
+        assert_eq!(survey_responses(body).finish().inner.compactions, 1, "{body}");
+    }
+}
+
+#[test]
+fn documents_and_screenshots_of_results_are_checked() {
+    let page = |source: &str| {
+        format!(
+            r#"{{"messages":[{{"role":"user","content":[{{"type":"web_fetch_tool_result","tool_use_id":"t","content":
+                {{"type":"web_fetch_result","url":"https://a.example","content":{{"type":"document","source":{source}}}}}}}]}}]}}"#
+        )
+    };
+    for (source, at) in [
+        (r#"{"type":"file","file_id":"file_other"}"#, Some("source.file_id")),
+        (r#"{"type":"url","url":"http://169.254.169.254/x"}"#, Some("source.url")),
+        (r#"{"type":"url","url":"https://b.example/x"}"#, None),
+        (r#"{"type":"text","media_type":"text/plain","data":"file_id"}"#, None),
+    ] {
+        let stored = survey_messages(&page(source)).stored;
+        let expected = at.map(|at| format!("messages[0].content[0].content.content.{at}"));
+        assert_eq!(stored.as_deref(), expected.as_deref(), "{source}");
+    }
+    let hosts = survey_messages(&page(r#"{"type":"url","url":"https://b.example/x"}"#)).hosts;
+    assert!(hosts.contains("b.example"));
+    for (url, is_stored) in [
+        ("gs://bucket/x.png", true),
+        ("http://localhost/x.png", true),
+        ("https://a.example/x.png", false),
+        ("data:image/png;base64,QQ==", false),
+    ] {
+        let body = format!(
+            r#"{{"input":[{{"type":"computer_call_output","call_id":"c","output":{{"type":"computer_screenshot","image_url":"{url}"}}}}]}}"#
+        );
+        assert_eq!(survey_responses(&body).finish().stored.is_some(), is_stored, "{url}");
+    }
+}
+
+#[test]
+fn only_the_standard_mode_of_reasoning_is_sent() {
+    for (reasoning, warnings) in [
+        (r#"{"mode":"pro","effort":"low"}"#, vec!["parameter_dropped:reasoning.mode".to_owned()]),
+        (r#"{"mode":7}"#, vec!["parameter_dropped:reasoning.mode".to_owned()]),
+        (r#"{"mode":"standard"}"#, vec![]),
+        (r#"{"mode":null}"#, vec![]),
+        (r#"{"effort":"low"}"#, vec![]),
+    ] {
+        let policy = survey_responses(&format!(r#"{{"reasoning":{reasoning}}}"#)).finish();
+        assert_eq!(left_out(&policy), warnings, "{reasoning}");
+        for opened in ["reasoning", "reasoning.mode"] {
+            assert!(policy.left_out(&AllowedMembers::new([opened])).0.is_empty(), "{reasoning} {opened}");
+        }
+    }
+}

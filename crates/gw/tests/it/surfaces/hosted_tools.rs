@@ -39,7 +39,7 @@ fn claude_answer(server_tool_use: Value) -> Value {
 
 fn searches() -> Value {
     json!({"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 2},
-        {"type": "web_fetch_20250910", "name": "web_fetch"}]})
+        {"type": "web_fetch_20250910", "name": "web_fetch", "max_uses": 2, "max_content_tokens": 2000}]})
 }
 
 #[tokio::test]

@@ -51,8 +51,10 @@ fn response_answer() -> Value {
 #[tokio::test]
 async fn a_thread_goes_to_the_fallback_that_keeps_threads() {
     let mixed = mixed().await;
-    mixed.claude.enqueue(Answer::json(200, &claude_answer()));
-    let thread = json!({"type": "continue", "previous_message_id": "msg_1"});
+    mixed.claude.always(Answer::json(200, &claude_answer()));
+    let begun = with(message(CLAUDE), json!({"thread": {"type": "create"}}));
+    ask_messages(&mixed.world.client, &begun).await.ok();
+    let thread = json!({"type": "continue", "previous_message_id": "msg_up"});
     let body = routed(with(message("acme/fast"), json!({"thread": thread})), CLAUDE);
     let answer = ask_messages(&mixed.world.client, &body).await.ok().json();
     assert_eq!(answer["gateway"]["model_used"], CLAUDE);

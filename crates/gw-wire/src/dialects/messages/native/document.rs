@@ -23,6 +23,7 @@ pub fn write_native(
     if body.kind() != Kind::Object {
         return document.as_bytes().to_vec();
     }
+    context.answer_ids.tell(body);
     let mut edits = Edits::new(document);
     let [content] = body.pick(["content"]);
     if let Some(content) = content {

@@ -251,6 +251,23 @@ fn earlier_items_come_first_and_references_are_resolved() {
 }
 
 #[test]
+fn items_that_a_request_refers_to_pass_the_policy() {
+    let history = [
+        r#"{"type":"tool_search_output","id":"tso_1","call_id":"c","tools":[{"type":"mcp","server_label":"x"}]}"#,
+    ];
+    for reference in [
+        json!({"type": "item_reference", "id": "tso_1"}),
+        json!({"id": "tso_1"}),
+        json!({"type": null, "id": "tso_1"}),
+    ] {
+        let refer = json!({"model": "m", "input": [reference, {"role": "user", "content": "x"}]});
+        let policy = followed(&refer, &history).native.policy;
+        let types: Vec<&str> = policy.types.iter().map(|guarded| &*guarded.kind).collect();
+        assert_eq!(types, ["mcp"], "{refer}");
+    }
+}
+
+#[test]
 fn a_compaction_of_this_gateway_is_opened() {
     let request = json!({"model": "m", "input": [
         {"type": "compaction", "id": "cmp_1", "encrypted_content": "gw1.s"}, {"role": "user", "content": "go on"}]});

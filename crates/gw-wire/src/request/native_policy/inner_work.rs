@@ -1,0 +1,96 @@
+//! The work of an upstream beyond one reading of the prompt and one answer. A reservation assumes it, and the upstream's
+//! report of it is believed.
+
+use super::{MOST_HOSTED_CALLS, Surveyor, Treatment};
+use crate::hosted_tools::{HostedCalls, HostedTool};
+use crate::json::{Kind, View};
+
+/// The work beyond one reading of the prompt and one answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerWork {
+    /// The upstream may call the model several times: it runs tools itself, or compacts the conversation.
+    pub calls_model: bool,
+    /// The most calls of hosted tools. The model reads the prompt once more after each.
+    pub tool_calls: u32,
+    /// The tokens of all results of those calls.
+    pub result_tokens: u64,
+    /// The compactions, each of which reads the prompt once more and writes a summary.
+    pub compactions: u32,
+    /// The upstream holds the messages before those of the request.
+    pub holds_history: bool,
+}
+
+/// The tokens that a search of the web adds to the prompt, and so does a call of any other tool of the provider. A search
+/// of Claude adds about 7,000 ("Web search tool" at platform.claude.com).
+pub const SEARCH_RESULT_TOKENS: u64 = 8_000;
+/// The tokens of a web page: a large page of documentation ("Web fetch tool" at platform.claude.com).
+pub const PAGE_TOKENS: u64 = 25_000;
+/// The tokens of a search in files: 20 chunks of 800 tokens ("File search" at developers.openai.com).
+pub const FILE_RESULT_TOKENS: u64 = 16_000;
+
+/// The tokens that one call of a tool adds to the prompt.
+const fn result_tokens(tool: Option<HostedTool>) -> u64 {
+    match tool {
+        Some(HostedTool::WebFetch) => PAGE_TOKENS,
+        Some(HostedTool::FileSearch) => FILE_RESULT_TOKENS,
+        _ => SEARCH_RESULT_TOKENS,
+    }
+}
+
+impl Surveyor {
+    /// Notes a tool with this decision, if the provider runs it. `most` bounds its calls, and `result` has the tokens of a
+    /// call's result.
+    pub(super) fn hosted_tool(
+        &mut self,
+        decision: Option<Treatment>,
+        most: Option<u32>,
+        result: Option<u32>,
+    ) {
+        let tool = match decision {
+            Some(Treatment::Forwarded) => return,
+            Some(Treatment::Priced(tool)) => Some(tool),
+            _ => None,
+        };
+        let calls = most.unwrap_or(MOST_HOSTED_CALLS);
+        if let Some(tool) = tool {
+            // Code runs in one container, however often.
+            let priced = if tool == HostedTool::CodeInterpreter { 1 } else { calls };
+            self.found.most_calls.add(tool, priced);
+        }
+        let result = result.map_or(result_tokens(tool), u64::from);
+        self.largest_result = self.largest_result.max(result);
+        let inner = &mut self.found.inner;
+        inner.calls_model = true;
+        inner.tool_calls = inner.tool_calls.saturating_add(calls);
+        inner.result_tokens = inner.result_tokens.saturating_add(result.saturating_mul(u64::from(calls)));
+    }
+
+    /// Notes that the request bounds the calls of all tools together, so that each tool may have as many.
+    pub(super) fn bound_calls(&mut self, most: u32) {
+        let mut bounded = HostedCalls::default();
+        for tool in HostedTool::ALL {
+            let offered = self.found.most_calls.of(tool);
+            let calls = if tool == HostedTool::CodeInterpreter { offered.min(most) } else { most };
+            bounded.add(tool, if offered > 0 { calls } else { 0 });
+        }
+        self.found.most_calls = bounded;
+        let inner = &mut self.found.inner;
+        if inner.tool_calls > 0 {
+            inner.tool_calls = most;
+            inner.result_tokens = self.largest_result.saturating_mul(u64::from(most));
+        }
+    }
+
+    /// Notes a compaction of the conversation by the upstream.
+    pub(super) fn compacts(&mut self) {
+        self.found.inner.calls_model = true;
+        self.found.inner.compactions = 1;
+    }
+}
+
+/// A bound on calls or tokens. A number with a fraction counts as the next whole one; anything else is no bound.
+pub(super) fn bound(value: Option<View<'_>>) -> Option<u32> {
+    let value = value.filter(|value| matches!(value.kind(), Kind::Integer | Kind::Decimal))?;
+    let number: f64 = value.text().parse().ok()?;
+    Some(number.ceil().clamp(0.0, f64::from(u32::MAX)) as u32)
+}
