@@ -132,9 +132,15 @@ pub fn is_heavy(json: &[u8]) -> bool {
     if json.len() > LIGHT_BYTES {
         let stride = json.len() / WINDOWS;
         let place = rand::rng().random_range(0..=stride.saturating_sub(WINDOW));
-        let windows = json.chunks(stride).filter_map(|chunk| chunk.get(place..place + WINDOW));
-        let is_structure = |byte: &&u8| matches!(byte, b',' | b':' | b'[' | b'{' | b'\\');
-        let seen: usize = windows.map(|window| window.iter().filter(is_structure).count()).sum();
+        let windows = json.chunks(stride).filter_map(|chunk| chunk.get(place..)?.first_chunk::<WINDOW>());
+        // Without branches and checked additions, so that it compiles to vector instructions. A window has fewer bytes
+        // than a `u8` counts.
+        let is_structure =
+            |byte: u8| (byte == b',') | (byte == b':') | (byte == b'[') | (byte == b'{') | (byte == b'\\');
+        let count = |window: &[u8; WINDOW]| {
+            window.iter().fold(0_u8, |seen, byte| seen.wrapping_add(u8::from(is_structure(*byte))))
+        };
+        let seen: usize = windows.map(|window| usize::from(count(window))).sum();
         return seen * stride / WINDOW >= HEAVY_VALUES;
     }
     // Member names may be written with escapes.

@@ -1,5 +1,6 @@
 //! Embedding vectors: reads an upstream's vectors and writes them as the client wants them.
 
+mod numbers;
 mod packed;
 
 use base64::Engine as _;
@@ -8,6 +9,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use serde_json::value::RawValue;
 
+pub use numbers::read_numbers;
 pub use packed::{Packed, max_encoded_bytes};
 
 use crate::json::{Kind, ObjectWriter, View, number_end};

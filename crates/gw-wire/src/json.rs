@@ -19,15 +19,25 @@ pub(crate) use view::{string_end, value_end};
 /// Writes a JSON string literal. U+0085, U+2028 and U+2029 are escaped too, because some readers of event streams split
 /// lines at them.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
-    out.reserve(text.len() + 2);
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + 2);
     out.push(b'"');
-    write_escaped(out, text);
+    // Nearly every text needs no escape.
+    let (clean, rest) = bytes.split_at_checked(swar::clean_prefix(bytes)).unwrap_or((bytes, &[]));
+    out.extend_from_slice(clean);
+    if !rest.is_empty() {
+        write_escaped_bytes(out, rest);
+    }
     out.push(b'"');
 }
 
 /// Writes the content of a JSON string literal without its quotes, escaped as in [`write_str`].
 pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
+    write_escaped_bytes(out, text.as_bytes());
+}
+
+fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) {
+    let mut rest = text;
     loop {
         let (clean, from) = rest.split_at_checked(swar::clean_prefix(rest)).unwrap_or((rest, &[]));
         out.extend_from_slice(clean);

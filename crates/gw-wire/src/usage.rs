@@ -45,7 +45,12 @@ pub const BYTES_PER_TOKEN: u64 = 3;
 /// The bytes of a text for an estimate of its tokens. A character of four bytes (emoji) is up to three tokens, so it counts as nine bytes.
 #[must_use]
 pub fn text_bytes(text: &str) -> u64 {
-    let long = text.bytes().filter(|byte| *byte >= 0xF0).count();
+    if text.is_ascii() {
+        return text.len() as u64;
+    }
+    // Cannot overflow: a text has fewer bytes than `usize::MAX`. A checked addition would keep the loop from vector
+    // instructions.
+    let long = text.bytes().fold(0_usize, |long, byte| long.wrapping_add(usize::from(byte >= 0xF0)));
     (text.len() + 5 * long) as u64
 }
 

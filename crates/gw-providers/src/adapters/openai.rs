@@ -173,16 +173,23 @@ impl OpenAi {
         let effort = wanted.sent.filter(|_| wanted.is_changed);
         let is_cleaned = request.client.is_some() && !self.quirks.cache_control;
         let cleaned = |name| {
-            let text = request.body.get(name).filter(|_| is_cleaned);
+            let text = if is_cleaned { request.body.get(name) } else { None };
             text.and_then(rewrite::without_cache_control)
         };
-        let (clean_messages, clean_tools) = (cleaned("messages"), cleaned("tools"));
-        let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
-        let has_parts = request.client.is_some() && !self.quirks.text_parts;
-        let joined = if has_parts { joined_texts::joined(text) } else { None };
-        let clean_messages = joined.or(clean_messages);
-        let text = clean_messages.as_deref().or(request.body.get("messages")).unwrap_or_default();
-        let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
+        let clean_tools = cleaned("tools");
+        let (clean_messages, messages, lost) = match request.has_plain_messages {
+            true => (None, None, false),
+            false => {
+                let own = request.body.get("messages").unwrap_or_default();
+                let clean = cleaned("messages");
+                let has_parts = request.client.is_some() && !self.quirks.text_parts;
+                let joined = has_parts.then(|| joined_texts::joined(clean.as_deref().unwrap_or(own))).flatten();
+                let clean = joined.or(clean);
+                let text = clean.as_deref().unwrap_or(own);
+                let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);
+                (clean, messages, lost)
+            }
+        };
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions {
             messages: messages.as_deref().or(clean_messages.as_deref()),

@@ -35,8 +35,9 @@ impl Issuer {
             model: upstream_model.to_owned(),
             account: self.account,
         };
+        // Every call has a target, and joining is cheaper than formatting.
         ReplayTarget {
-            name: format!("{}/{upstream_model}", self.provider),
+            name: [&*self.provider, "/", upstream_model].concat(),
             seal: Some((self.sealer.clone(), origin)),
         }
     }

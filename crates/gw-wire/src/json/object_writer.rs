@@ -95,6 +95,11 @@ impl<'o> ObjectWriter<'o> {
         self.member(name).extend_from_slice(json.as_ref());
     }
 
+    /// A value that is JSON text already, under a name that needs no escape.
+    pub(crate) fn plain_raw(&mut self, name: &'static str, json: &[u8]) {
+        self.plain_member(name).extend_from_slice(json);
+    }
+
     /// An object whose members `write` writes.
     pub fn object(&mut self, name: &'static str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
         write_object(self.plain_member(name), write);

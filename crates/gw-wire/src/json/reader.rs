@@ -79,9 +79,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a null, if one comes next.
+    #[inline]
     pub fn null(&mut self) -> bool {
         self.scan.space();
-        self.scan.literal(b"null").is_ok()
+        self.scan.peek() == Some(b'n') && self.scan.literal(b"null").is_ok()
     }
 
     /// Whether a string comes next.
@@ -94,6 +95,27 @@ impl<'a> Reader<'a> {
     pub fn peek(&mut self) -> Option<u8> {
         self.scan.space();
         self.scan.peek()
+    }
+
+    /// Reads a string and returns its literal, and whether it holds an escape.
+    pub(crate) fn string_literal(&mut self) -> Option<(View<'a>, bool)> {
+        let (start, escaped) = self.step_over_string()?;
+        Some((self.since(start)?, escaped))
+    }
+
+    /// Reads a value with a scanner of its own: `read` gets the text from the value on and returns what it found and the
+    /// number of bytes of the value.
+    pub(crate) fn with<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Option<(T, usize)>) -> Option<(T, View<'a>)> {
+        self.scan.space();
+        let start = self.scan.at;
+        let (found, len) = read(self.scan.rest())?;
+        self.scan.at += len;
+        Some((found, self.since(start)?))
+    }
+
+    /// The offset of the next byte.
+    pub(crate) fn offset(&self) -> usize {
+        self.scan.at
     }
 
     /// Whether only whitespace is left.
@@ -124,15 +146,17 @@ impl<'a> Reader<'a> {
         self.text.get(start..self.scan.at).map(View::exact)
     }
 
+    #[inline]
     fn step(&mut self, byte: u8) -> Option<()> {
         self.scan.space();
-        self.scan.literal(&[byte]).ok()
+        self.scan.byte(byte).then_some(())
     }
 
     /// Whether the container closes here. If not, skips the comma before its next element.
+    #[inline]
     fn ends(&mut self, close: u8, is_first: &mut bool) -> Option<bool> {
         self.scan.space();
-        if self.scan.literal(&[close]).is_ok() {
+        if self.scan.byte(close) {
             return Some(true);
         }
         if !std::mem::replace(is_first, false) {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::swar::{first_prefix, plain_prefix};
+use super::swar::{name_prefix, plain_prefix};
 use super::view::View;
 
 /// Maximum nesting of arrays and objects.
@@ -259,7 +259,9 @@ impl<'a> Scanner<'a> {
         self.string()?;
         let name = start..self.at;
         self.space();
-        self.literal(b":")?;
+        if !self.byte(b':') {
+            return Err(self.fault());
+        }
         if depth == 1 {
             self.space();
             self.members += 1;
@@ -282,8 +284,8 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<bool, ScanError> {
         self.at += 1;
-        // Names are short and have no escapes: one word of eight bytes usually holds the end.
-        self.at += first_prefix(self.bytes.get(self.at..).unwrap_or_default());
+        // Names are short and have no escapes.
+        self.at += name_prefix(self.bytes.get(self.at..).unwrap_or_default());
         if self.peek() == Some(b'"') {
             self.at += 1;
             return Ok(false);
@@ -376,12 +378,27 @@ impl<'a> Scanner<'a> {
         Err(self.fault())
     }
 
+    /// Moves past this byte if it comes next.
+    #[inline(always)]
+    pub(super) fn byte(&mut self, byte: u8) -> bool {
+        let is_next = self.peek() == Some(byte);
+        self.at += usize::from(is_next);
+        is_next
+    }
+
+    /// The bytes from here on.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    #[inline(always)]
     pub(super) fn space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
+    #[inline(always)]
     pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }

@@ -5,6 +5,8 @@
 
 /// Bytes of a word.
 const WIDTH: usize = 8;
+/// Bytes of half a word.
+const HALF: usize = WIDTH / 2;
 /// Bytes of a block of a long text. Checking a block has no branch, so it compiles to a few vector instructions.
 const BLOCK: usize = 32;
 /// Number of words after which a text counts as long.
@@ -34,11 +36,20 @@ pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     prefix(bytes, special, |rest| blocks(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\')))
 }
 
-/// The number of leading unescaped bytes within the first word; 0 when the text is shorter than a word.
+/// The number of leading unescaped bytes within the first three words, which hold most names; fewer when the text ends
+/// within them.
 #[inline(always)]
-pub(super) fn first_prefix(bytes: &[u8]) -> usize {
-    let Some(word) = bytes.first_chunk::<WIDTH>() else { return 0 };
-    first(special(u64::from_le_bytes(*word)))
+pub(super) fn name_prefix(bytes: &[u8]) -> usize {
+    let mut rest = bytes;
+    for words in 0..3 {
+        let Some((word, after)) = rest.split_first_chunk::<WIDTH>() else { return words * WIDTH };
+        let found = special(u64::from_le_bytes(*word));
+        if found != 0 {
+            return words * WIDTH + first(found);
+        }
+        rest = after;
+    }
+    3 * WIDTH
 }
 
 /// As [`plain_prefix`], for a checked text, whose strings hold no control characters.
@@ -85,12 +96,22 @@ fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usiz
             rest = rest.get(skip(rest)..).unwrap_or_default();
         }
     }
-    // The last bytes are filled up to a word with blanks, which are never marked.
-    let mut word = [b' '; WIDTH];
-    if let Some(filled) = word.get_mut(..rest.len()) {
-        filled.copy_from_slice(rest);
+    if rest.is_empty() {
+        return bytes.len();
     }
-    bytes.len() - rest.len() + first(marks(u64::from_le_bytes(word))).min(rest.len())
+    // The last bytes are read together with bytes before them, which have no mark.
+    if let Some(word) = bytes.last_chunk::<WIDTH>() {
+        return bytes.len() - WIDTH + first(marks(u64::from_le_bytes(*word)));
+    }
+    if let (Some(start), Some(end)) = (bytes.first_chunk::<HALF>(), bytes.last_chunk::<HALF>()) {
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        let found = first(marks(u64::from(end) << 32 | u64::from(start)));
+        return if found < HALF { found } else { bytes.len() + found - WIDTH };
+    }
+    // Filled up to a word with blanks, which are never marked.
+    let mut word = [b' '; WIDTH];
+    word.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    first(marks(u64::from_le_bytes(word))).min(bytes.len())
 }
 
 /// The number of bytes in the leading blocks that hold no searched byte.

@@ -64,10 +64,10 @@ impl<'a> View<'a> {
     /// The decoded string; `None` for another kind, or a string that is not Unicode.
     #[must_use]
     pub fn string(self) -> Option<Cow<'a, str>> {
-        let inner = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        let [b'"', inner @ .., b'"'] = self.text.as_bytes() else { return None };
         // Every quote inside the string follows a backslash.
-        if checked_prefix(inner.as_bytes()) == inner.len() {
-            return Some(Cow::Borrowed(inner));
+        if checked_prefix(inner) == inner.len() {
+            return self.text.get(1..=inner.len()).map(Cow::Borrowed);
         }
         serde_json::from_str(self.text).ok().map(Cow::Owned)
     }
@@ -164,6 +164,19 @@ pub struct Elements<'a> {
     walk: Walk<'a>,
 }
 
+impl<'a> Elements<'a> {
+    /// The text from the next element on, for a reader of its own.
+    pub(crate) fn rest(&mut self) -> &'a str {
+        self.walk.separators();
+        self.walk.text.get(self.walk.at..).unwrap_or_default()
+    }
+
+    /// Moves past an element of this many bytes, at which [`Elements::rest`] begins.
+    pub(crate) fn pass(&mut self, bytes: usize) {
+        self.walk.at = self.walk.at.saturating_add(bytes);
+    }
+}
+
 impl<'a> Iterator for Elements<'a> {
     type Item = View<'a>;
 
@@ -184,12 +197,18 @@ impl<'a> Walk<'a> {
         Self { text, at }
     }
 
-    /// The next value. Separators were checked before, so they are only skipped.
-    fn value(&mut self) -> Option<View<'a>> {
+    /// Separators were checked before, so they are only skipped.
+    fn separators(&mut self) {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t' | b',' | b':')) {
             self.at += 1;
         }
+    }
+
+    /// The next value.
+    fn value(&mut self) -> Option<View<'a>> {
+        self.separators();
+        let bytes = self.text.as_bytes();
         let start = self.at;
         let end = value_end(bytes, start);
         if end <= start {

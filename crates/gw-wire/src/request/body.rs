@@ -1,5 +1,6 @@
 //! Reads the members of a request body: the checks that hold for every endpoint.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -14,8 +15,34 @@ use crate::names::{NameIndex, duplicate, position};
 /// Other gateways' names for `routing.fallback`: OpenRouter's and LiteLLM's, and the one of agents' settings.
 pub(super) const TOP_LEVEL_FALLBACKS: [&str; 3] = ["models", "fallbacks", "fallback_model"];
 
-/// A member's name and the range of its value in the body.
-pub(crate) type Member = (Box<str>, Range<usize>);
+/// A member's name and the range of its value in the body. The name is borrowed if it is a known one.
+pub(crate) type Member = (Cow<'static, str>, Range<usize>);
+
+/// A set of names that may hold more than was put in, and never less: one bit for some names each. A request is asked for
+/// every member that it may have, and most of them are absent.
+#[derive(Clone, Copy, Debug, Default)]
+struct NameSet(u64);
+
+impl NameSet {
+    fn of(members: &[Member]) -> Self {
+        Self(members.iter().fold(0, |bits, (name, _)| bits | Self::bit(name)))
+    }
+
+    /// Inlined, so that the bit of a literal is a constant.
+    #[inline(always)]
+    fn bit(name: &str) -> u64 {
+        let (first, last) = (name.as_bytes().first(), name.as_bytes().last());
+        let hash = u32::from(*first.unwrap_or(&0)).wrapping_mul(7)
+            ^ u32::from(*last.unwrap_or(&0)).wrapping_mul(13)
+            ^ (name.len() as u32).wrapping_mul(29);
+        1 << (hash & 63)
+    }
+
+    #[inline(always)]
+    fn may_hold(self, name: &str) -> bool {
+        self.0 & Self::bit(name) != 0
+    }
+}
 
 /// The top-level members of a request body, as ranges into the received bytes. Names are unescaped and unique.
 #[derive(Clone, Debug)]
@@ -24,60 +51,41 @@ pub struct Body {
     pub(crate) members: Vec<Member>,
     /// Finds members by name; only in bodies with many members.
     index: Option<NameIndex>,
+    names: NameSet,
 }
 
-/// Every member that has a meaning on any endpoint. Sorted.
-pub(super) const KNOWN: [&str; 49] = [
-    "audio",
-    "best_of",
-    "cache",
-    "dimensions",
-    "echo",
-    "encoding_format",
-    "fallback_model",
-    "fallbacks",
-    "frequency_penalty",
-    "function_call",
-    "functions",
-    "input",
-    "logit_bias",
-    "logprobs",
-    "max_completion_tokens",
-    "max_tokens",
-    "messages",
-    "metadata",
-    "modalities",
-    "model",
-    "models",
-    "moderation",
-    "n",
-    "parallel_tool_calls",
-    "prediction",
-    "presence_penalty",
-    "prompt",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "reasoning_effort",
-    "response_format",
-    "routing",
-    "safety_identifier",
-    "seed",
-    "service_tier",
-    "stop",
-    "store",
-    "stream",
-    "stream_options",
-    "suffix",
-    "temperature",
-    "tool_choice",
-    "tools",
-    "top_logprobs",
-    "top_p",
-    "user",
-    "verbosity",
-    "web_search_options",
+/// Every member that has a meaning on any endpoint, at the place of its length: few names have one length, so a name is
+/// found with few comparisons.
+static KNOWN: [&[&str]; 23] = [
+    &[],
+    &["n"],
+    &[],
+    &[],
+    &["echo", "seed", "stop", "user"],
+    &["audio", "cache", "input", "model", "store", "tools", "top_p"],
+    &["models", "prompt", "stream", "suffix"],
+    &["best_of", "routing"],
+    &["logprobs", "messages", "metadata"],
+    &["fallbacks", "functions", "verbosity"],
+    &["dimensions", "logit_bias", "max_tokens", "modalities", "moderation", "prediction"],
+    &["temperature", "tool_choice"],
+    &["service_tier", "top_logprobs"],
+    &["function_call"],
+    &["fallback_model", "stream_options"],
+    &["encoding_format", "response_format"],
+    &["presence_penalty", "prompt_cache_key", "reasoning_effort"],
+    &["frequency_penalty", "safety_identifier"],
+    &["web_search_options"],
+    &["parallel_tool_calls"],
+    &["prompt_cache_options"],
+    &["max_completion_tokens"],
+    &["prompt_cache_retention"],
 ];
+
+/// Every member that has a meaning on any endpoint.
+pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().flat_map(|names| names.iter().copied())
+}
 
 impl Body {
     /// Reads the members of a request body.
@@ -89,12 +97,13 @@ impl Body {
     /// # Errors
     /// `invalid_json`, or `invalid_value` for a body beyond the limits.
     pub fn parse(bytes: Bytes, limits: &RequestLimits) -> Result<Self, Invalid> {
-        let ParsedBody { members, index, .. } = ParsedBody::read(&bytes, limits)?;
-        Ok(Self { bytes, members, index })
+        let ParsedBody { members, index, names, .. } = ParsedBody::read(&bytes, limits)?;
+        Ok(Self { bytes, members, index, names })
     }
 
     /// The JSON text of a top-level member; None for `null`, which counts as absent.
     #[must_use]
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.range(name).map(|range| self.text(range))
     }
@@ -112,12 +121,18 @@ impl Body {
 
     /// A top-level member as a view.
     #[must_use]
+    #[inline]
     pub fn view(&self, name: &str) -> Option<View<'_>> {
         self.get(name).map(View::new)
     }
 
     /// The range of a member's value.
+    #[inline]
     pub(super) fn range(&self, name: &str) -> Option<&Range<usize>> {
+        if self.names.may_hold(name) { self.find(name) } else { None }
+    }
+
+    fn find(&self, name: &str) -> Option<&Range<usize>> {
         find(&self.members, self.index.as_ref(), name)
     }
 
@@ -136,7 +151,7 @@ pub fn parse_members(bytes: &[u8]) -> Result<Vec<(Box<str>, View<'_>)>, Invalid>
     let text = text_of(bytes)?;
     let view = |range: Range<usize>| View::exact(text.get(range).unwrap_or("null"));
     let (members, _) = split_all(text, &RequestLimits::default(), |_, _| {})?;
-    Ok(members.into_iter().map(|(name, range)| (name, view(range))).collect())
+    Ok(members.into_iter().map(|(name, range)| (name.into(), view(range))).collect())
 }
 
 /// The members of a body with its text, so that lookups need not check the UTF-8 again.
@@ -144,6 +159,7 @@ pub(super) struct ParsedBody<'a> {
     pub(super) text: &'a str,
     pub(super) members: Vec<Member>,
     index: Option<NameIndex>,
+    names: NameSet,
     /// Upper bound of the size of all members that hold JSON Schemas.
     pub(super) schemas: Extent,
 }
@@ -153,7 +169,8 @@ impl<'a> ParsedBody<'a> {
         let text = text_of(bytes)?;
         let mut schemas = Extent::default();
         let (mut members, mut index) = split_all(text, limits, |name, extent| {
-            if SCHEMAS.contains(&name) {
+            // The members that hold JSON Schemas.
+            if matches!(name, "tools" | "functions" | "response_format") {
                 schemas.values = schemas.values.saturating_add(extent.values);
                 schemas.depth = schemas.depth.max(extent.depth);
             }
@@ -163,10 +180,16 @@ impl<'a> ParsedBody<'a> {
         if members.len() < count {
             index = NameIndex::of(members.iter().map(|(name, _)| &**name));
         }
-        Ok(Self { text, members, index, schemas })
+        let names = NameSet::of(&members);
+        Ok(Self { text, members, index, names, schemas })
     }
 
+    #[inline(always)]
     pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
+        if self.names.may_hold(name) { self.find(name) } else { None }
+    }
+
+    fn find(&self, name: &str) -> Option<View<'a>> {
         let range = find(&self.members, self.index.as_ref(), name)?;
         self.text.get(range.clone()).map(View::exact)
     }
@@ -194,7 +217,7 @@ impl<'a> ParsedBody<'a> {
         }
         members.retain(|(name, _)| !is_list(name));
         let index = NameIndex::of(members.iter().map(|(name, _)| &**name));
-        OwnedMembers { members, index }
+        OwnedMembers { names: NameSet::of(&members), members, index }
     }
 
     /// The offset of `part`, a slice of the body's text.
@@ -204,7 +227,7 @@ impl<'a> ParsedBody<'a> {
 
     /// All members, without the borrowed text.
     pub(super) fn into_members(self) -> OwnedMembers {
-        OwnedMembers { members: self.members, index: self.index }
+        OwnedMembers { members: self.members, index: self.index, names: self.names }
     }
 }
 
@@ -212,17 +235,15 @@ impl<'a> ParsedBody<'a> {
 pub(super) struct OwnedMembers {
     members: Vec<Member>,
     index: Option<NameIndex>,
+    names: NameSet,
 }
 
 impl OwnedMembers {
     /// The body that these members were read from.
     pub(super) fn into_body(self, bytes: Bytes) -> Body {
-        Body { bytes, members: self.members, index: self.index }
+        Body { bytes, members: self.members, index: self.index, names: self.names }
     }
 }
-
-/// The members that hold JSON Schemas.
-const SCHEMAS: [&str; 3] = ["tools", "functions", "response_format"];
 
 /// The range of the value of this member.
 fn find<'m>(members: &'m [Member], index: Option<&NameIndex>, name: &str) -> Option<&'m Range<usize>> {
@@ -291,7 +312,8 @@ fn split_all(
             )));
         }
         each(&name, member.extent);
-        members.push((Box::from(name), range));
+        let name = known(&name).map_or_else(|| Cow::Owned(name.into_owned()), Cow::Borrowed);
+        members.push((name, range));
     }
     let index = NameIndex::of(members.iter().map(|(name, _)| &**name));
     if let Some((name, _)) = duplicate(index.as_ref(), members.len(), |at| Some(&*members.get(at)?.0))
@@ -307,20 +329,22 @@ fn offset(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize)
 }
 
-/// Whether a member of this name has a meaning on any endpoint.
-pub(super) fn is_known(name: &str) -> bool {
-    KNOWN.binary_search(&name).is_ok()
+/// The known member of this name: one that has a meaning on any endpoint.
+pub(super) fn known(name: &str) -> Option<&'static str> {
+    KNOWN.get(name.len())?.iter().copied().find(|known| *known == name)
 }
 
 /// Whether a lenient reader takes this name for a known one: without regard to case, `_` and `-`.
 pub(super) fn resembles_known(name: &str) -> bool {
     let mut buffer = Folded::default();
     folded(name, &mut buffer)
-        .is_some_and(|name| KNOWN.iter().any(|known| without_underscores(known).eq(name.bytes())))
+        .is_some_and(|name| known_names().any(|known| without_underscores(known).eq(name.bytes())))
 }
 
-/// Whether a reader that ignores case takes this name for a known one.
-fn shadows_known(name: &str) -> bool {
+/// Whether a reader that ignores case takes this name for a known one, although it is none.
+fn shadows_known(name: &Cow<'static, str>) -> bool {
+    // A known name is borrowed.
+    let Cow::Owned(name) = name else { return false };
     // Two characters outside ASCII fold to ASCII letters, and Go's JSON reader folds them.
     let folded = |c: char| match c {
         '\u{17f}' => 's',
@@ -331,7 +355,7 @@ fn shadows_known(name: &str) -> bool {
     let max_bytes = '\u{212a}'.len_utf8() * "prompt_cache_retention".len();
     differs && name.len() <= max_bytes && {
         let folded: String = name.chars().map(folded).collect();
-        KNOWN.binary_search(&&*folded).is_ok()
+        known(&folded).is_some()
     }
 }
 

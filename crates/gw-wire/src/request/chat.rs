@@ -49,6 +49,9 @@ pub struct ChatRequest {
     pub client: Option<Box<ClientRequest>>,
     /// The prompt of the client's own body, for an upstream that gets it.
     pub forwarded: ForwardedPrompt,
+    /// Whether every message holds only a text and one of the roles `system`, `user` and `assistant`: no provider of
+    /// OpenAI's dialect needs another spelling of such messages.
+    pub has_plain_messages: bool,
 }
 
 /// Members of which only the type is checked: their meaning is up to the provider.
@@ -125,6 +128,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         guarded,
         client: None,
         forwarded: ForwardedPrompt::default(),
+        has_plain_messages: survey.is_plain,
     })
 }
 

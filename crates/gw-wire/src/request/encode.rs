@@ -109,7 +109,7 @@ pub fn encode_chat(request: &ChatRequest, options: &EncodeOptions<'_>) -> Vec<u8
             "max_tokens" | "max_completion_tokens" => splice.max_tokens(),
             "tools" | "tool_choice" | "parallel_tool_calls" if no_tools == Some(true) => {}
             "functions" | "function_call" if no_functions == Some(true) || no_tools == Some(false) => {}
-            name => splice.common(name, range, request.stream),
+            _ => splice.common(name, range, request.stream),
         }
     }
     splice.finish(request.stream);
@@ -125,7 +125,7 @@ pub fn encode_completion(request: &CompletionRequest, options: &EncodeOptions<'_
     for (name, range) in &request.body.members {
         match &**name {
             "max_tokens" => splice.max_tokens(),
-            name => splice.common(name, range, request.stream),
+            _ => splice.common(name, range, request.stream),
         }
     }
     splice.finish(request.stream);
@@ -267,8 +267,8 @@ impl<'a, 'o> Splice<'a, 'o> {
         }
     }
 
-    fn common(&mut self, name: &str, range: &Range<usize>, stream: bool) {
-        match name {
+    fn common(&mut self, written: &Cow<'static, str>, range: &Range<usize>, stream: bool) {
+        match &**written {
             name if self.options.unsupported.contains(&name) || self.options.withheld.contains(&name) => {}
             "model" if !self.options.send_model => {}
             "model" => self.out.string("model", self.options.upstream_model),
@@ -287,7 +287,11 @@ impl<'a, 'o> Splice<'a, 'o> {
             "routing" | "cache" | "stream_options" => {}
             "stream" if stream => {}
             "stop" if is_empty_array(self.body.raw(range)) => {}
-            name => self.out.raw(name, self.body.raw(range)),
+            // Known names are borrowed, and none needs an escape.
+            name => match written {
+                Cow::Borrowed(name) => self.out.plain_raw(*name, self.body.raw(range)),
+                Cow::Owned(_) => self.out.raw(name, self.body.raw(range)),
+            },
         }
     }
 

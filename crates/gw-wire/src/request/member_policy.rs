@@ -5,7 +5,7 @@ mod rules;
 
 use std::borrow::Cow;
 
-use super::body::{Member, is_known, resembles_known};
+use super::body::{Member, resembles_known};
 use super::fields::Path;
 use super::folding::{Folded, folded};
 use super::native_policy::rows::Treatment;
@@ -37,9 +37,9 @@ pub(super) enum Endpoint {
 impl Endpoint {
     /// Whether this endpoint validates the whole member of this name. Any other member is forwarded like an unknown one,
     /// even if another endpoint knows it.
-    fn checks(self, name: &str) -> bool {
+    fn checks(self, name: &str, is_known: bool) -> bool {
         match self {
-            Self::Chat => is_known(name) && !UNCHECKED_BY_CHAT.contains(&name),
+            Self::Chat => is_known && !UNCHECKED_BY_CHAT.contains(&name),
             Self::Completions => CHECKED_BY_COMPLETIONS.binary_search(&name).is_ok(),
             Self::Embeddings => CHECKED_BY_EMBEDDINGS.binary_search(&name).is_ok(),
         }
@@ -131,6 +131,8 @@ pub(super) fn survey(
     let mut found = Vec::new();
     for (written, range) in members {
         let value = View::exact(text.get(range.clone()).unwrap_or("null"));
+        // The name of a known member is borrowed.
+        let is_known = matches!(written, Cow::Borrowed(_));
         let with_rule = match &**written {
             "metadata" => {
                 found.extend(steering_metadata(value));
@@ -146,7 +148,7 @@ pub(super) fn survey(
             // These members are known and have a rule too.
             name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks"
             | "fallback_model") => named(name),
-            name if endpoint.checks(name) => None,
+            name if endpoint.checks(name, is_known) => None,
             name => {
                 let with_rule = named(name).filter(|_| name != "extra_body" || overrides(value));
                 if with_rule.is_none() {
@@ -156,7 +158,7 @@ pub(super) fn survey(
             }
         };
         if let Some((name, rule)) = with_rule.filter(|(_, rule)| is_effective(*rule, value)) {
-            found.push(GuardedMember { name, rule, written: written.clone() });
+            found.push(GuardedMember { name, rule, written: Box::from(&**written) });
         }
     }
     found

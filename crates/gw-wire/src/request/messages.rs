@@ -8,7 +8,7 @@ use super::limits::{RequestLimits, too_many};
 use super::measure::{self, Detail, PromptExtras, Unpacker, value_bytes};
 use super::needs::Needs;
 use super::references::{References, is_stored};
-use crate::json::{Kind, View};
+use crate::json::{Kind, Reader, View};
 
 /// The length of a usual id of a tool call, or of a usual file name.
 const USUAL_NAME_BYTES: u64 = 64;
@@ -26,6 +26,8 @@ pub(super) struct Survey<'l> {
     /// References to resources at a provider.
     pub(super) references: References,
     unpacker: Unpacker,
+    /// Whether every message so far is a [`PlainMessage`].
+    pub(super) is_plain: bool,
     /// Number of content parts and of tool calls so far, in all messages.
     content_parts: usize,
     tool_calls: usize,
@@ -41,6 +43,7 @@ impl<'l> Survey<'l> {
             extras: PromptExtras::default(),
             references: References::default(),
             unpacker: Unpacker::of_request(bytes),
+            is_plain: true,
             content_parts: 0,
             tool_calls: 0,
         }
@@ -121,16 +124,82 @@ pub(super) fn messages<'l>(
     let path = Path::Top("messages");
     let value = value.ok_or_else(|| missing(&path))?;
     let mut survey = Survey::new(limits, value.text().len());
-    let mut none = true;
-    for (at, value) in array(&path, value, usize::MAX, "an array of objects")?.enumerate() {
-        none = false;
+    let mut elements = array(&path, value, usize::MAX, "an array of objects")?;
+    for at in 0.. {
+        let plain = PlainMessage::read(elements.rest());
+        let other = match &plain {
+            Some(plain) => {
+                elements.pass(plain.bytes);
+                None
+            }
+            None => match elements.next() {
+                Some(other) => Some(other),
+                None if at == 0 => return Err(empty_array(&path)),
+                None => break,
+            },
+        };
         if at >= limits.max_messages {
             return Err(too_many(&path, "messages", limits.max_messages, at + 1, "max_messages"));
         }
         survey.extras.frames += 1;
-        message(&path.item(at), value, &mut survey)?;
+        match (plain, other) {
+            (Some(plain), _) => plain.count(&path.item(at), &mut survey),
+            (None, Some(other)) => {
+                survey.is_plain = false;
+                message(&path.item(at), other, &mut survey)?;
+            }
+            (None, None) => {}
+        }
     }
-    if none { Err(empty_array(&path)) } else { Ok(survey) }
+    Ok(survey)
+}
+
+/// A message of a role and a text, each written once and without escapes in their names: most messages. It is read in one
+/// pass, and nothing in it needs a check or an edit. A text of the assistant is one, too.
+struct PlainMessage<'a> {
+    is_instruction: bool,
+    content: View<'a>,
+    /// Bytes of the decoded text.
+    text_bytes: usize,
+    /// The size of the message.
+    bytes: usize,
+}
+
+impl<'a> PlainMessage<'a> {
+    /// Reads the message at the start of this checked text; None if it is of another form.
+    fn read(text: &'a str) -> Option<Self> {
+        if !text.starts_with('{') {
+            return None;
+        }
+        let mut reader = Reader::new(text);
+        let (mut role, mut content) = (None, None);
+        reader.object(|reader, name| {
+            let place = match name {
+                "role" => &mut role,
+                "content" => &mut content,
+                _ => return None,
+            };
+            let is_first = place.is_none();
+            *place = Some(reader.string_literal()?);
+            is_first.then_some(())
+        })?;
+        let ((role, _), (content, is_escaped)) = (role?, content?);
+        let is_instruction = match role.text() {
+            "\"user\"" | "\"assistant\"" => false,
+            "\"system\"" => true,
+            _ => return None,
+        };
+        let text_bytes =
+            if is_escaped { content.string_len() } else { content.text().len().saturating_sub(2) };
+        Some(Self { is_instruction, content, text_bytes, bytes: reader.offset() })
+    }
+
+    fn count(self, path: &Path<'_>, survey: &mut Survey<'_>) {
+        survey.bytes += self.text_bytes as u64;
+        if self.is_instruction {
+            survey.references.instruction(&path.member("content"), self.content);
+        }
+    }
 }
 
 fn message(path: &Path<'_>, value: View<'_>, survey: &mut Survey<'_>) -> Result<(), Invalid> {

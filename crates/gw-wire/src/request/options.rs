@@ -105,7 +105,12 @@ impl<'a> Fields<'a, '_> {
 
     /// The members that only have to be of a kind.
     pub(super) fn kinds(&self, kinds: &[(&str, Kind)]) -> Result<(), Invalid> {
-        kinds.iter().try_for_each(|(name, kind)| optional(&Path::Top(name), self.get(name), *kind))
+        for (name, kind) in kinds {
+            if let value @ Some(_) = self.get(name) {
+                optional(&Path::Top(name), value, *kind)?;
+            }
+        }
+        Ok(())
     }
 
     /// `temperature`, `top_p`, the penalties and `logit_bias`.

@@ -1,12 +1,15 @@
 //! Embeddings of OpenAI's dialect: every vector is checked, and numbers keep their text.
 
-use gw_wire::embeddings::read_parsed_vector;
+use gw_wire::embeddings::{read_numbers, read_parsed_vector};
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::Reader;
 use gw_wire::reply::{EmbeddingsReply, Vector};
+use serde::de::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lenient::{LenientNumber, LenientText, RawText, members};
+use super::lenient::{LenientNumber, LenientText, Member, RawText, members};
+use super::quick::{self, Quick};
 use super::usage;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::vectors;
@@ -26,14 +29,61 @@ members! {
     /// One vector with its index.
     EmbeddingEntry<'de> {
         index: LenientNumber = "index",
-        embedding: &'de RawValue = "embedding",
+        embedding: Embedding<'de> = "embedding",
+    }
+}
+
+/// A vector. The quick reader reads an array of numbers at once, because its bytes are nearly all of an answer.
+#[derive(Debug)]
+pub(super) enum Embedding<'de> {
+    Numbers(Vector<'de>),
+    Unread(&'de RawValue),
+}
+
+impl<'de> Quick<'de> for Embedding<'de> {
+    fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()> {
+        if reader.peek() == Some(b'[') {
+            *place = Some(Self::Numbers(read_numbers(reader)?));
+            return Some(());
+        }
+        let mut raw = None;
+        <&RawValue>::quick(&mut raw, reader)?;
+        *place = raw.map(Self::Unread);
+        Some(())
+    }
+}
+
+impl<'de> Member<'de> for Embedding<'de> {
+    fn read<D: Deserializer<'de>>(place: &mut Option<Self>, deserializer: D) -> Result<(), D::Error> {
+        *place = Some(Self::Unread(<&RawValue>::deserialize(deserializer)?));
+        Ok(())
+    }
+}
+
+impl<'de> Embedding<'de> {
+    fn vector(self) -> Result<Vector<'de>, Failure> {
+        match self {
+            Self::Numbers(vector) => Ok(vector),
+            Self::Unread(raw) => read_parsed_vector(raw).map_err(invalid),
+        }
     }
 }
 
 /// Reads exactly `expected` vectors of one length, sorted by index.
 pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
     let text = body_text(body)?;
-    let answer: OpenAiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer = match quick::document::<OpenAiEmbeddings<'_>>(text) {
+        Some(answer) => answer,
+        None => serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?,
+    };
+    vectors_of(answer, text, expected)
+}
+
+fn vectors_of<'a>(
+    answer: OpenAiEmbeddings<'a>,
+    text: &'a str,
+    expected: usize,
+) -> Result<EmbeddingsReply<'a>, Failure> {
     if answer.error.is_some() || answer.object.is_some_and(|object| object.0 == "error") {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
@@ -48,8 +98,8 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
     for (position, entry) in entries.into_iter().enumerate() {
         let index = entry.index.and_then(|index| index.0).map_or(position, |index| index as usize);
         let place = places.get_mut(index).ok_or_else(|| invalid("a vector's index is out of range"))?;
-        let raw = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
-        if place.replace(read_parsed_vector(raw).map_err(invalid)?).is_some() {
+        let embedding = entry.embedding.ok_or_else(|| invalid("an entry has no embedding"))?;
+        if place.replace(embedding.vector()?).is_some() {
             return Err(invalid("two vectors have the same index"));
         }
     }
@@ -61,13 +111,39 @@ pub(super) fn decode(body: &[u8], expected: usize) -> Result<EmbeddingsReply<'_>
 
 #[cfg(test)]
 mod tests {
-    use gw_wire::failure::FailureKind;
-    use gw_wire::reply::Vector;
+    use gw_wire::failure::{Failure, FailureKind};
+    use gw_wire::reply::{EmbeddingsReply, Vector};
+    use proptest::prelude::*;
 
     use super::decode;
 
     fn kind(body: &str, expected: usize) -> FailureKind {
         decode(body.as_bytes(), expected).unwrap_err().kind
+    }
+
+    /// Decodes a text with the lenient reader alone.
+    fn lenient(text: &str, expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
+        super::vectors_of(serde_json::from_str(text).map_err(|fault| super::invalid_json(&fault))?, text, expected)
+    }
+
+    const USUAL: &str = r#"{"object":"list","model":"m","data":[{"object":"embedding","index":1,"embedding":[0.25,-0.0123456789012345678,1e-05]},
+        {"index":0,"embedding":[ 0, 1.5 ,-3E2]}],"usage":{"prompt_tokens":4,"total_tokens":4}}"#;
+
+    proptest! {
+        #[test]
+        fn both_readers_agree_on_damaged_answers(
+            at in 0..USUAL.len(), cut in 0..12usize, put in "[\\[\\]{}\",:.0-9eE\\\\ nul-]{0,4}", expected in 1..3usize,
+        ) {
+            let end = (at + cut).min(USUAL.len());
+            let text = format!("{}{put}{}", &USUAL[..at], &USUAL[end..]);
+            let told = |reply: Result<EmbeddingsReply<'_>, Failure>| format!("{reply:?}");
+            prop_assert_eq!(told(decode(text.as_bytes(), expected)), told(lenient(&text, expected)), "{}", text);
+        }
+    }
+
+    #[test]
+    fn the_usual_answer_is_read_by_the_quick_reader() {
+        assert!(crate::adapters::openai::quick::document::<super::OpenAiEmbeddings<'_>>(USUAL).is_some());
     }
 
     #[test]

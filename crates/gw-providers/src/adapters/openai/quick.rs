@@ -18,9 +18,14 @@ pub(super) trait Quick<'de>: Sized {
 
 /// Reads a complete answer, if nothing in it is unusual.
 pub(super) fn envelope(text: &str) -> Option<OpenAiEnvelope<'_>> {
+    document(text)
+}
+
+/// Reads a document that holds one value, if nothing in it is unusual.
+pub(super) fn document<'de, T: Quick<'de>>(text: &'de str) -> Option<T> {
     let mut reader = Reader::new(text);
     let mut found = None;
-    OpenAiEnvelope::quick(&mut found, &mut reader)?;
+    T::quick(&mut found, &mut reader)?;
     found.filter(|_| reader.is_at_end())
 }
 

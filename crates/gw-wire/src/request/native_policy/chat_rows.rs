@@ -3,7 +3,7 @@
 
 use super::rows::{PolicyPlace, Row, Surface, Treatment};
 use crate::hosted_tools::HostedTool;
-use crate::request::body::KNOWN;
+use crate::request::body::{known, known_names};
 use crate::request::member_policy::{RULES, Rule, rule_of};
 
 /// Types of tools. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
@@ -43,7 +43,7 @@ fn member(name: &str) -> Option<Treatment> {
         Some(Rule::Steers | Rule::Search | Rule::Context) => Some(Treatment::Refused),
         Some(Rule::Price | Rule::Account | Rule::Hint | Rule::Unknown) => Some(Treatment::Dropped),
         Some(Rule::Fallback) => Some(Treatment::Fallback),
-        None => KNOWN.binary_search(&name).is_ok().then_some(Treatment::Forwarded),
+        None => known(name).is_some().then_some(Treatment::Forwarded),
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn rows(surface: Surface, place: PolicyPlace) -> Vec<Row> {
         PolicyPlace::Part if surface == Surface::Chat => PARTS.to_vec(),
         PolicyPlace::Tool | PolicyPlace::Part => Vec::new(),
         PolicyPlace::Member => {
-            let names = KNOWN.iter().copied().chain(RULES.iter().map(|(name, _)| *name));
+            let names = known_names().chain(RULES.iter().map(|(name, _)| *name));
             names.filter_map(|name| Some((name, member(name)?))).collect()
         }
     };
