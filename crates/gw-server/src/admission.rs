@@ -35,8 +35,10 @@ mod refusal_budget;
 const TURN: Duration = Duration::from_millis(1);
 /// The most requests that start without a queue before the worker's run queue is empty again.
 const MAX_FREE_STARTS: u32 = 32;
-/// The longest time in which these requests start. A heavy request uses it up alone.
-const FREE_TIME: Duration = Duration::from_millis(2);
+/// So many of them start however long they take. A queue for fewer would cost more than it saves.
+const MIN_FREE_STARTS: u32 = 8;
+/// The longest time in which the others start. Heavy requests use it up soon.
+const FREE_TIME: Duration = Duration::from_millis(4);
 /// The time between two looks at the ages of the waiting requests.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The most waiting requests of a worker. Only one HTTP/1 request of a connection waits, so HTTP/2 alone reaches this.
@@ -137,7 +139,7 @@ impl Admission {
         }
         let count = self.free.count.load(Ordering::Relaxed);
         let elapsed = now.saturating_sub(self.free.began.load(Ordering::Relaxed));
-        if count >= MAX_FREE_STARTS || elapsed > nanos(FREE_TIME) {
+        if count >= MAX_FREE_STARTS || (count >= MIN_FREE_STARTS && elapsed > nanos(FREE_TIME)) {
             return false;
         }
         self.free.count.store(count + 1, Ordering::Relaxed);
