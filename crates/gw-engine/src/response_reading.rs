@@ -34,7 +34,7 @@ fn is_over(found: &StoredResponse) -> bool {
 }
 
 impl Engine {
-    /// Admits a request that reads or deletes a stored response: it counts in the limits of its key and its team. A budget
+    /// Admits a request that reads or deletes the stored response `id`: it counts in the limits of its key and its team. A budget
     /// that is used up does not prevent it, because the answer is paid already.
     ///
     /// # Errors
@@ -43,6 +43,7 @@ impl Engine {
         &self,
         caller: &Caller,
         request_id: &str,
+        id: &str,
     ) -> std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>> {
         if caller.subjects().is_empty() {
             return Ok(AdmissionPermit::default());
@@ -54,7 +55,9 @@ impl Engine {
                     Ok(AdmissionPermit::default())
                 }
                 // The response in the background that holds the place can be polled and cancelled.
-                Refused { limits, refusal: Refusal::InFlight { .. } } if self.makes_in_background(caller) => {
+                Refused { limits, refusal: Refusal::InFlight { .. } }
+                    if self.makes_in_background(caller) || self.is_made_elsewhere(caller, id).await =>
+                {
                     let mut permit = AdmissionPermit::default();
                     permit.limits = limits;
                     Ok(permit)
@@ -67,6 +70,13 @@ impl Engine {
     /// Whether a response of this key is made in the background by this process.
     fn makes_in_background(&self, caller: &Caller) -> bool {
         self.services().stored_responses.background.makes_for(caller.key_id())
+    }
+
+    /// Whether this response of the key is made in the background, by any process that shares the database. With limits in
+    /// Redis such a response holds a place of its key here, too.
+    async fn is_made_elsewhere(&self, caller: &Caller, id: &str) -> bool {
+        let found = self.services().stored_responses.load(caller.key_id(), id).await;
+        found.is_ok_and(|found| found.is_some_and(|found| !is_over(&found)))
     }
 
     /// `GET /v1/responses/{id}`.

@@ -40,7 +40,8 @@ pub(crate) async fn answer(
     extra: &mut ExtraHeaders,
 ) -> Result<GatewayReply> {
     let engine = Arc::clone(&record.state.engine);
-    record.admission_permit = Some(admitted(engine.admit_reading(&caller, &record.request_id).await, extra)?);
+    record.admission_permit =
+        Some(admitted(engine.admit_reading(&caller, &record.request_id, id).await, extra)?);
     let cpu = engine.cpu_of(&caller);
     let (id, query) = (id.to_owned(), parts.uri.query().unwrap_or_default().to_owned());
     let is_delete = parts.method == Method::DELETE;
