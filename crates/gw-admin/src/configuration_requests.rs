@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use gw_engine::error::Error;
+use gw_store::audit::AuditRecord;
 
 use crate::query::QueryParams;
 
@@ -37,8 +38,8 @@ pub struct ConfigurationRequest {
     pub parameters: ConfigurationParameters,
     /// The header `If-Match`.
     pub if_match: Option<String>,
-    /// The id of the key that asks.
-    pub actor: String,
+    /// The row of the audit log for a change. The object and its states are the entry's.
+    pub record: AuditRecord,
     /// The body.
     pub body: Bytes,
 }
@@ -88,19 +89,6 @@ pub struct ConfigurationResponse {
     pub is_toml: bool,
     /// The version of the entry, which becomes the `ETag`.
     pub version: Option<i64>,
-    /// The entry before and after the change that the request made.
-    pub change: Option<EntryChange>,
-}
-
-/// An entry of the configuration before and after a change, as JSON with masked secrets. None: there was no entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EntryChange {
-    /// The section and the name of the entry.
-    pub entry: String,
-    /// The entry before the change.
-    pub before: Option<String>,
-    /// The entry after the change.
-    pub after: Option<String>,
 }
 
 /// The answer of a [`ConfigurationService`], in the future.

@@ -37,7 +37,7 @@ pub use self::configuration::{
 };
 pub use self::configuration_requests::{
     ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
-    ConfigurationResponse, ConfigurationService, EntryChange,
+    ConfigurationResponse, ConfigurationService,
 };
 pub use self::error::AdminError;
 pub use self::live_service::LiveAdminService;

@@ -12,9 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::admin_request::AdminRequest;
-use crate::configuration_requests::{
-    ConfigurationRequest, ConfigurationResponse, ConfigurationService, EntryChange,
-};
+use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
 use crate::error::AdminError;
 use crate::me::show_me;
 use crate::requester::Requester;
@@ -123,19 +121,6 @@ impl LiveAdminService {
         object: &str,
     ) -> gw_engine::Result<()> {
         self.append(requester.record(action, object)).await
-    }
-
-    /// Records a change of an entry of the configuration in the audit log.
-    ///
-    /// # Errors
-    /// `store_unavailable`.
-    pub async fn record_entry_change(
-        self: &Arc<Self>,
-        requester: &Requester,
-        change: EntryChange,
-    ) -> gw_engine::Result<()> {
-        let EntryChange { entry, before, after } = change;
-        self.append(AuditRecord { before, after, ..requester.record("config.change", &entry) }).await
     }
 
     async fn append(self: &Arc<Self>, record: AuditRecord) -> gw_engine::Result<()> {

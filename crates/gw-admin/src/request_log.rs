@@ -59,7 +59,8 @@ struct RequestObject<'a> {
     /// Only if a price is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unpriced: bool,
-    saved_usd: Usd,
+    /// Null if the answer in the cache was made at an unknown price.
+    saved_usd: Option<Usd>,
     ttft_ms: Option<u64>,
     latency_ms: u64,
     user: Option<&'a str>,
@@ -153,7 +154,7 @@ impl<'a> RequestObject<'a> {
             estimated: entry.estimated,
             cost_usd: entry.known_cost().map(Usd),
             unpriced: entry.unpriced,
-            saved_usd: Usd(entry.saved),
+            saved_usd: entry.known_saved().map(Usd),
             ttft_ms: entry.ttft_ms,
             latency_ms: entry.latency_ms,
             user: entry.end_user.as_deref(),

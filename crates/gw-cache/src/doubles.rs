@@ -45,7 +45,7 @@ pub(crate) fn answer(text: &str) -> Stored {
         body: Bytes::from(text.to_owned()),
         finishes: vec![Finish::Stop],
         usage: Usage { prompt: 3, completion: 5, cached: Some(1), ..Usage::default() },
-        cost: Money::from_femtos(7_000_000_000),
+        cost: Some(Money::from_femtos(7_000_000_000)),
         took_ms: 900,
         lifetime: Lifetime::new(NOW, Duration::from_secs(60), Duration::ZERO),
     }

@@ -35,8 +35,8 @@ pub struct Stored {
     pub finishes: Vec<Finish>,
     /// The usage, as reported or estimated.
     pub usage: Usage,
-    /// The cost, which a hit saves.
-    pub cost: Money,
+    /// The cost, which a hit saves; None = a price was unknown.
+    pub cost: Option<Money>,
     /// The duration of the call in ms, which a hit saves.
     pub took_ms: u64,
     /// How long it may be used.
@@ -44,7 +44,7 @@ pub struct Stored {
 }
 
 /// The first byte of a value. A value with another byte comes from another version, and is a miss.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The length of the checksum at the end of a value.
 const CHECKSUM_BYTES: usize = 32;
 
@@ -90,7 +90,8 @@ impl Stored {
             put_optional(&mut out, count);
         }
         out.push(u8::from(estimated));
-        out.extend_from_slice(&self.cost.femtos().to_le_bytes());
+        out.push(u8::from(self.cost.is_some()));
+        out.extend_from_slice(&self.cost.unwrap_or_default().femtos().to_le_bytes());
         let checksum: [u8; CHECKSUM_BYTES] = Sha256::digest(&out).into();
         out.extend_from_slice(&checksum);
         out
@@ -142,7 +143,8 @@ impl Stored {
             estimated: fields.byte()? == 1,
             ..Usage::default()
         };
-        let cost = Money::from_femtos(i128::from_le_bytes(fields.array()?));
+        let has_cost = fields.byte()? == 1;
+        let cost = Some(Money::from_femtos(i128::from_le_bytes(fields.array()?))).filter(|_| has_cost);
         let stored = Self {
             scope,
             source,

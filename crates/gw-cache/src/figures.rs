@@ -103,8 +103,8 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
         if let Some((stored, ms)) = saved {
             self.saved_ms.fetch_add(ms, Ordering::Relaxed);
-            if stored.cost != Money::ZERO {
-                *self.saved.lock() += stored.cost;
+            if let Some(cost) = stored.cost.filter(|cost| *cost != Money::ZERO) {
+                *self.saved.lock() += cost;
             }
         }
     }

@@ -49,7 +49,7 @@ fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
         body: Bytes::from(vec![b'x'; bytes]),
         finishes: vec![Finish::Stop],
         usage: Usage::default(),
-        cost: Money::ZERO,
+        cost: Some(Money::ZERO),
         took_ms: 1,
         lifetime: Lifetime::new(0, Duration::from_secs(3600), Duration::ZERO),
     }

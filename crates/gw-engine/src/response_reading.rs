@@ -53,7 +53,12 @@ impl Engine {
         match self.services().limiter.admit_free(request_id, caller.subjects()).await {
             Ok(permit) => Ok(permit),
             Err(refused) => match *refused {
-                Refused { limits, refusal: Refusal::InFlight { .. } } if polled.is_some_and(makes) => {
+                Refused { limits, refusal: Refusal::InFlight { .. } }
+                    if match polled {
+                        Some(id) => makes(id) || self.is_made_elsewhere(caller, id).await,
+                        None => false,
+                    } =>
+                {
                     let mut permit = AdmissionPermit::default();
                     permit.limits = limits;
                     Ok(permit)
@@ -61,6 +66,13 @@ impl Engine {
                 Refused { limits, refusal } => Err(Box::new((limits, limit_error::error(&refusal)))),
             },
         }
+    }
+
+    /// Whether this response of the key is made in the background, by any process that shares the database. With limits in
+    /// Redis such a response holds a place of its key here, too.
+    async fn is_made_elsewhere(&self, caller: &Caller, id: &str) -> bool {
+        let found = self.services().stored_responses.load(caller.key_id(), id).await;
+        found.is_ok_and(|found| found.is_some_and(|found| !is_over(&found)))
     }
 
     /// `GET /v1/responses/{id}`.

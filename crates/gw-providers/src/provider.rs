@@ -232,6 +232,12 @@ impl Provider {
         self.api.guarded_members().is_none_or(|names| names.contains(&name))
     }
 
+    /// Whether the provider's answers tell the web searches that a chat with `web_search_options` made.
+    #[must_use]
+    pub fn counts_searches(&self) -> bool {
+        self.api == Api::Gemini
+    }
+
     /// The host of the provider's address, in lower case.
     #[must_use]
     pub fn host(&self) -> Option<&str> {

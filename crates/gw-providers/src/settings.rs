@@ -122,7 +122,8 @@ impl Api {
             Self::OpenAi | Self::Azure | Self::Demo => None,
             Self::Mistral => Some(&["guardrails"]),
             Self::Ollama => Some(&["keep_alive"]),
-            Self::Anthropic | Self::Gemini | Self::Vertex | Self::Bedrock | Self::Cohere => Some(&[]),
+            Self::Gemini => Some(&["web_search_options"]),
+            Self::Anthropic | Self::Vertex | Self::Bedrock | Self::Cohere => Some(&[]),
         }
     }
 }

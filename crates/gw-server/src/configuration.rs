@@ -60,13 +60,10 @@ where
         if_match: if_match.transpose().map_err(|_| {
             Error::new(Kind::VersionMismatch, "The header If-Match does not hold the version of an entry.")
         })?,
-        actor: requester.actor.id.clone(),
+        record: requester.record("config.change", path),
         body,
     };
-    let mut document = state.management.configure(request).await?;
-    if let Some(change) = document.change.take() {
-        state.management.record_entry_change(requester, change).await?;
-    }
+    let document = state.management.configure(request).await?;
     let status = if document.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut reply = HttpReply::full(status, if document.is_toml { TOML } else { JSON }, document.body);
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

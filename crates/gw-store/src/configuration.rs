@@ -1,6 +1,7 @@
 //! The configuration that was made over the API: its entries, its history and its encrypted secrets. The store does not
 //! interpret the values.
 
+use crate::audit::AuditRecord;
 use crate::db::{Error, Result, Store, WriteTransaction};
 use crate::keys::{SERIALISE_CHANGES, StoredKey, Team};
 use crate::sql::{Row, Sql};
@@ -83,13 +84,15 @@ impl Store {
 
     /// Makes a change with its new secrets, if the last change is still `change.version - 1`. Returns whether it was made.
     /// The caller checked the configuration as a whole, so no other change may come between. Old history beyond 1,000
-    /// changes is removed.
+    /// changes is removed. The row of the audit log is written with the change, both or neither.
     pub async fn change_configuration(
         &self,
         change: &ConfigurationChange,
         secrets: &[SealedSecret],
+        record: &AuditRecord,
     ) -> Result<bool> {
-        self.change(self.begin().await?, change, secrets).await.map_err(|error| self.error(&error))
+        let write = self.begin().await?;
+        self.change(write, change, secrets, record).await.map_err(|error| self.error(&error))
     }
 
     async fn change(
@@ -97,6 +100,7 @@ impl Store {
         mut write: WriteTransaction<'_>,
         change: &ConfigurationChange,
         secrets: &[SealedSecret],
+        record: &AuditRecord,
     ) -> sqlx::Result<bool> {
         write.run(Sql::new(SERIALISE_CHANGES)).await?;
         let rows = write.all(Sql::new(LAST_VERSION)).await?;
@@ -136,6 +140,7 @@ impl Store {
             .int(change.undoes);
         write.run(note).await?;
         forget_old_changes(&mut write, change.version).await?;
+        write.append(record).await?;
         write.commit().await?;
         Ok(true)
     }

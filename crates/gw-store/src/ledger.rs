@@ -125,6 +125,8 @@ pub struct Entry {
     pub unpriced: bool,
     /// The cost that the cache saved, in femto-USD.
     pub saved: i128,
+    /// Whether the saved cost is unknown, because the answer in the cache was made at an unknown price.
+    pub unknown_saved: bool,
     /// Milliseconds to the first content of a stream.
     pub ttft_ms: Option<u64>,
     /// Milliseconds to the end of the answer.
@@ -145,6 +147,12 @@ impl Entry {
     #[must_use]
     pub fn known_cost(&self) -> Option<i128> {
         (!self.unpriced).then_some(self.cost)
+    }
+
+    /// The cost that the cache saved, in femto-USD; None = unknown.
+    #[must_use]
+    pub fn known_saved(&self) -> Option<i128> {
+        (!self.unknown_saved).then_some(self.saved)
     }
 
     /// The API through which the request came: `chat`, `responses`, `messages`, `completions` or `embeddings`.

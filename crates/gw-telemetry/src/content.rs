@@ -144,6 +144,8 @@ fn part(item: &Value) -> Value {
 
 /// The messages of an answer in any of the clients' dialects.
 fn answer(body: &Value) -> Vec<Value> {
+    // The last event of a stream of the Responses API holds the whole answer.
+    let body = body.get("response").filter(|response| response.is_object()).unwrap_or(body);
     if let Some(choices) = body["choices"].as_array() {
         return choices.iter().map(choice).collect();
     }
@@ -227,6 +229,10 @@ mod tests {
             &json!({ "output": [{ "type": "message", "content": [{ "type": "output_text", "text": "Ho" }] }] }),
         );
         assert_eq!(messages.input[0]["parts"][0]["content"], "Hi");
+        assert_eq!(messages.output[0], message("assistant", vec![text("Ho")]));
+        let item = json!({ "type": "message", "content": [{ "type": "output_text", "text": "Ho" }] });
+        let streamed = json!({ "type": "response.completed", "response": { "output": [item] } });
+        let messages = read(&json!({ "input": "Hi" }), &streamed);
         assert_eq!(messages.output[0], message("assistant", vec![text("Ho")]));
     }
 

@@ -29,8 +29,20 @@ pub struct Usage {
     pub rejected_prediction: Option<u32>,
     /// Calls of tools that the provider ran and charges by the call.
     pub hosted: HostedCalls,
+    /// Whether the upstream served the call in another tier than the usual one, such as `priority` or `flex`, whose price
+    /// the catalogue does not hold.
+    pub has_other_tier: bool,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
+}
+
+/// Values of `service_tier` that mean the usual price: the usual tier, or the tier of the operator's account.
+pub const USUAL_TIERS: [&str; 5] = ["auto", "default", "on_demand", "standard", "standard_only"];
+
+/// Whether an upstream's `service_tier` names a tier with a price of its own.
+#[must_use]
+pub fn is_other_tier(tier: &str) -> bool {
+    !tier.is_empty() && !USUAL_TIERS.iter().any(|usual| tier.eq_ignore_ascii_case(usual))
 }
 
 /// A count as one of the 32-bit fields of [`Usage`]. They are small because the cache keeps one usage per answer.
@@ -92,6 +104,7 @@ impl Usage {
             accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),
             rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
             hosted: self.hosted.plus(&other.hosted),
+            has_other_tier: self.has_other_tier || other.has_other_tier,
             estimated: self.estimated || other.estimated,
         }
     }

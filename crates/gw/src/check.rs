@@ -8,7 +8,7 @@ use crate::command::{CommandError, Common, first_lines, print};
 use crate::config::{self, Source};
 use crate::setup::{self, Setup};
 use crate::store::StoreLocation;
-use crate::{encryption_key, paths, serve, store};
+use crate::{encryption_key, opened_members, paths, serve, store};
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -42,8 +42,9 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
             KeyCheck::Unknown(note) => setup.notes.push(note),
         }
         let notes = setup.config.later.iter().map(|later| format!("note: {later}"));
-        let notes: Vec<String> =
-            notes.chain(setup.notes.iter().map(|note| format!("note: {note}"))).collect();
+        let opened = opened_members::notes(&setup.config.providers);
+        let own = setup.notes.iter().chain(&opened).map(|note| format!("note: {note}"));
+        let notes: Vec<String> = notes.chain(own).collect();
         print(&first_lines(&notes))?;
     }
     problems.extend(encryption_key::of_environment().err());

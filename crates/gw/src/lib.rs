@@ -34,6 +34,7 @@ pub mod memory_limit;
 pub mod model_discovery;
 pub mod model_update;
 pub mod models;
+pub mod opened_members;
 pub mod paths;
 pub mod payloads;
 pub mod probe;

@@ -8,7 +8,7 @@ use gw_providers::settings::ProviderSettings;
 
 use crate::command::CommandError;
 use crate::setup::{self, Setup};
-use crate::{key_strength, local_servers};
+use crate::{key_strength, local_servers, opened_members};
 
 /// The outcome of the search for model servers on this machine.
 #[derive(Debug)]
@@ -38,7 +38,9 @@ impl ServerSearch {
 pub fn log(setup: &Setup, search: &ServerSearch, data: &Path) -> Result<(), CommandError> {
     let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
     let weak_keys = key_strength::note(&setup.config.engine.keys);
-    for note in setup.notes.iter().cloned().chain(setup::unlisted(&catalog)).chain(weak_keys) {
+    let opened = opened_members::notes(&setup.config.providers);
+    let notes = setup.notes.iter().cloned().chain(setup::unlisted(&catalog));
+    for note in notes.chain(weak_keys).chain(opened) {
         tracing::warn!("{note}");
     }
     match &setup.path {

@@ -60,7 +60,7 @@ async fn savings_are_counted_exactly() {
         (figures.hits, figures.coalesced, figures.stale, figures.similar, figures.misses, figures.bypassed);
     assert_eq!(counts, (2, 1, 1, 1, 3, 1));
     assert_eq!(figures.partial, 1, "it is one of the misses too");
-    assert_eq!(figures.saved, Money::from_femtos(6 * stored.cost.femtos()));
+    assert_eq!(figures.saved, Money::from_femtos(6 * stored.cost.unwrap().femtos()));
     assert_eq!(figures.saved_ms, 4 * stored.took_ms, "a shared call and a call for a part save no time");
     assert!((figures.hit_ratio() - 5.0 / 8.0).abs() < 1e-9);
     assert_eq!((figures.stored, figures.entries), (1, 1));

@@ -58,7 +58,7 @@ proptest! {
                 estimated,
                 ..Usage::default()
             },
-            cost: Money::from_femtos(femtos),
+            cost: (femtos != 0).then_some(Money::from_femtos(femtos)),
             took_ms,
             lifetime: Lifetime { stored_at_ms: NOW, fresh_ms, stale_ms },
         };

@@ -169,9 +169,10 @@ impl LedgerLine {
         self.entry.unpriced = billed.known_cost().is_none();
     }
 
-    /// Notes the cost that the cache saved.
-    pub(crate) fn note_saved(&mut self, saved: Money) {
-        self.entry.saved = saved.femtos();
+    /// Notes the cost that the cache saved; None = the answer was made at an unknown price.
+    pub(crate) fn note_saved(&mut self, saved: Option<Money>) {
+        self.entry.saved = saved.unwrap_or_default().femtos();
+        self.entry.unknown_saved = saved.is_none();
     }
 
     /// Notes an answer out of the cache.
@@ -180,7 +181,7 @@ impl LedgerLine {
         self.entry.provider = stored.provider.to_string();
         self.entry.fallback = fallback;
         self.entry.cache_hit = true;
-        self.entry.saved = stored.cost.femtos();
+        self.note_saved(stored.cost);
         self.note_counts(&stored.usage, paid);
     }
 

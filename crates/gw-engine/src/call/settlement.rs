@@ -52,7 +52,7 @@ pub(crate) struct Settlement {
     is_finished: bool,
     upstream_calls: Arc<UpstreamCalls>,
     /// The part of the answer that came out of the cache, and what it would have cost.
-    found: (Usage, Money),
+    found: (Usage, Option<Money>),
     /// The tokens and the money reserved for the request.
     reservation: Reservation,
     /// Later reservations: for a request that asks for everything anew, and for a stream that grows.
@@ -80,7 +80,7 @@ impl Settlement {
             operation,
             is_finished: false,
             upstream_calls: Arc::default(),
-            found: Default::default(),
+            found: (Usage::default(), Some(Money::ZERO)),
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
             session: None,
@@ -292,7 +292,7 @@ impl Settlement {
     }
 
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.
-    pub(crate) fn note_found(&mut self, usage: Usage, saved: Money) {
+    pub(crate) fn note_found(&mut self, usage: Usage, saved: Option<Money>) {
         self.found = (usage, saved);
     }
 

@@ -118,53 +118,40 @@ impl Rates {
 
 /// Prices of one call of each hosted tool; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ToolPrices {
-    /// A search of the web.
-    pub web_search: Option<Price>,
-    /// A web page that is read.
-    pub web_fetch: Option<Price>,
-    /// A search in stored files.
-    pub file_search: Option<Price>,
-    /// A container in which the model runs code.
-    pub code_interpreter: Option<Price>,
-}
+pub struct ToolPrices([Option<Price>; HostedTool::ALL.len()]);
 
 /// A [`Price`] is that of a million.
 const MILLION: u64 = 1_000_000;
 
 impl ToolPrices {
+    /// The prices that `price` returns for each tool.
+    pub fn of_each(price: impl FnMut(HostedTool) -> Option<Price>) -> Self {
+        Self(HostedTool::ALL.map(price))
+    }
+
     /// The price of one call of a tool.
     #[must_use]
     pub fn of(&self, tool: HostedTool) -> Option<Price> {
-        match tool {
-            HostedTool::WebSearch => self.web_search,
-            HostedTool::WebFetch => self.web_fetch,
-            HostedTool::FileSearch => self.file_search,
-            HostedTool::CodeInterpreter => self.code_interpreter,
-        }
+        let at = HostedTool::ALL.iter().position(|known| *known == tool)?;
+        self.0.get(at).copied().flatten()
     }
 
     /// These prices, with those of `below` where one is missing.
     #[must_use]
     pub fn or(self, below: Self) -> Self {
-        Self {
-            web_search: self.web_search.or(below.web_search),
-            web_fetch: self.web_fetch.or(below.web_fetch),
-            file_search: self.file_search.or(below.file_search),
-            code_interpreter: self.code_interpreter.or(below.code_interpreter),
-        }
+        Self::of_each(|tool| self.of(tool).or(below.of(tool)))
     }
 
     /// The prices times the multiplier of a provider.
     #[must_use]
     pub fn times(self, multiplier: Price) -> Self {
-        let times = |price: Option<Price>| price.map(|price| price.times(multiplier));
-        Self {
-            web_search: times(self.web_search),
-            web_fetch: times(self.web_fetch),
-            file_search: times(self.file_search),
-            code_interpreter: times(self.code_interpreter),
-        }
+        Self(self.0.map(|price| price.map(|price| price.times(multiplier))))
+    }
+
+    /// Whether the model searches the web for every request, which its provider bills by the request.
+    #[must_use]
+    pub fn always_search(&self) -> bool {
+        HostedTool::SEARCH_REQUESTS.into_iter().any(|tool| self.of(tool).is_some())
     }
 
     /// Whether no price is known.
@@ -173,11 +160,17 @@ impl ToolPrices {
         *self == Self::default()
     }
 
-    /// The charge for these calls. A call without a price, which only the operator can let pass, makes it incomplete.
+    /// The charge for these calls. A call without a price, which only the operator can let pass, makes it incomplete,
+    /// unless another count of the same work has a price.
     fn charge(&self, calls: &HostedCalls) -> Charge {
         let none = Charge { known: Money::ZERO, is_complete: true };
-        HostedTool::ALL.into_iter().filter(|tool| calls.of(*tool) > 0).fold(none, |sum, tool| {
-            let price: Option<Price> = self.of(tool);
+        let is_counted = |tool: HostedTool| calls.of(tool) > 0;
+        let is_charged = |tool: &HostedTool| is_counted(*tool) && self.of(*tool).is_some();
+        let is_billed_otherwise =
+            |tool: HostedTool| self.of(tool).is_none() && tool.billed_as().iter().any(is_charged);
+        let counted = HostedTool::ALL.into_iter().filter(|tool| is_counted(*tool));
+        counted.filter(|tool| !is_billed_otherwise(*tool)).fold(none, |sum, tool| {
+            let price = self.of(tool);
             let known = price.unwrap_or_default().cost(u64::from(calls.of(tool)) * MILLION);
             sum.plus(Charge { known, is_complete: price.is_some() })
         })
@@ -233,8 +226,10 @@ impl Prices {
         if !self.is_usd() {
             return Charge::default();
         }
-        let tokens = self.rates(usage.prompt).charge(usage);
-        if usage.hosted.is_none() { tokens } else { tokens.plus(self.tools.charge(&usage.hosted)) }
+        let mut charge = self.rates(usage.prompt).charge(usage);
+        // The catalogue has the prices of the usual tier only.
+        charge.is_complete &= !usage.has_other_tier;
+        if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted)) }
     }
 
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
@@ -244,10 +239,10 @@ impl Prices {
         charge.is_complete.then_some(charge.known)
     }
 
-    /// Whether calls of this hosted tool can be charged.
+    /// Whether calls of this hosted tool can be charged, in any of the ways in which providers bill them.
     #[must_use]
     pub fn has_tool(&self, tool: HostedTool) -> bool {
-        self.is_usd() && self.tools.of(tool).is_some()
+        self.is_usd() && tool.billed_as().iter().any(|billed| self.tools.of(*billed).is_some())
     }
 
     /// Gateway input plus output price in nano-units.
@@ -272,6 +267,11 @@ mod tests {
         Usage { prompt, completion, cached: Some(cached), cache_write: Some(cache_write), ..Usage::default() }
     }
 
+    fn tools(prices: &[(HostedTool, &str)]) -> ToolPrices {
+        let of = |tool| prices.iter().find(|(known, _)| *known == tool).map(|(_, text)| *text);
+        ToolPrices::of_each(|tool| of(tool).and_then(price))
+    }
+
     fn sample() -> Prices {
         let gateway = Rates {
             input: price("2"),
@@ -291,11 +291,7 @@ mod tests {
             official: gateway,
             gateway,
             tiers: vec![Tier { above_input_tokens: 272_000, official: above, gateway: above }],
-            tools: ToolPrices {
-                web_search: price("0.01"),
-                code_interpreter: price("0.03"),
-                ..ToolPrices::default()
-            },
+            tools: tools(&[(HostedTool::WebSearch, "0.01"), (HostedTool::CodeInterpreter, "0.03")]),
             currency: "USD".into(),
         }
     }
@@ -387,6 +383,28 @@ mod tests {
         let unpriced = Usage { hosted: hosted(0, 9, 0), ..usage(1000, 0, 0, 0) };
         assert_eq!(sample().cost(&unpriced), None);
         assert_eq!(sample().charge(&unpriced).known.to_string(), "0.002");
+    }
+
+    #[test]
+    fn searches_are_charged_in_the_way_that_has_a_price() {
+        let grounded = HostedCalls { web_search: 3, search_answers: 1, ..HostedCalls::default() };
+        let sized = HostedCalls { web_search: 2, search_high: 1, ..HostedCalls::default() };
+        let (query, answer, high) = (HostedTool::WebSearch, HostedTool::SearchAnswer, HostedTool::SearchHigh);
+        for (prices, calls, known, is_complete) in [
+            (tools(&[(query, "0.014")]), grounded, "0.042", true),
+            (tools(&[(answer, "0.035")]), grounded, "0.035", true),
+            (tools(&[(high, "0.012")]), sized, "0.012", true),
+            (tools(&[(high, "0.012"), (query, "0.005")]), sized, "0.022", true),
+            (tools(&[(HostedTool::SearchLow, "0.005")]), sized, "0", false),
+            (tools(&[(HostedTool::CodeRun, "0.005")]), grounded, "0", false),
+        ] {
+            let charge = prices.charge(&calls);
+            assert_eq!(
+                (charge.known.to_string().as_str(), charge.is_complete),
+                (known, is_complete),
+                "{calls:?}"
+            );
+        }
     }
 
     proptest! {

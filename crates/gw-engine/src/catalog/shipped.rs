@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use gw_wire::hosted_tools::HostedTool;
 use gw_wire::money::{Price, PriceError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -93,17 +94,39 @@ pub(super) struct ShippedTools<'a> {
     file_search_per_call: Digits<'a>,
     #[serde(borrow)]
     code_interpreter_per_container: Digits<'a>,
+    #[serde(borrow)]
+    code_interpreter_per_call: Digits<'a>,
+    #[serde(borrow)]
+    web_search_per_answer: Digits<'a>,
+    #[serde(borrow)]
+    search_request_low: Digits<'a>,
+    #[serde(borrow)]
+    search_request_medium: Digits<'a>,
+    #[serde(borrow)]
+    search_request_high: Digits<'a>,
 }
 
 impl ShippedTools<'_> {
+    fn digits(&self, tool: HostedTool) -> Digits<'_> {
+        match tool {
+            HostedTool::WebSearch => self.web_search_per_call,
+            HostedTool::WebFetch => self.web_fetch_per_call,
+            HostedTool::FileSearch => self.file_search_per_call,
+            HostedTool::CodeInterpreter => self.code_interpreter_per_container,
+            HostedTool::CodeRun => self.code_interpreter_per_call,
+            HostedTool::SearchAnswer => self.web_search_per_answer,
+            HostedTool::SearchLow => self.search_request_low,
+            HostedTool::SearchMedium => self.search_request_medium,
+            HostedTool::SearchHigh => self.search_request_high,
+        }
+    }
+
     /// The provider's own prices.
     pub(super) fn prices(&self) -> Result<ToolPrices, PriceError> {
-        Ok(ToolPrices {
-            web_search: price(self.web_search_per_call)?,
-            web_fetch: price(self.web_fetch_per_call)?,
-            file_search: price(self.file_search_per_call)?,
-            code_interpreter: price(self.code_interpreter_per_container)?,
-        })
+        for tool in HostedTool::ALL {
+            price(self.digits(tool))?;
+        }
+        Ok(ToolPrices::of_each(|tool| price(self.digits(tool)).ok().flatten()))
     }
 }
 

@@ -9,9 +9,10 @@
 use std::ops::Range;
 
 use gw_providers::adapter::Encoded;
-use gw_wire::hosted_tools::HostedCalls;
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
+use gw_wire::json::View;
 use gw_wire::money::Money;
-use gw_wire::request::native_policy::{InnerWork, SEARCH_RESULT_TOKENS};
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, SEARCH_RESULT_TOKENS};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
@@ -146,15 +147,36 @@ impl ValidatedRequest {
         }
     }
 
-    /// The searches of a chat with `web_search_options`: a model that takes them searches once for each answer, and its
-    /// provider does not count them.
+    /// The searches of each answer that no upstream counts, or that an upstream without a report of its usage made. A model
+    /// with a fee for each request always searches. A model that takes `web_search_options` searches once for each answer,
+    /// unless its provider counts the searches.
     fn certain_searches(&self, candidate: &Candidate, answers: u32) -> HostedCalls {
-        let searches = self.guarded().iter().any(|member| member.name == "web_search_options");
-        // A search without a price, which the operator let pass, makes the cost incomplete. The demo costs nothing.
-        let provider = &candidate.provider;
-        let is_sent =
-            searches && provider.forwards_member("web_search_options") && !provider.allowed().is_all();
-        HostedCalls { web_search: if is_sent { answers } else { 0 }, ..HostedCalls::default() }
+        let mut calls = HostedCalls::default();
+        let prices = candidate.model.prices.as_ref();
+        if prices.is_some_and(|prices| prices.tools.always_search()) {
+            calls.add(self.search_request(), answers);
+        } else if self.asks_for_search(candidate)
+            && !candidate.provider.counts_searches()
+            && !candidate.provider.allowed().is_all()
+        {
+            // A search without a price, which the operator let pass, makes the cost incomplete. The demo costs nothing.
+            calls.add(HostedTool::WebSearch, answers);
+        }
+        calls
+    }
+
+    /// Whether the candidate is sent a `web_search_options`.
+    fn asks_for_search(&self, candidate: &Candidate) -> bool {
+        self.guarded().iter().any(|member| member.name == "web_search_options")
+            && candidate.provider.forwards_member("web_search_options")
+    }
+
+    /// The request of a model that always searches, by the size of its search context.
+    fn search_request(&self) -> HostedTool {
+        let Self::Chat(request) = self else { return HostedTool::SearchLow };
+        let options = request.body.get("web_search_options").map(View::new);
+        let [size] = options.map_or([None], |options| options.pick(["search_context_size"]));
+        HostedTool::search_request(&size.and_then(View::string).unwrap_or_default())
     }
 
     /// The most calls of hosted tools at a candidate, which a reservation assumes.
@@ -162,7 +184,13 @@ impl ValidatedRequest {
         let native = self.client().map(|client| &client.native);
         let native =
             native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
-        native.map(|native| native.policy.most_calls).unwrap_or_default()
+        let mut most = native.map(|native| native.policy.most_calls).unwrap_or_default();
+        if candidate.provider.counts_searches() && self.asks_for_search(candidate) {
+            most.add(HostedTool::WebSearch, MOST_HOSTED_CALLS);
+            most.add(HostedTool::SearchAnswer, 1);
+        }
+        most.add(HostedTool::CodeRun, most.code_interpreter.saturating_mul(MOST_HOSTED_CALLS));
+        most
     }
 
     /// The work of a candidate beyond one reading of the prompt and one answer.

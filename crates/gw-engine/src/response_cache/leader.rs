@@ -213,7 +213,7 @@ impl AnswerWriter {
             body: body.unwrap_or_default().into(),
             finishes: finishes.unwrap_or_default(),
             usage: summary.usage,
-            cost: summary.cost.unwrap_or_default(),
+            cost: summary.cost,
             took_ms: u64::try_from(clock::since(self.begun).as_millis()).unwrap_or(u64::MAX),
             lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         });

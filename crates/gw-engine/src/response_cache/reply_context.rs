@@ -134,7 +134,7 @@ impl ReplyContext {
                 .cloned()
                 .chain(warnings.iter().copied().map(Cow::Borrowed))
                 .collect(),
-            saved: Some(stored.cost),
+            saved: stored.cost,
             similar: self.similar(stored),
         }
     }

@@ -124,6 +124,10 @@ impl Dialect for Gemini {
         Scheme::Header("x-goog-api-key")
     }
 
+    fn keeps(&self) -> &'static [&'static str] {
+        &[request::SEARCH]
+    }
+
     fn takes_back(&self, image: &Source<'_>) -> bool {
         media::can_be_sent_back(image)
     }

@@ -210,7 +210,7 @@ impl<D: Dialect> Adapter for Native<D> {
         if images.any(|image| !self.0.takes_back(image)) {
             encoded.warnings.push(Cow::Borrowed("parameter_dropped:images"));
         }
-        searches(&request.guarded, &mut encoded.warnings);
+        searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
         encoded.warnings.extend(target.rules(self.0.api()).warning());
         Ok(encoded)
     }
@@ -229,7 +229,7 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
-        searches(&request.guarded, &mut encoded.warnings);
+        searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
         encoded.warnings.extend(target.rules(self.0.api()).warning());
         Ok(encoded)
     }
@@ -333,8 +333,11 @@ fn openai_only(conversation: &Conversation<'_>, kept: &[&str]) -> Vec<Cow<'stati
 }
 
 /// Adds one warning for each search member of another vendor, and for each hint to another gateway.
-fn searches(guarded: &[GuardedMember], warnings: &mut Vec<Cow<'static, str>>) {
-    for member in guarded.iter().filter(|member| matches!(member.rule, Rule::Search | Rule::Hint)) {
+fn searches(guarded: &[GuardedMember], kept: &[&str], warnings: &mut Vec<Cow<'static, str>>) {
+    let is_lost = |member: &&GuardedMember| {
+        matches!(member.rule, Rule::Search | Rule::Hint) && !kept.contains(&&*member.name)
+    };
+    for member in guarded.iter().filter(is_lost) {
         let warning = format!("parameter_dropped:{}", member.name);
         if !warnings.iter().any(|known| **known == *warning) {
             warnings.push(warning.into());

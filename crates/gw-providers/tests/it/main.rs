@@ -12,6 +12,7 @@ mod capabilities;
 mod catalogue_rules;
 mod client;
 mod deep_and_wide;
+mod depth;
 mod dialects;
 mod linear;
 mod model_tables;

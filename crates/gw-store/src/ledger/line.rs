@@ -34,6 +34,7 @@ const CACHE_HIT: u8 = 2;
 const FALLBACK: u8 = 4;
 const ESTIMATED: u8 = 8;
 const UNPRICED: u8 = 16;
+const UNKNOWN_SAVED: u8 = 32;
 
 /// An encoded entry: its values are bounded, and it is serialised only once.
 #[derive(Debug)]
@@ -270,7 +271,8 @@ fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
 /// The flags as bits.
 fn flags(entry: &Entry) -> u8 {
     let all = [(entry.stream, STREAM), (entry.cache_hit, CACHE_HIT), (entry.fallback, FALLBACK)];
-    let all = all.into_iter().chain([(entry.estimated, ESTIMATED), (entry.unpriced, UNPRICED)]);
+    let unknown = [(entry.unpriced, UNPRICED), (entry.unknown_saved, UNKNOWN_SAVED)];
+    let all = all.into_iter().chain([(entry.estimated, ESTIMATED)]).chain(unknown);
     all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
 }
 
@@ -391,6 +393,7 @@ fn entry(said: EncodedFields) -> Entry {
         fallback: is_on(FALLBACK),
         estimated: is_on(ESTIMATED),
         unpriced: is_on(UNPRICED),
+        unknown_saved: is_on(UNKNOWN_SAVED),
         attempts: said.calls.into_iter().map(call).collect(),
         request_id: said.request_id,
         at: said.at,

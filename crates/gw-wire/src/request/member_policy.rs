@@ -11,6 +11,7 @@ use super::folding::{Folded, folded};
 use super::native_policy::rows::Treatment;
 use super::references::References;
 use crate::json::{Kind, View};
+use crate::usage::USUAL_TIERS;
 use rules::named;
 
 pub use rules::{RULES, Rule, STEERING_PREFIXES, rule_of};
@@ -94,9 +95,6 @@ pub struct AllowedMembers {
     names: Vec<Box<str>>,
     is_all: bool,
 }
-
-/// Values of `service_tier` that never raise the price: the usual tier, or the tier of the operator's account.
-const USUAL_TIERS: [&str; 5] = ["auto", "default", "on_demand", "standard", "standard_only"];
 
 /// Parts of the names of tools that a provider runs itself, at their own price or on the operator's account.
 const PRICED_TOOLS: [&str; 17] = [

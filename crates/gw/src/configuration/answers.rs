@@ -1,9 +1,10 @@
 //! The answers that show the configuration: lists, entries, tables and the history.
 
 use gw_admin::time::format_millis;
-use gw_admin::{ConfigurationParameters, ConfigurationResponse, EntryChange};
+use gw_admin::{ConfigurationParameters, ConfigurationResponse};
 use gw_engine::catalog::query::shown;
 use gw_engine::error::{Error, Kind};
+use gw_store::audit::AuditRecord;
 use gw_store::configuration::ConfigurationChange;
 use serde_json::{Map, Value, json};
 
@@ -120,14 +121,15 @@ fn shown_value(section: &str, text: Option<&str>) -> Option<Value> {
     text.and_then(|text| serde_json::from_str(text).ok()).map(|value| masked(section, value))
 }
 
-/// A change for the audit log, with masked secrets.
-pub(super) fn entry_change(change: &ConfigurationChange) -> EntryChange {
+/// The row of the audit log for a change, with masked secrets.
+pub(super) fn audit_record(change: &ConfigurationChange, of: &AuditRecord) -> AuditRecord {
     let value =
         |text: &Option<String>| shown_value(&change.section, text.as_deref()).map(|value| value.to_string());
-    EntryChange {
-        entry: place(&change.section, &change.name),
+    AuditRecord {
+        object: place(&change.section, &change.name),
         before: value(&change.before),
         after: value(&change.after),
+        ..of.clone()
     }
 }
 
@@ -165,11 +167,5 @@ pub(super) fn no_entry(section: &str, name: &str) -> Error {
 }
 
 pub(super) fn json_response(value: &Value, version: Option<i64>) -> ConfigurationResponse {
-    ConfigurationResponse {
-        body: value.to_string().into(),
-        is_new: false,
-        is_toml: false,
-        version,
-        change: None,
-    }
+    ConfigurationResponse { body: value.to_string().into(), is_new: false, is_toml: false, version }
 }

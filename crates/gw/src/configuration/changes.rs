@@ -6,7 +6,7 @@ use gw_engine::error::{Error, Kind};
 use gw_store::configuration::{ConfigurationChange, SealedSecret};
 use serde_json::{Map, Value, json};
 
-use super::answers::{change_object, entry_change, json_response, name_member, no_entry};
+use super::answers::{audit_record, change_object, json_response, name_member, no_entry};
 use super::input::{self, Input};
 use super::merge::{self, FileState, MergeCheck};
 use super::overlay::{Overlay, place};
@@ -40,7 +40,7 @@ impl StoredConfiguration {
         for _ in 0..ATTEMPTS {
             let (file, overlay) = (self.file()?, self.overlay().await?);
             let draft = self.draft(section, name, request, &file, &overlay)?;
-            if let Some(answer) = self.complete(draft, request.parameters.is_dry_run).await? {
+            if let Some(answer) = self.complete(draft, request).await? {
                 return Ok(answer);
             }
         }
@@ -98,7 +98,7 @@ impl StoredConfiguration {
         let change = ConfigurationChange {
             version: overlay.version + 1,
             changed_at: first_start::now(),
-            actor: request.actor.clone(),
+            actor: request.record.actor.id.clone(),
             section: section.to_owned(),
             name: name.to_owned(),
             before: before.map(|value| value.to_string()),
@@ -112,12 +112,12 @@ impl StoredConfiguration {
     async fn complete(
         &self,
         draft: CheckedChange,
-        is_dry_run: bool,
+        request: &ConfigurationRequest,
     ) -> Result<Option<ConfigurationResponse>, Error> {
         let CheckedChange { change, secrets, verdict, is_new } = draft;
         let mut object = change_object(&change);
         let applies = if self.applier().is_some() { "now" } else { "at_next_start" };
-        if is_dry_run {
+        if request.parameters.is_dry_run {
             set(&mut object, "object", json!("config_check"));
             set(&mut object, "is_valid", json!(verdict.problems.is_empty()));
             set(&mut object, "problems", json!(verdict.problems));
@@ -128,7 +128,8 @@ impl StoredConfiguration {
         if verdict.setup.is_none() {
             return Err(refused(&verdict.problems));
         }
-        let stored = self.store.change_configuration(&change, &secrets).await;
+        let record = audit_record(&change, &request.record);
+        let stored = self.store.change_configuration(&change, &secrets, &record).await;
         if !stored.map_err(|error| unavailable(&error))? {
             return Ok(None);
         }
@@ -154,8 +155,7 @@ impl StoredConfiguration {
         set(&mut object, "notes", json!(verdict.notes));
         let version = change.after.is_some().then_some(change.version);
         let is_new = is_new && version.is_some();
-        let change = Some(entry_change(&change));
-        Ok(Some(ConfigurationResponse { is_new, change, ..json_response(&object, version) }))
+        Ok(Some(ConfigurationResponse { is_new, ..json_response(&object, version) }))
     }
 
     /// `POST /admin/v1/config/undo`: undoes the newest change that is neither an undo nor undone, or the named one.
@@ -165,7 +165,7 @@ impl StoredConfiguration {
         for _ in 0..ATTEMPTS {
             let (file, overlay) = (self.file()?, self.overlay().await?);
             let draft = self.undo_draft(wanted, request, &file, &overlay).await?;
-            if let Some(answer) = self.complete(draft, request.parameters.is_dry_run).await? {
+            if let Some(answer) = self.complete(draft, request).await? {
                 return Ok(ConfigurationResponse { is_new: false, ..answer });
             }
         }
@@ -208,7 +208,7 @@ impl StoredConfiguration {
         let change = ConfigurationChange {
             version: overlay.version + 1,
             changed_at: first_start::now(),
-            actor: request.actor.clone(),
+            actor: request.record.actor.id.clone(),
             section: found.section.clone(),
             name: found.name.clone(),
             before: now,

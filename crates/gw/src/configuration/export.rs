@@ -32,13 +32,7 @@ impl StoredConfiguration {
     /// `GET /admin/v1/config/export`. Secrets become references to variables.
     pub(super) async fn export_document(&self) -> Result<ConfigurationResponse, Error> {
         let export = self.export(false).await?;
-        Ok(ConfigurationResponse {
-            body: export.text.into(),
-            is_new: false,
-            is_toml: true,
-            version: None,
-            change: None,
-        })
+        Ok(ConfigurationResponse { body: export.text.into(), is_new: false, is_toml: true, version: None })
     }
 
     /// Exports everything. `has_secrets` writes the secrets themselves instead of references.

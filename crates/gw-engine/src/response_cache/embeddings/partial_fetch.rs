@@ -203,10 +203,12 @@ impl PartialFetch {
         tokens: &[u64],
         cost: Option<Money>,
     ) -> (FetchedVectors, EntryTemplate) {
+        let known_cost = cost.map(|_| Money::ZERO);
         let cost = cost.map_or(0, |cost| u128::try_from(cost.femtos()).unwrap_or(0));
         let shares = tokens.iter().copied().zip(divide(cost, tokens)).collect();
         let took_ms = millis(output.attempt.elapsed());
-        let keeping = EntryTemplate { stored: self.stored(&output.candidate, usage, took_ms), shares };
+        let stored = Stored { cost: known_cost, ..self.stored(&output.candidate, usage, took_ms) };
+        let keeping = EntryTemplate { stored, shares };
         let fresh = FetchedVectors {
             model: output.model(&self.request).to_owned(),
             is_kept: self.wanted.directives.can_write && !output.candidate.is_fallback,
@@ -235,7 +237,7 @@ impl PartialFetch {
         self.call
             .progress
             .settlement
-            .note_found(more, saved.as_ref().map_or(Money::ZERO, |saved| saved.cost));
+            .note_found(more, saved.as_ref().map_or(Some(Money::ZERO), |saved| saved.cost));
         let billed = self.call.progress.end_attempt(&candidate, output.attempt, AttemptOutcome::Served, OK);
         self.call.finish_served(&candidate, &billed);
         self.caching.cache.count(saved.as_ref().map_or(Outcome::Miss, Outcome::Partial));
@@ -286,7 +288,7 @@ impl PartialFetch {
             body: Bytes::new(),
             finishes: Vec::new(),
             usage: *usage,
-            cost: Money::ZERO,
+            cost: None,
             took_ms,
             lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
         }
@@ -329,7 +331,9 @@ impl EntryTemplate {
         bodies: Vec<Option<Bytes>>,
     ) -> Vec<(Key, Arc<Stored>)> {
         let entry = |((key, body), (prompt, cost)): ((Key, Option<Bytes>), &(u64, u128))| {
-            let cost = Money::from_femtos(i128::try_from(*cost).unwrap_or_default());
+            // An unknown cost has no shares.
+            let share = Money::from_femtos(i128::try_from(*cost).unwrap_or_default());
+            let cost = self.stored.cost.map(|_| share);
             let usage = Usage { prompt: *prompt, ..self.stored.usage };
             Some((key, Arc::new(Stored { body: body?, usage, cost, ..self.stored.clone() })))
         };

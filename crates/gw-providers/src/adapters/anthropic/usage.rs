@@ -2,7 +2,7 @@
 //! section "Tracking cache performance", at platform.claude.com).
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
-use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -24,6 +24,8 @@ pub(super) struct AnthropicUsage {
     begun: HostedCalls,
     /// The tokens of compactions, which the counts above do not include.
     compactions: Compactions,
+    /// Another service tier than the usual one.
+    has_other_tier: bool,
     is_odd: bool,
 }
 
@@ -93,6 +95,9 @@ impl AnthropicUsage {
             self.compactions = Compactions::of(iterations, &mut is_odd);
         }
         self.is_odd |= is_odd;
+        if let Some(tier) = value.get("service_tier").and_then(Value::as_str) {
+            self.has_other_tier = is_other_tier(tier);
+        }
     }
 
     /// Notes that the model called a hosted tool. The API's own count replaces these.
@@ -144,6 +149,7 @@ impl AnthropicUsage {
                 .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             hosted: self.hosted(),
+            has_other_tier: self.has_other_tier,
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })

@@ -5,6 +5,8 @@
 //! of a source counts the sources of all events.
 
 use gw_wire::event::Event;
+use gw_wire::hosted_tools::HostedCalls;
+use gw_wire::usage::small;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,6 +21,8 @@ struct GroundingMetadata<'a> {
     grounding_chunks: Option<Vec<GroundingChunk<'a>>>,
     #[serde(borrow)]
     grounding_supports: Option<Vec<GroundingSupport<'a>>>,
+    #[serde(borrow)]
+    web_search_queries: Option<Vec<&'a RawValue>>,
 }
 
 /// `GroundingChunk`: a source from the web, a document store or a map.
@@ -70,6 +74,8 @@ pub(super) struct GroundingCitations {
     supports: Vec<(u64, u64, usize)>,
     /// Bytes of the URLs and titles.
     chunk_bytes: usize,
+    /// The queries of the web searches.
+    queries: u32,
 }
 
 impl GroundingCitations {
@@ -77,6 +83,12 @@ impl GroundingCitations {
     pub(super) fn held_bytes(&self) -> usize {
         let supports = self.supports.capacity() * size_of::<(u64, u64, usize)>();
         self.text.held_bytes() + self.chunk_bytes + supports
+    }
+
+    /// The searches of the choice: Google bills each query, or each answer with one, by the model.
+    pub(super) fn searches(&self) -> HostedCalls {
+        let search_answers = u32::from(self.queries > 0);
+        HostedCalls { web_search: self.queries, search_answers, ..HostedCalls::default() }
     }
 
     /// Appends text of the answer.
@@ -87,6 +99,10 @@ impl GroundingCitations {
     /// Adds the metadata of an event. Unreadable metadata is skipped: it never fails an answer.
     pub(super) fn add(&mut self, grounding: &RawValue) {
         let grounding: GroundingMetadata<'_> = serde_json::from_str(grounding.get()).unwrap_or_default();
+        let queries = grounding.web_search_queries.unwrap_or_default();
+        // An empty query is not billed ("Grounding with Google Search", ai.google.dev/gemini-api/docs/google-search).
+        let queries = queries.iter().filter(|query| query.get().len() > 2).count();
+        self.queries = self.queries.max(small(queries as u64));
         for chunk in grounding.grounding_chunks.unwrap_or_default() {
             if self.chunks.len() >= MAX_SOURCES {
                 break;

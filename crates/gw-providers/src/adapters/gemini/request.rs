@@ -12,7 +12,7 @@ use super::schema::{self, ReferenceBudget, SchemaFormat};
 use super::thinking::{self, GeminiThinking};
 use super::wire::{
     FunctionCallingConfig, FunctionDeclaration, GeminiContent, GeminiPart, GeminiRequest, GeminiTool,
-    GeminiToolConfig, GenerationConfig, ThinkingConfig,
+    GeminiToolConfig, GenerationConfig, GoogleSearch, ThinkingConfig,
 };
 use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
@@ -22,6 +22,9 @@ use crate::settings::Api;
 
 /// The largest value of the API's 32-bit integers.
 const MAX_OUTPUT_TOKENS: u64 = i32::MAX as u64;
+
+/// The member of a chat that asks for web searches.
+pub(super) const SEARCH: &str = "web_search_options";
 
 const JSON_INSTRUCTION: &str =
     "Answer with a single JSON object and nothing else: no other text and no code fence.";
@@ -49,6 +52,7 @@ pub(in crate::adapters) fn encode(
     let mut request = GeminiRequest { system_instruction, contents, ..GeminiRequest::default() };
     let mut budget = ReferenceBudget::default();
     tools(conversation, rules, &mut budget, &mut request, &mut warnings)?;
+    search(conversation, flavour, &mut request, &mut warnings);
     request.generation_config = config(conversation, rules, target, &mut warnings);
     if let Some(top) = conversation.logprobs {
         if has_logprobs(rules, flavour) {
@@ -64,6 +68,25 @@ pub(in crate::adapters) fn encode(
             .with_detail(fault)
     })?;
     Ok(GeminiBody { bytes: bytes.into(), reading, warnings })
+}
+
+/// Lets the model search the web, which Gemini takes only without functions ("Combine built-in tools and function
+/// calling", ai.google.dev/gemini-api/docs/tool-combination: newer models only, and with another way of calling).
+fn search(
+    conversation: &Conversation<'_>,
+    flavour: Flavour,
+    request: &mut GeminiRequest<'_>,
+    warnings: &mut Warnings,
+) {
+    if flavour == Flavour::Vertex || !conversation.has(SEARCH) {
+        return;
+    }
+    if request.tools.is_empty() {
+        let google_search = Some(GoogleSearch {});
+        request.tools.push(GeminiTool { function_declarations: Vec::new(), google_search });
+    } else {
+        warnings.extend(dropped(conversation, &[SEARCH]));
+    }
 }
 
 fn tools<'a>(
@@ -83,7 +106,7 @@ fn tools<'a>(
     if is_simplified {
         warnings.push(Cow::Borrowed("parameter_simplified:tools"));
     }
-    request.tools.push(GeminiTool { function_declarations });
+    request.tools.push(GeminiTool { function_declarations, google_search: None });
     let allowed = || conversation.allowed_tools.iter().flatten().map(|name| Cow::Borrowed(&**name)).collect();
     let (mode, allowed_function_names) = match &conversation.tool_choice {
         // "This should only be set when the Mode is ANY or VALIDATED" (`FunctionCallingConfig` of v1beta, read

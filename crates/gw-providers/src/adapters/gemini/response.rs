@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use gw_wire::usage::Usage;
 use serde_json::value::RawValue;
 
 use super::candidate::{
@@ -40,10 +42,11 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     let is_blocked = answer.is_blocked();
     let response = answer.response_id.take().unwrap_or_default();
     let candidates = answer.candidates.take().unwrap_or_default();
+    let mut searches = HostedCalls::default();
     let mut choices: Vec<ChatChoice<'_>> = Vec::with_capacity(candidates.len().max(1));
     for (position, candidate) in candidates.into_iter().enumerate() {
         let index = candidate.index.unwrap_or_else(|| u32::try_from(position).unwrap_or(u32::MAX));
-        choices.push(choice(index, candidate, &response.0)?);
+        choices.push(choice(index, candidate, &response.0, &mut searches)?);
     }
     if choices.is_empty() {
         if !is_blocked {
@@ -57,13 +60,27 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         model: answer.model_version.map(|text| text.0).filter(|text| !text.is_empty()),
         fingerprint: None,
         choices,
-        usage: answer.usage_metadata.and_then(|counts| counts.usage()),
+        usage: with_searches(answer.usage_metadata.and_then(|counts| counts.usage()), searches),
         members: Vec::new(),
         native: None,
     })
 }
 
-fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<ChatChoice<'a>, Failure> {
+/// The reported usage with the searches of the answer, which Google bills beside the tokens.
+pub(super) fn with_searches(used: Option<Usage>, searches: HostedCalls) -> Option<Usage> {
+    match used {
+        None if searches.is_none() => None,
+        None => Some(Usage { hosted: searches, estimated: true, ..Usage::default() }),
+        Some(used) => Some(Usage { hosted: searches, ..used }),
+    }
+}
+
+fn choice<'a>(
+    index: u32,
+    candidate: Candidate<'a>,
+    response: &str,
+    searches: &mut HostedCalls,
+) -> Result<ChatChoice<'a>, Failure> {
     let mut choice = ChatChoice { index, content: Some(Cow::Borrowed("")), ..ChatChoice::default() };
     let (mut signatures, mut order) = (Vec::new(), Order::default());
     for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
@@ -78,6 +95,7 @@ fn choice<'a>(index: u32, candidate: Candidate<'a>, response: &str) -> Result<Ch
         let mut sources = GroundingCitations::default();
         sources.add_text(choice.content.as_deref().unwrap_or_default());
         sources.add(grounding);
+        *searches = searches.plus(&sources.searches());
         sources.annotations().add_to(&mut choice);
     }
     choice.logprobs = candidate.logprobs_result.as_ref().and_then(logprobs::openai).map(Cow::Owned);

@@ -8,8 +8,10 @@ use std::borrow::Cow;
 
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::reply::Finish;
 use gw_wire::sse::SseDecoder;
+use gw_wire::usage::Usage;
 use memchr::memchr;
 use serde_json::Value;
 
@@ -19,7 +21,7 @@ use super::candidate::{
 use super::contents::USUAL_ORDER;
 use super::grounding::GroundingCitations;
 use super::object_splitter::ObjectSplitter;
-use super::response::{Signature, SignedPart};
+use super::response::{Signature, SignedPart, with_searches};
 use super::{errors, logprobs, response};
 use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
@@ -52,6 +54,9 @@ struct GeminiStreamState {
     choices: Vec<StreamChoice>,
     /// The response's id.
     response: String,
+    /// The last reported usage, and the searches that were reported with it.
+    used: Option<Usage>,
+    searches: HostedCalls,
     is_model_known: bool,
     is_blocked: bool,
     /// An event or an error has arrived.
@@ -216,9 +221,19 @@ impl GeminiStreamState {
                 choice.candidate(candidate, &self.response, sink);
             }
         }
-        if let Some(usage) = answer.usage_metadata.and_then(|counts| counts.usage()) {
-            sink(Event::Usage(usage));
+        self.report(answer.usage_metadata.and_then(|counts| counts.usage()), sink);
+    }
+
+    /// Reports the usage of an event, or the last one again if searches have joined it.
+    fn report(&mut self, used: Option<Usage>, sink: EventSink<'_>) {
+        let none = HostedCalls::default();
+        let searches = self.choices.iter().fold(none, |sum, choice| sum.plus(&choice.sources.searches()));
+        if used.is_none() && searches == self.searches {
+            return;
         }
+        self.searches = searches;
+        self.used = used.or(self.used);
+        with_searches(self.used, searches).into_iter().for_each(|used| sink(Event::Usage(used)));
     }
 
     fn finish(&mut self, sink: EventSink<'_>) {

@@ -108,8 +108,15 @@ pub(super) enum FunctionResult<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct GeminiTool<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) function_declarations: Vec<FunctionDeclaration<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) google_search: Option<GoogleSearch>,
 }
+
+/// `GoogleSearch`: the model may search the web.
+#[derive(Debug, Serialize)]
+pub(super) struct GoogleSearch {}
 
 /// `FunctionDeclaration` with at most one of the two schemas.
 #[derive(Debug, Serialize)]

@@ -64,7 +64,7 @@ fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatRe
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
         fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
-        usage: used.and_then(usage::read),
+        usage: used.and_then(usage::read).map(|used| usage::in_tier(used, envelope.service_tier)),
         members: members.chain(stop.map(|stop| (STOP_SEQUENCE.into(), Cow::Borrowed(stop)))).collect(),
         native: None,
     })
@@ -135,7 +135,7 @@ fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextRe
     Ok(TextReply {
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
-        usage: used.and_then(usage::read),
+        usage: used.and_then(usage::read).map(|used| usage::in_tier(used, envelope.service_tier)),
     })
 }
 

@@ -81,7 +81,7 @@ impl ResponseObject<'_> {
 
     fn used(&self) -> Option<Usage> {
         let used = self.usage.map(RawValue::get).filter(|used| *used != "null")?;
-        usage::read(RawText(used))
+        usage::read(RawText(used)).map(|used| usage::in_tier(used, self.service_tier))
     }
 }
 
@@ -170,8 +170,11 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     })
 }
 
-/// The reported usage with the calls of hosted tools, which the provider bills beside the tokens.
-fn with_hosted(used: Option<Usage>, hosted: HostedCalls) -> Option<Usage> {
+/// The reported usage with the calls of hosted tools, which the provider bills beside the tokens. `seen` are those of the
+/// answer's items; the provider's own count replaces them.
+fn with_hosted(used: Option<Usage>, seen: HostedCalls) -> Option<Usage> {
+    let told = used.map(|used| used.hosted).filter(|told| !told.is_none());
+    let hosted = told.unwrap_or(seen);
     match used {
         None if hosted.is_none() => None,
         used => Some(Usage { hosted, ..used.unwrap_or(Usage { estimated: true, ..Usage::default() }) }),

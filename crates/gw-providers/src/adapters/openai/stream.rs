@@ -6,6 +6,7 @@ use std::ops::Range;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{Finish, STOP_SEQUENCE};
+use gw_wire::usage::Usage;
 use serde_json::Value;
 
 use super::calls::ToolCallTracker;
@@ -30,6 +31,8 @@ pub(super) struct OpenAiStreamState {
     is_model_known: bool,
     is_fingerprint_known: bool,
     is_tier_known: bool,
+    /// The chunks name a service tier with a price of its own.
+    has_other_tier: bool,
 }
 
 impl OpenAiStream {
@@ -130,6 +133,7 @@ impl OpenAiStreamState {
             return;
         }
         self.start(&mut envelope, sink);
+        self.has_other_tier |= envelope.service_tier.is_some_and(usage::names_other_tier);
         for (name, value) in envelope.members() {
             // Every chunk repeats the tier.
             if name != "service_tier" || !std::mem::replace(&mut self.is_tier_known, true) {
@@ -145,7 +149,7 @@ impl OpenAiStreamState {
             }
         }
         if let Some(used) = used.and_then(usage::read) {
-            sink(Event::Usage(used));
+            sink(Event::Usage(Usage { has_other_tier: self.has_other_tier, ..used }));
         }
     }
 

@@ -1,8 +1,10 @@
 //! Token usage in OpenAI's dialect, under all the names that upstreams use. Implausible counts are corrected.
 
-use gw_wire::json::Reader;
-use gw_wire::usage::{MAX_BELIEVABLE, Usage, small};
+use gw_wire::hosted_tools::{HostedCalls, HostedTool};
+use gw_wire::json::{Reader, View};
+use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::lenient::RawText;
 
@@ -20,6 +22,7 @@ struct SpelledCounts {
     reasoning_tokens: Option<u64>,
     prompt_details: Option<TokenDetails>,
     completion_details: Option<TokenDetails>,
+    hosted: HostedCalls,
 }
 
 #[derive(Default)]
@@ -49,6 +52,7 @@ struct ReportedCounts {
     image_completion: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
+    hosted: HostedCalls,
     is_odd: bool,
 }
 
@@ -72,6 +76,9 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
             "completion_tokens_details" | "output_tokens_details" => {
                 return details(reader, &mut found.completion_details);
             }
+            "search_context_size" | "num_search_queries" | "server_side_tool_usage_details" => {
+                return reader.value().map(|value| count_hosted(name, value, &mut found.hosted));
+            }
             _ => return reader.value().map(drop),
         };
         plain_count(reader, place)
@@ -91,6 +98,7 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
         image_completion: completion_details.image,
         accepted_prediction: completion_details.accepted_prediction,
         rejected_prediction: completion_details.rejected_prediction,
+        hosted: found.hosted,
         is_odd: false,
     };
     let all = [
@@ -155,6 +163,40 @@ fn lifetimes(reader: &mut Reader<'_>, hour: &mut Option<u64>) -> Option<()> {
     })
 }
 
+/// Counts the calls of hosted tools that a member of the usage tells.
+///
+/// Perplexity tells the size of the search context of its one search (`UsageInfo` of perplexity-py), and the queries of
+/// a deep research. xAI counts the calls that it bills ("Tool Usage Details", docs.x.ai/developers/tools): it bills a
+/// search on X like one of the web.
+fn count_hosted(name: &str, value: View<'_>, hosted: &mut HostedCalls) {
+    match name {
+        "search_context_size" => {
+            let size = value.string().filter(|size| !size.is_empty());
+            size.into_iter().for_each(|size| hosted.add(HostedTool::search_request(&size), 1));
+        }
+        "num_search_queries" => hosted.add(HostedTool::WebSearch, calls(value)),
+        "server_side_tool_usage_details" => {
+            for (name, count) in value.members() {
+                let tool = match name.string().as_deref() {
+                    Some("web_search_calls" | "x_search_calls") => HostedTool::WebSearch,
+                    Some("code_interpreter_calls") => HostedTool::CodeRun,
+                    Some("file_search_calls") => HostedTool::FileSearch,
+                    _ => continue,
+                };
+                hosted.add(tool, calls(count));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The most calls of a hosted tool that are believed of one answer.
+const MOST_CALLS: u64 = 100_000;
+
+fn calls(value: View<'_>) -> u32 {
+    small(value.text().parse::<u64>().unwrap_or(0).min(MOST_CALLS))
+}
+
 /// Reads unusual usage; None when the value is not an object.
 fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
     let value: Value = serde_json::from_str(raw.0).ok()?;
@@ -191,9 +233,16 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         image_completion: first(&["/completion_tokens_details/image_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
+        hosted: HostedCalls::default(),
         is_odd: false,
     };
-    Some(ReportedCounts { is_odd: odd, ..counts })
+    let mut hosted = HostedCalls::default();
+    for (name, value) in View::new(raw.0).members() {
+        if let Some(name) = name.string() {
+            count_hosted(&name, value, &mut hosted);
+        }
+    }
+    Some(ReportedCounts { hosted, is_odd: odd, ..counts })
 }
 
 /// Reads a usage object. Missing and implausible counts are corrected, and the result is marked as an estimate; None
@@ -234,9 +283,20 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         image_completion: counts.image_completion.map(|image| small(image.min(completion))),
         accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
+        hosted: counts.hosted,
         estimated: odd,
         ..Usage::default()
     })
+}
+
+/// The usage of a call whose upstream reports this `service_tier`.
+pub(super) fn in_tier(used: Usage, tier: Option<&RawValue>) -> Usage {
+    Usage { has_other_tier: tier.is_some_and(names_other_tier), ..used }
+}
+
+/// Whether a `service_tier` has a price of its own.
+pub(super) fn names_other_tier(tier: &RawValue) -> bool {
+    View::new(tier.get()).string().is_some_and(|tier| is_other_tier(&tier))
 }
 
 /// Reads the usage of an embeddings answer, which has no completion.
@@ -336,6 +396,33 @@ mod tests {
         }
         assert_eq!(counts(r#"{"completion_tokens":2}"#), (0, 2, true));
         assert_eq!(counts(r#"{"prompt_tokens":1,"prompt_tokens":3,"completion_tokens":2}"#), (3, 2, false));
+    }
+
+    #[test]
+    fn hosted_tools_are_counted_as_perplexity_and_xai_report_them() {
+        let hosted = |json: &str| {
+            let calls = read(json).unwrap().hosted;
+            (
+                calls.web_search,
+                calls.file_search,
+                calls.code_runs,
+                calls.search_low,
+                calls.search_medium,
+                calls.search_high,
+            )
+        };
+        for tokens in ["5", "\"5\""] {
+            let with =
+                |more: &str| hosted(&format!(r#"{{"prompt_tokens":{tokens},"completion_tokens":2{more}}}"#));
+            assert_eq!(with(""), (0, 0, 0, 0, 0, 0));
+            assert_eq!(with(r#","search_context_size":"low","num_search_queries":null"#), (0, 0, 0, 1, 0, 0));
+            assert_eq!(with(r#","search_context_size":"medium""#), (0, 0, 0, 0, 1, 0));
+            assert_eq!(with(r#","search_context_size":"high","num_search_queries":7"#), (7, 0, 0, 0, 0, 1));
+            assert_eq!(with(r#","search_context_size":null,"num_search_queries":-7"#), (0, 0, 0, 0, 0, 0));
+            let xai = r#","num_sources_used":4,"server_side_tool_usage_details":{"web_search_calls":2,"x_search_calls":3,
+                "code_interpreter_calls":4,"file_search_calls":5,"mcp_calls":6,"document_search_calls":0}"#;
+            assert_eq!(with(xai), (5, 5, 4, 0, 0, 0));
+        }
     }
 
     #[test]

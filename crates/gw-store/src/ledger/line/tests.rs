@@ -54,7 +54,7 @@ prop_compose! {
         }
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
-            stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, ttft_ms, latency_ms, attempts, end_user, client,
+            stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, end_user, client,
             session,
         }
     }

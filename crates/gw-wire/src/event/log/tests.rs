@@ -61,7 +61,7 @@ fn usage() -> impl Strategy<Value = Usage> {
         (any::<u64>(), any::<u64>(), any::<bool>()),
         [optional(), optional(), optional()],
         [small(), small(), small(), small(), small(), small()],
-        any::<[u32; 4]>(),
+        any::<[u32; 9]>(),
     )
         .prop_map(
             |((prompt, completion, estimated), [cached, cache_write, reasoning], small, hosted)| Usage {
@@ -81,7 +81,13 @@ fn usage() -> impl Strategy<Value = Usage> {
                     web_fetch: hosted[1],
                     file_search: hosted[2],
                     code_interpreter: hosted[3],
+                    code_runs: hosted[4],
+                    search_answers: hosted[5],
+                    search_low: hosted[6],
+                    search_medium: hosted[7],
+                    search_high: hosted[8],
                 },
+                has_other_tier: !estimated,
                 estimated,
             },
         )

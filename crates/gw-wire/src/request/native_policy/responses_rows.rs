@@ -69,7 +69,7 @@ pub(super) const RESPONSES_HEADERS: [Row; 3] =
     [("openai-beta", Dropped), ("openai-organization", Dropped), ("openai-project", Dropped)];
 
 /// Types of tools.
-pub(super) const RESPONSES_TOOLS: [Row; 21] = [
+pub(super) const RESPONSES_TOOLS: [Row; 22] = [
     ("apply_patch", Forwarded),
     ("code_interpreter", Priced(HostedTool::CodeInterpreter)),
     (LARGE_CONTAINER, Refused),
@@ -91,6 +91,8 @@ pub(super) const RESPONSES_TOOLS: [Row; 21] = [
     ("web_search_2025_08_26", Priced(HostedTool::WebSearch)),
     ("web_search_preview", Priced(HostedTool::WebSearch)),
     ("web_search_preview_2025_03_11", Priced(HostedTool::WebSearch)),
+    // xAI bills a search on X like one of the web ("Pricing", docs.x.ai/developers/pricing).
+    ("x_search", Priced(HostedTool::WebSearch)),
 ];
 
 /// The `mode` of `reasoning`. Any mode but the standard one has another model or more work answer (OpenRouter sends "pro"

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use gw_engine::catalog::prices::ToolPrices;
 use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, PricingSettings, TierSettings};
-use gw_wire::hosted_tools::HostedTool;
 use gw_wire::nearest::did_you_mean;
 
 use super::super::problems::ProblemReport;
@@ -87,13 +86,7 @@ fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
 }
 
 fn tool_prices(table: &Table) -> ToolPrices {
-    let price = |tool: HostedTool| table.price(tool.price_name());
-    ToolPrices {
-        web_search: price(HostedTool::WebSearch),
-        web_fetch: price(HostedTool::WebFetch),
-        file_search: price(HostedTool::FileSearch),
-        code_interpreter: price(HostedTool::CodeInterpreter),
-    }
+    ToolPrices::of_each(|tool| table.price(tool.price_name()))
 }
 
 /// Reads the tiers. They must rise, so that each prompt length has one price.

@@ -8,14 +8,14 @@ use gw_wire::money::Price;
 use gw_wire::nearest::did_you_mean;
 use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
-use gw_wire::request::member_policy::{RULES, Rule, rule_of};
-use gw_wire::request::native_policy::{PolicyPlace, Surface, Treatment, treatment};
+use gw_wire::request::member_policy::{Rule, rule_of};
 use secrecy::SecretString;
 
 use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::{regular, timeouts};
+use crate::opened_members::{native_surface, opens};
 
 /// The dialects that have an option.
 type Speakers = &'static [Api];
@@ -205,8 +205,8 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
 fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
     if api.guarded_members() == Some(&[]) && native_surface(api).is_none() {
-        let message = "is an option of openai, azure, anthropic, bedrock and vertex, of mistral for 'guardrails' and of \
-                       ollama for 'keep_alive', not of this provider's api";
+        let message = "is an option of openai, azure, anthropic, bedrock and vertex, of mistral for 'guardrails', \
+                       of ollama for 'keep_alive' and of gemini for 'web_search_options', not of this provider's api";
         report.fault(table.position("allow_members"), &table.path("allow_members"), message);
     }
     let mut names = Vec::new();
@@ -215,12 +215,6 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
         if native_surface(api).is_some_and(|surface| opens(surface, name)) {
             names.push(name.to_owned());
             continue;
-        }
-        if name != "metadata" && rule_of(name).is_none() {
-            let known = RULES.iter().map(|(known, _)| *known);
-            let hint = did_you_mean(name, known).map(|hint| format!("; {hint}"));
-            let message = format!("is not a member that the gateway holds back{}", hint.unwrap_or_default());
-            report.fault(&node.at, &node.path, message);
         }
         if rule_of(name) == Some(Rule::Fallback) {
             report.fault(&node.at, &node.path, "means routing.fallback and is never sent to a provider");
@@ -235,27 +229,6 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
         names.push(name.to_owned());
     }
     names
-}
-
-/// The surface whose requests a provider of this API gets as the client wrote them.
-fn native_surface(api: Api) -> Option<Surface> {
-    match api {
-        Api::OpenAi => Some(Surface::Responses),
-        Api::Anthropic | Api::Bedrock | Api::Vertex => Some(Surface::Messages),
-        Api::Azure | Api::Gemini | Api::Cohere | Api::Mistral | Api::Ollama | Api::Demo => None,
-    }
-}
-
-/// Whether the name opens something that the surface's table holds back.
-fn opens(surface: Surface, name: &str) -> bool {
-    let is_held = |place| {
-        use Treatment::{Dropped, Priced, Refused};
-        matches!(treatment(surface, place, name), Some(Dropped | Priced(_) | Refused))
-    };
-    name == "tools"
-        || [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part]
-            .into_iter()
-            .any(is_held)
 }
 
 /// Reads the headers. Names that differ only in case are the same header.

@@ -170,6 +170,26 @@ static TOOLS: Section = Section {
             "",
             "The provider's price of one container of the code interpreter, with the usual memory.",
         ),
+        key(
+            "code_interpreter_per_call",
+            Kind::Price,
+            "",
+            "The provider's price of one run of code, if the provider does not bill by the container (xAI).",
+        ),
+        key(
+            "web_search_per_answer",
+            Kind::Price,
+            "",
+            "The provider's price of an answer with web searches, however many they are (Gemini 2.5).",
+        ),
+        key(
+            "search_request_low",
+            Kind::Price,
+            "",
+            "The provider's fee of one request to a model that always searches the web, with a small search context (Perplexity).",
+        ),
+        key("search_request_medium", Kind::Price, "", "The fee with a medium search context."),
+        key("search_request_high", Kind::Price, "", "The fee with a large search context."),
     ],
 };
 

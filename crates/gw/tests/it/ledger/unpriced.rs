@@ -224,3 +224,43 @@ fn enqueue(upstream: &FakeUpstream, usage: Value) {
     body["usage"] = usage;
     upstream.enqueue(Answer::json(200, &body));
 }
+
+#[tokio::test]
+async fn a_hit_whose_original_was_unpriced_saves_an_unknown_cost() {
+    let world = start().await;
+    let cached = chat_with(MODEL, json!({"cache": {"enabled": true}}));
+    world.chat(&cached).await.ok();
+    let hit = world.chat(&cached).await.ok();
+    assert_eq!(hit.json()["gateway"]["cache_hit"], true, "{}", hit.text());
+    assert_eq!(hit.json()["gateway"].get("saved_usd"), None, "{}", hit.text());
+    let row =
+        crate::harness::logged(&world.client.with_key(ADMIN), hit.header("x-request-id").expect("an id"))
+            .await;
+    assert_eq!((&row["cache_hit"], &row["saved_usd"]), (&json!(true), &Value::Null), "{row}");
+}
+
+/// The answer names a service tier whose price the catalogue does not hold.
+#[tokio::test]
+async fn an_answer_in_another_service_tier_is_unpriced() {
+    let world = start().await;
+    for (tier, is_priced) in [("default", true), ("priority", false), ("flex", false)] {
+        let mut body = chat_body("acme/fast", "Hi");
+        body["service_tier"] = json!(tier);
+        world.upstream.enqueue(Answer::json(200, &body));
+        let plain = world.chat(&chat("acme/fast")).await.ok();
+        let warnings = plain.json()["gateway"]["warnings"].to_string();
+        assert_eq!(!warnings.contains("price_unknown"), is_priced, "{tier}: {warnings}");
+        let frames: Vec<Value> = chat_transcript(&["x"])
+            .into_iter()
+            .map(|frame| with(frame, json!({"service_tier": tier})))
+            .collect();
+        world.upstream.enqueue(Answer::sse().all(&frames).done());
+        let streamed = world.chat(&chat_with("acme/fast", json!({"stream": true}))).await.ok();
+        for answer in [plain, streamed] {
+            let id = answer.header("x-request-id").expect("an id");
+            let row = crate::harness::logged(&world.client.with_key(ADMIN), id).await;
+            assert_eq!(row["cost_usd"].is_number(), is_priced, "{tier}: {row}");
+            assert_eq!(row["unpriced"] == true, !is_priced, "{tier}: {row}");
+        }
+    }
+}

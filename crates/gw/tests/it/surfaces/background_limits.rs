@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use gw_testkit::upstream::{Recorded, chat_transcript, sse_data};
 use gw_testkit::wait::within;
-use gw_testkit::{Answer, Client, Gateway, Response, Signal};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal};
 use serde_json::{Value, json};
 
 use super::ask_responses;
 use super::background::{in_background, until};
-use crate::harness::{ADMIN, METERED, Setup, World, chat, logged, with};
+use crate::harness::{ADMIN, BINARY, METERED, Setup, World, chat, logged, with};
 
 /// A key that may have one request in flight.
 const SINGLE: &str = "sk-test-single-place";
@@ -78,6 +78,32 @@ async fn c35_a_response_in_the_background_is_a_request_in_flight_of_its_key() {
     until_metric(&world.gateway, "gateway_background_responses", 0).await;
     let next = begin(&client, &in_background()).await;
     until(&client, &next, "in_progress").await;
+}
+
+#[tokio::test]
+async fn c35_a_response_in_the_background_can_be_polled_at_every_replica() {
+    let (redis, upstream) = (Redis::start().await, FakeUpstream::start().await);
+    upstream.respond_with(endless);
+    let extra = format!(
+        "[responses]\nstore = \"database\"\n[store]\nurl = \"{}\"\n[redis]\nurl = \"{}\"\ntimeout_ms = 2000\n\
+         [[keys]]\nname = \"single\"\nkey = \"{SINGLE}\"\nmax_in_flight = 1\n",
+        gw_testkit::postgres::database(),
+        redis.url()
+    );
+    let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let start = || Launch::new(BINARY).file("gateway.toml", &config).start();
+    let (one, two) = tokio::join!(start(), start());
+    let (here, there) = (one.client().with_key(SINGLE), two.client().with_key(SINGLE));
+    let id = begin(&here, &in_background()).await;
+    until(&here, &id, "in_progress").await;
+    let polled = there.get(&format!("/v1/responses/{id}")).await.ok();
+    assert_eq!(polled.json()["status"], "in_progress", "{}", polled.text());
+    // The place is taken for everything else.
+    let chat = there.post_json("/v1/chat/completions", &chat("acme/fast")).await;
+    assert_refused(&chat, 429, "rate_limit_exceeded");
+    assert_refused(&there.get("/v1/responses/resp_none").await, 429, "rate_limit_exceeded");
+    cancel(&there, &id).await;
 }
 
 #[tokio::test]

@@ -190,3 +190,96 @@ async fn the_demo_takes_everything() {
     let answer = world.chat_ok(&chat_with("demo/chat", everything)).await;
     assert_eq!(answer["gateway"]["warnings"], json!([]));
 }
+
+/// Providers of the shipped catalogue at one scripted upstream.
+async fn shipped() -> (World, FakeUpstream) {
+    let upstream = FakeUpstream::start().await;
+    let of = |(name, api, more): (&str, &str, &str)| {
+        let addr = upstream.addr;
+        format!(
+            "[[providers]]\nname = \"{name}\"\napi = \"{api}\"\nbase_url = \"http://{addr}\"\napi_key = \"sk-upstream-key-000\"\n{more}\n"
+        )
+    };
+    let extra =
+        [("perplexity", "openai", ""), ("xai", "openai", "responses = true"), ("google", "gemini", "")]
+            .map(of)
+            .concat();
+    (Setup { extra, ..Setup::default() }.start().await, upstream)
+}
+
+/// A chat completion with the usage of 1,000 tokens and 500 tokens, and these members of the usage.
+#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
+fn completion(usage: Value) -> Value {
+    json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop",
+        "message": {"role": "assistant", "content": "Hi"}}],
+        "usage": with(json!({"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}), usage)})
+}
+
+#[tokio::test]
+async fn perplexitys_requests_cost_the_fee_of_their_search_context() {
+    let (world, perplexity) = shipped().await;
+    // 1 USD per million of both kinds of tokens, and 0.005, 0.008 or 0.012 USD for the request.
+    for (usage, sent, cost) in [
+        (json!({"search_context_size": "low", "num_search_queries": null}), json!({}), json!(0.0065)),
+        (json!({"search_context_size": "medium"}), json!({}), json!(0.0095)),
+        (json!({"search_context_size": "high", "num_search_queries": 3}), json!({}), json!(0.0135)),
+        // Without the upstream's word the size is the requested one, or the smallest.
+        (json!({}), json!({}), json!(0.0065)),
+        (json!({}), json!({"web_search_options": {"search_context_size": "high"}}), json!(0.0135)),
+    ] {
+        perplexity.enqueue(Answer::json(200, &completion(usage.clone())));
+        let answer =
+            world.client.post_json("/v1/chat/completions", &chat_with("perplexity/sonar", sent)).await.ok();
+        assert_eq!(answer.json()["usage"]["cost_usd"], cost, "{usage}");
+        assert_eq!(row_cost(&world, answer.header("x-request-id").expect("an id")).await, cost);
+    }
+}
+
+#[tokio::test]
+async fn xais_tools_are_charged_by_its_own_count() {
+    let (world, xai) = shipped().await;
+    let mut answer = response_answer(hosted_items());
+    answer["usage"]["server_side_tool_usage_details"] = json!({"web_search_calls": 2, "x_search_calls": 1,
+        "code_interpreter_calls": 4, "file_search_calls": 0, "mcp_calls": 0, "document_search_calls": 0});
+    xai.enqueue(Answer::json(200, &answer));
+    let tools =
+        json!({"tools": [{"type": "web_search"}, {"type": "x_search"}, {"type": "code_interpreter"}]});
+    xai.enqueue(Answer::json(200, &response_answer(json!([hosted_items()[5]]))));
+    let charged = ask_responses(&world.client, &with(response("xai/grok-4.3"), tools.clone())).await.ok();
+    let bare = ask_responses(&world.client, &with(response("xai/grok-4.3"), tools)).await.ok();
+    let cost = |answer: &gw_testkit::Response| answer.json()["usage"]["cost_usd"].as_f64().expect("a cost");
+    // 3 searches and 4 runs of code at 0.005 USD. The items of the answer show another number.
+    assert!((cost(&charged) - cost(&bare) - 0.035).abs() < 1e-9, "{} {}", cost(&charged), cost(&bare));
+}
+
+#[tokio::test]
+async fn geminis_grounding_is_charged_by_the_query_or_the_answer() {
+    let (world, gemini) = shipped().await;
+    let grounded = |grounding: Value| {
+        json!({"candidates": [{"index": 0, "finishReason": "STOP", "content": {"role": "model", "parts": [{"text": "Hi"}]},
+            "groundingMetadata": grounding}], "modelVersion": "m",
+            "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 500, "totalTokenCount": 1500}})
+    };
+    let searched = grounded(json!({"webSearchQueries": ["a", "b", "c", ""]}));
+    let search = json!({"web_search_options": {}});
+    for (model, extra) in [("google/gemini-3.5-flash", 0.042), ("google/gemini-2.5-flash", 0.035)] {
+        let mut costs = Vec::new();
+        for (answer, stream) in
+            [(grounded(json!({})), false), (searched.clone(), false), (searched.clone(), true)]
+        {
+            let body =
+                with(chat_with(model, search.clone()), json!({"stream": stream, "stream_options": null}));
+            if stream {
+                gemini.enqueue(Answer::sse().chunk(format!("data: {answer}\n\n")).end());
+            } else {
+                gemini.enqueue(Answer::json(200, &answer));
+            }
+            let answer = world.client.post_json("/v1/chat/completions", &body).await.ok();
+            assert_eq!(gemini.last().json()["tools"], json!([{"googleSearch": {}}]), "{model}");
+            let row = row_cost(&world, answer.header("x-request-id").expect("an id")).await;
+            costs.push(row.as_f64().expect("a cost"));
+        }
+        assert!((costs[1] - costs[0] - extra).abs() < 1e-9, "{model} {costs:?}");
+        assert!((costs[2] - costs[0] - extra).abs() < 1e-9, "{model} {costs:?}");
+    }
+}

@@ -49,6 +49,24 @@ async fn a_number_is_that_of_the_live_stream_or_refused() {
     check(&restarted.client().with_key(KEY), &live, &streamed, &plain).await;
 }
 
+#[tokio::test]
+async fn a_number_is_that_of_the_live_stream_or_refused_on_another_replica() {
+    let upstream = FakeUpstream::start().await;
+    let database = gw_testkit::postgres::database();
+    let extra = format!("[responses]\nstore = \"database\"\n[store]\nurl = \"{database}\"\n");
+    let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let data = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+    let (one, two) = tokio::join!(process(&config, data[0].path()), process(&config, data[1].path()));
+    let client = one.client().with_key(KEY);
+    let body = with(response("acme/fast"), json!({"stream": true}));
+    let live = super::events(&client, "/v1/responses", &body).await;
+    let streamed = live[0].1["response"]["id"].as_str().expect("an id").to_owned();
+    let plain = ask_responses(&client, &response("acme/fast")).await.ok().json();
+    let plain = plain["id"].as_str().expect("an id").to_owned();
+    check(&two.client().with_key(KEY), &live, &streamed, &plain).await;
+}
+
 /// Checks the replays of a streamed and of a plain answer.
 async fn check(client: &Client, live: &[(String, Value)], streamed: &str, plain: &str) {
     // Each text comes in one piece, so the events are fewer and have numbers of their own.

@@ -242,6 +242,22 @@ async fn content_is_masked_and_langfuse_gets_its_names() {
     assert_eq!(about.get("gen_ai.input.messages"), None, "content stands once");
 }
 
+/// The object that a client gets at once says `queued`; the span has the answer.
+#[tokio::test]
+async fn the_content_of_a_response_in_the_background_is_its_answer() {
+    let collector = Collector::http().await;
+    let extra = collector.config("content = true\nsemantic_conventions = \"next\"");
+    let acme = "responses = false".to_owned();
+    let world = Setup { acme, extra, ..Setup::default() }.start().await;
+    let request = json!({"model": "acme/fast", "input": "Hi", "background": true});
+    world.client.post_json("/v1/responses", &request).await.ok();
+    let spans = in_order(collector.wait_for(2).await);
+    let about: Vec<Value> = spans.iter().map(|span| attributes(&span.attributes)).collect();
+    let output = about.iter().find_map(|about| about["gen_ai.output.messages"].as_str());
+    let output = output.unwrap_or_else(|| panic!("no content in {about:?}"));
+    assert!(output.contains("Hello from upstream") && !output.contains("queued"), "{output}");
+}
+
 #[tokio::test]
 async fn i12_no_secret_is_in_a_span() {
     let collector = Collector::http().await;
