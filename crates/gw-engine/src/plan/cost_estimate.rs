@@ -7,6 +7,7 @@
 //! Tokens per minute count an answer without a bound as 4,096 tokens: such a limit is about the pace, and models that
 //! could write 128,000 tokens rarely do.
 
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
 
@@ -127,9 +128,14 @@ pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) 
 fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -> u64) -> (u64, Money) {
     let longest = longest_answer(request, candidate);
     let answer = counted(longest);
-    let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
-    let tokens = request.sizes(candidate).iter().map(tokens).fold(0, u64::saturating_add);
-    (tokens, costs(request, candidate, longest))
+    let kinds = CostlyTokens::of(request, candidate);
+    let (mut tokens, mut cost) = (0_u64, Money::ZERO);
+    request.each_size(candidate, |size| {
+        let of_call = size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
+        tokens = tokens.saturating_add(of_call);
+        cost += kinds.cost_of_call(&size, candidate, longest);
+    });
+    (tokens, cost)
 }
 
 /// The cost of all upstream calls if each answer has this many tokens.
@@ -143,38 +149,59 @@ struct CostlyTokens {
     hour_writes: bool,
     /// The prompt has audio.
     audio_input: bool,
+    /// The most calls of hosted tools that each upstream call makes.
+    most_hosted: HostedCalls,
 }
 
 impl CostlyTokens {
     fn of(request: &ValidatedRequest, candidate: &Candidate) -> Self {
-        let rates = candidate.model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
+        let most_hosted = request.most_hosted(candidate);
+        let Some(prices) = &candidate.model.prices else {
+            return Self { hour_writes: false, audio_input: false, most_hosted };
+        };
+        let rates = &prices.gateway;
         let has_write_price = rates.cache_write.is_some() || rates.cache_write_1h.is_some();
         Self {
             hour_writes: has_write_price && request.may_name_an_hour(),
             audio_input: rates.audio_input.is_some() && request.has_audio(),
+            most_hosted,
         }
     }
 
     /// The cost of all upstream calls if each answer has this many tokens.
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
-        let most_hosted = request.most_hosted(candidate);
-        let one = |size: CallSize| {
-            let CallSize { prompt_tokens: prompt, answers, hosted, .. } = size;
-            let completion = answers.saturating_mul(answer);
-            let hosted = hosted.plus(&most_hosted);
-            let usage = Usage { prompt, completion, hosted, ..Usage::default() };
+        let mut sum = Money::ZERO;
+        request.each_size(candidate, |size| sum += self.cost_of_call(&size, candidate, answer));
+        sum
+    }
+
+    /// The cost of one upstream call if each answer has this many tokens: that of its dearest use. A use without a price of
+    /// its own costs as much as text, so it is not computed.
+    fn cost_of_call(&self, size: &CallSize, candidate: &Candidate, answer: u64) -> Money {
+        let Some(prices) = &candidate.model.prices else { return Money::ZERO };
+        let prompt = size.prompt_tokens;
+        let completion = size.answers.saturating_mul(answer);
+        let hosted = size.hosted.plus(&self.most_hosted);
+        let usage = Usage { prompt, completion, hosted, ..Usage::default() };
+        let rates = prices.rates(prompt);
+        let cost = |usage: &Usage| {
+            let text = prices.charge(usage).known;
+            if rates.image_output.is_none() {
+                return text;
+            }
+            // A model that makes images may make nothing else.
+            let drawn = Usage { image_completion: Some(small(completion)), ..*usage };
+            text.max(prices.cost(&drawn).unwrap_or_default())
+        };
+        let mut most = cost(&usage);
+        if rates.cache_write.is_some() || self.hour_writes {
             // A provider may write the whole prompt into its cache, which can cost more than reading it.
             let cache_write_1h = self.hour_writes.then(|| small(prompt));
-            let written = Usage { cache_write: Some(prompt), cache_write_1h, ..usage };
-            let heard = Usage { audio_prompt: self.audio_input.then(|| small(prompt)), ..usage };
-            let cost = |usage: &Usage| {
-                // A model that makes images may make nothing else.
-                let drawn = Usage { image_completion: Some(small(completion)), ..*usage };
-                let drawn = candidate.model.cost(&drawn).unwrap_or_default();
-                candidate.model.charge(usage).known.max(drawn)
-            };
-            cost(&usage).max(cost(&written)).max(cost(&heard))
-        };
-        request.sizes(candidate).into_iter().map(one).sum()
+            most = most.max(cost(&Usage { cache_write: Some(prompt), cache_write_1h, ..usage }));
+        }
+        if self.audio_input {
+            most = most.max(cost(&Usage { audio_prompt: Some(small(prompt)), ..usage }));
+        }
+        most
     }
 }
