@@ -29,8 +29,8 @@ pub fn canonical_digest(text: &str) -> Option<[u8; 32]> {
 
 /// Feeds a string with its length, which marks its end.
 pub(crate) fn feed_text(text: &str, out: &mut Sha256) {
-    out.update([b's']);
-    out.update((text.len() as u64).to_le_bytes());
+    let [a, b, c, d, e, f, g, h] = (text.len() as u64).to_le_bytes();
+    out.update([b's', a, b, c, d, e, f, g, h]);
     out.update(text.as_bytes());
 }
 

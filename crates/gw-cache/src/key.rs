@@ -101,22 +101,21 @@ impl Key {
         question: &Question<'_>,
         inputs: impl Iterator<Item = Cow<'i, str>>,
     ) -> Option<Vec<Self>> {
-        let mut around = Sha256::new();
+        // The body is the last component, so all that stands before the input is the same for every key.
+        let mut begun = Sha256::new();
         for (name, feed) in COMPONENTS.iter().filter(|(name, _)| *name != BODY) {
-            feed_component(name, |out| feed(scope, question, out), &mut around)?;
+            feed_name(name, &mut begun);
+            feed(scope, question, &mut begun)?;
         }
         let members = members(question, Some("input"));
         let (before, after) = members.split_at(members.partition_point(|(name, _)| *name < "input"));
-        let mut begun = Sha256::new();
+        feed_name(BODY, &mut begun);
+        feed_count(members.len() + 1, &mut begun);
         feed_members(before, &mut begun)?;
         let key = |input: Cow<'i, str>| {
-            let mut out = around.clone();
-            let body = |body: &mut Sha256| {
-                body.clone_from(&begun);
-                feed_members(&[("input", &input)], body)?;
-                feed_members(after, body)
-            };
-            feed_component(BODY, body, &mut out)?;
+            let mut out = begun.clone();
+            feed_members(&[("input", &input)], &mut out)?;
+            feed_members(after, &mut out)?;
             Some(Self(out.finalize().into()))
         };
         inputs.map(key).collect()
@@ -145,7 +144,8 @@ impl Key {
     ) -> Option<Self> {
         let mut out = Sha256::new();
         for (name, feed) in components {
-            feed_component(name, |out| feed(scope, question, out), &mut out)?;
+            feed_name(name, &mut out);
+            feed(scope, question, &mut out)?;
         }
         Some(Self(out.finalize().into()))
     }
@@ -184,16 +184,19 @@ impl fmt::Debug for Key {
 const IGNORED_MEMBERS: [&str; 7] =
     ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
 
-/// A component of the key: its name, and the function that feeds it.
+/// A component of the key: its name, and the function that feeds it. What it feeds marks its own end, by a fixed length, by a
+/// length or by a count at its begin, so no component can run into the next.
 type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
 
-/// Feeds the name and the hash of a component. The hash has a fixed length, so no component can run into the next.
-fn feed_component(name: &str, feed: impl FnOnce(&mut Sha256) -> Option<()>, out: &mut Sha256) -> Option<()> {
-    let mut component = Sha256::new();
-    feed(&mut component)?;
-    canonical::feed_text(name, out);
-    out.update(component.finalize());
-    Some(())
+/// Feeds the name of a component. It is shorter than 256 bytes.
+fn feed_name(name: &str, out: &mut Sha256) {
+    out.update([name.len() as u8]);
+    out.update(name);
+}
+
+/// Feeds the number of the parts that follow.
+fn feed_count(count: usize, out: &mut Sha256) {
+    out.update((count as u64).to_le_bytes());
 }
 
 /// The name of the last component, the body.
@@ -210,6 +213,7 @@ const COMPONENTS: [Component; 8] = [
     ("route", |_, question, out| feed_str(question.route.name(), out)),
     ("model", |_, question, out| feed_str(question.model, out)),
     ("candidates", |_, question, out| {
+        feed_count(question.candidates.len(), out);
         question.candidates.iter().try_for_each(|candidate| feed_str(candidate, out))
     }),
     ("config", |_, question, out| {
@@ -217,6 +221,7 @@ const COMPONENTS: [Component; 8] = [
         Some(())
     }),
     (NATIVE, |_, question, out| {
+        out.update([u8::from(question.native.is_some())]);
         question.native.iter().for_each(|native| out.update(native.all));
         Some(())
     }),
@@ -224,6 +229,7 @@ const COMPONENTS: [Component; 8] = [
         let mut members = members(question, question.input.map(|_| "input"));
         members.extend(question.input.map(|input| ("input", input)));
         members.sort_unstable();
+        feed_count(members.len(), out);
         feed_members(&members, out)
     }),
 ];

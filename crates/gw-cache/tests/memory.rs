@@ -1,6 +1,6 @@
 //! The memory of the cache, in a process of its own. The bytes that the cache asks the allocator for depend on nothing but
 //! the answers, so every run compares them with the bound. The resident memory depends on the machine, too.
-#![expect(clippy::expect_used, reason = "a test")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
 use std::sync::Arc;
 use std::time::Duration;

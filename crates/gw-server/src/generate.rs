@@ -100,7 +100,11 @@ where
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
             is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
-            forwarded: forwarded_headers(&parts.headers, client_dialect::of(parts)),
+            forwarded: match operation {
+                // No upstream gets the own body of these requests.
+                Operation::Chat | Operation::Completion | Operation::Embeddings => Vec::new(),
+                _ => forwarded_headers(&parts.headers, client_dialect::of(parts)),
+            },
         },
         trace: record.trace.clone(),
     };
@@ -154,21 +158,41 @@ pub(crate) fn admitted(
     permit
 }
 
-/// Adds the `x-ratelimit-*` headers of the limits that the key or its team has.
+/// Adds the `x-ratelimit-*` headers of the limits that the key or its team has. Their values share one piece of memory.
 fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
-    let mut add = |names: [HeaderName; 3], limit: u64, remaining: u64, reset| {
-        let [limit_name, remaining_name, reset_name] = names;
-        extra.push((limit_name, HeaderValue::from(limit)));
-        extra.push((remaining_name, HeaderValue::from(remaining)));
-        let reset = HeaderValue::from_str(&spell_reset(reset)).ok();
-        extra.extend(reset.map(|reset| (reset_name, reset)));
-    };
-    if let Some(window) = &limits.requests {
-        add([LIMIT, REMAINING, RESET], window.limit.into(), window.remaining.into(), window.reset);
+    let requests = limits.requests.as_ref().map(|window| {
+        ([LIMIT, REMAINING, RESET], u64::from(window.limit), u64::from(window.remaining), window.reset)
+    });
+    let tokens = limits.tokens.as_ref().map(|window| {
+        ([LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], window.limit, window.remaining, window.reset)
+    });
+    let windows = [requests, tokens];
+    if windows.iter().all(Option::is_none) {
+        return;
     }
-    if let Some(window) = &limits.tokens {
-        let names = [LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS];
-        add(names, window.limit, window.remaining, window.reset);
+    let mut text = Vec::with_capacity(64);
+    let windows = windows.map(|window| {
+        window.map(|(names, limit, remaining, reset)| {
+            let begin = text.len();
+            let ends = [0, 1, 2].map(|part| {
+                match part {
+                    0 => text.extend_from_slice(itoa::Buffer::new().format(limit).as_bytes()),
+                    1 => text.extend_from_slice(itoa::Buffer::new().format(remaining).as_bytes()),
+                    _ => spell_reset(&mut text, reset),
+                }
+                text.len()
+            });
+            (names, begin, ends)
+        })
+    });
+    let text = Bytes::from(text);
+    extra.reserve(8);
+    for (names, mut begin, ends) in windows.into_iter().flatten() {
+        for (name, end) in names.into_iter().zip(ends) {
+            let value = HeaderValue::from_maybe_shared(text.slice(begin..end));
+            extra.extend(value.ok().map(|value| (name, value)));
+            begin = end;
+        }
     }
 }
 

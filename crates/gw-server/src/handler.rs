@@ -315,9 +315,8 @@ fn before_authentication(parts: &Parts, route: &Route, record: &RequestRecord) -
         record.state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
         return Some(reply);
     }
-    let dialect = client_dialect::of(parts);
-    let is_socket = route.is_socket(&parts.method);
-    is_socket.then(|| HttpReply::upgrade_required(parts.version, dialect, &record.request_id))
+    let refuse = || HttpReply::upgrade_required(parts.version, client_dialect::of(parts), &record.request_id);
+    route.is_socket(&parts.method).then(refuse)
 }
 
 /// Calls an endpoint of the management API.

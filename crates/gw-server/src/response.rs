@@ -24,6 +24,9 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Whether a repetition of the request can succeed, in every error.
 pub(crate) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// The headers for which an answer has room at once. A generated answer has about fourteen, and a map that grows writes each of
+/// them again.
+const USUAL_HEADERS: usize = 24;
 /// The longest wait that the SDKs of clients accept.
 const MAX_RETRY_AFTER_SECONDS: u64 = 120;
 
@@ -64,7 +67,7 @@ impl<S> HttpReply<S> {
 
     /// A reply with a whole body.
     pub(crate) fn full(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Self {
-        let mut headers = HeaderMap::with_capacity(12);
+        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
         headers.insert(CONTENT_TYPE, media_type);
         Self { status, headers, content: Content::Full(body.into()), code: None }
     }
@@ -76,14 +79,14 @@ impl<S> HttpReply<S> {
 
     /// A 200 with JSON that is made as the client reads it.
     pub(crate) fn json_pieces(stream: S) -> Self {
-        let mut headers = HeaderMap::with_capacity(12);
+        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
         headers.insert(CONTENT_TYPE, JSON);
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
     /// A 200 with server-sent events. Its headers keep proxies from caching, buffering or guessing the character set.
     pub(crate) fn events(stream: S) -> Self {
-        let mut headers = HeaderMap::with_capacity(12);
+        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
         headers.insert(CONTENT_TYPE, EVENTS);
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
@@ -165,14 +168,20 @@ fn retry_seconds(error: &Error) -> Option<u64> {
 }
 
 /// Writes the time until a limit resets as OpenAI does: `1s`, `6m0s`, `1h0m5s`.
-pub(crate) fn spell_reset(reset: Duration) -> String {
+pub(crate) fn spell_reset(out: &mut Vec<u8>, reset: Duration) {
     let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
     let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    match (hours, minutes) {
-        (0, 0) => format!("{rest}s"),
-        (0, _) => format!("{minutes}m{rest}s"),
-        _ => format!("{hours}h{minutes}m{rest}s"),
+    let mut unit = |value: u64, unit: u8| {
+        out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        out.push(unit);
+    };
+    if hours > 0 {
+        unit(hours, b'h');
     }
+    if hours > 0 || minutes > 0 {
+        unit(minutes, b'm');
+    }
+    unit(rest, b's');
 }
 
 #[cfg(test)]
@@ -212,7 +221,9 @@ mod tests {
         for (millis, text) in
             [(0, "0s"), (1, "1s"), (60_000, "1m0s"), (360_000, "6m0s"), (3_605_000, "1h0m5s")]
         {
-            assert_eq!(spell_reset(Duration::from_millis(millis)), text);
+            let mut out = Vec::new();
+            spell_reset(&mut out, Duration::from_millis(millis));
+            assert_eq!(String::from_utf8(out).unwrap(), text);
         }
     }
 }

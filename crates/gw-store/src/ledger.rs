@@ -8,6 +8,7 @@
 
 pub(crate) mod groups;
 mod line;
+mod line_text;
 mod read;
 mod sqlite;
 mod write;

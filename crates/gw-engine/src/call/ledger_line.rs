@@ -2,6 +2,7 @@
 //! call ends.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,16 +39,18 @@ impl LedgerLine {
     pub(crate) fn new(journal: &Arc<Journal>, client: &RequestContext, operation: &str) -> Self {
         // The ledger finds a row by the time in its request id.
         let at = request_id::timestamp_millis(&client.request_id).unwrap_or_else(unix_millis);
+        // `to_string` of an `Arc<str>` would go through a formatter, which costs ten times the copy.
+        let owned = |text: &str| text.to_owned();
         let entry = Entry {
-            request_id: client.request_id.to_string(),
+            request_id: owned(&client.request_id),
             at,
-            key_id: client.caller.key_id().to_string(),
-            key_name: client.caller.key_name().to_string(),
-            team: client.caller.team().map(|team| team.to_string()),
-            operation: operation.to_owned(),
-            strategy: "default".to_owned(),
-            client: client.client.map(|client| client.to_string()),
-            session: client.session.as_ref().map(|session| session.to_string()),
+            key_id: owned(client.caller.key_id()),
+            key_name: owned(client.caller.key_name()),
+            team: client.caller.team().map(|team| owned(team)),
+            operation: owned(operation),
+            strategy: owned("default"),
+            client: client.client.map(address),
+            session: client.session.as_deref().map(owned),
             ..Entry::default()
         };
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
@@ -69,8 +72,8 @@ impl LedgerLine {
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         plan.strategy.as_str().clone_into(&mut self.entry.strategy);
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
-            self.entry.model = model.id.to_string();
-            self.entry.provider = model.provider.to_string();
+            self.entry.model = (*model.id).to_owned();
+            self.entry.provider = (*model.provider).to_owned();
         }
     }
 
@@ -89,9 +92,9 @@ impl LedgerLine {
             return Ok(());
         }
         let mut billed = spent;
-        for size in request.sizes(candidate) {
+        request.each_size(candidate, |size| {
             billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
-        }
+        });
         if self.begun.is_some() {
             self.note_progress(candidate, &billed);
             return Ok(());
@@ -107,9 +110,9 @@ impl LedgerLine {
     /// Notes that a hedge begins: it adds the cost of its own prompts.
     pub(crate) fn begin_hedge(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
         let mut billed = BilledUsage::default();
-        for size in request.sizes(candidate) {
+        request.each_size(candidate, |size| {
             billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
-        }
+        });
         self.entry.cost = self.entry.cost.saturating_add(billed.cost.femtos());
         self.entry.unpriced |= billed.known_cost().is_none();
         if let Some(begun) = &mut self.begun {
@@ -147,8 +150,8 @@ impl LedgerLine {
     pub(crate) fn note_usage(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let entry = &mut self.entry;
         if *entry.model != *candidate.model.id {
-            entry.model = candidate.model.id.to_string();
-            entry.provider = candidate.model.provider.to_string();
+            entry.model = (*candidate.model.id).to_owned();
+            entry.provider = (*candidate.model.provider).to_owned();
         }
         entry.fallback = candidate.is_fallback;
         self.note_counts(&billed.usage, billed);
@@ -177,8 +180,8 @@ impl LedgerLine {
 
     /// Notes an answer out of the cache.
     pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: &BilledUsage) {
-        self.entry.model = stored.model_used.to_string();
-        self.entry.provider = stored.provider.to_string();
+        self.entry.model = (*stored.model_used).to_owned();
+        self.entry.provider = (*stored.provider).to_owned();
         self.entry.fallback = fallback;
         self.entry.cache_hit = true;
         self.note_saved(stored.cost);
@@ -207,6 +210,50 @@ impl LedgerLine {
     }
 }
 
+/// An address as `Display` shows it, IPv4 without a formatter.
+fn address(client: IpAddr) -> String {
+    let IpAddr::V4(client) = client else { return client.to_string() };
+    let mut text = String::with_capacity("255.255.255.255".len());
+    for (place, octet) in client.octets().into_iter().enumerate() {
+        if place > 0 {
+            text.push('.');
+        }
+        for (unit, is_written) in [(100, octet >= 100), (10, octet >= 10), (1, true)] {
+            if is_written {
+                text.push(char::from(b'0' + octet / unit % 10));
+            }
+        }
+    }
+    text
+}
+
 fn clipped(text: &str) -> String {
+    if text.len() <= MAX_TEXT_CHARS {
+        return text.to_owned();
+    }
     text.chars().take(MAX_TEXT_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_written_as_display_shows_it() {
+        for octet in 0..=255 {
+            let client = IpAddr::V4(Ipv4Addr::new(octet, 255 - octet, 7, octet));
+            assert_eq!(address(client), client.to_string());
+        }
+        let other = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(address(other), "2001:db8::1");
+    }
+
+    #[test]
+    fn a_long_text_is_clipped_at_a_character() {
+        assert_eq!(clipped("ü"), "ü");
+        assert_eq!(clipped(&"ü".repeat(200)).chars().count(), 200);
+        assert_eq!(clipped(&"ü".repeat(300)), "ü".repeat(MAX_TEXT_CHARS));
+    }
 }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use gw_cache::{CacheDirectives, Key, Mode, Outcome};
+use gw_cache::{CacheDirectives, Key, Mode, Outcome, Stamp};
 
 use crate::call::Call;
 use crate::request::ValidatedRequest;
@@ -12,12 +12,10 @@ use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::question::{CandidateIdentities, question};
 use crate::response_cache::settings::CachingSettings;
 
-/// A request's cache directives and keys.
+/// A request's cache directives and the key of its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheRequest {
     pub(crate) key: Key,
-    /// The single-flight key: only requests with the same routing options and cache directives share a call.
-    pub(crate) flight: Key,
     pub(crate) directives: CacheDirectives,
     /// The lifetime of its answer.
     pub(crate) ttl: Duration,
@@ -51,9 +49,9 @@ impl CacheUse {
                 EmbeddingsCacheRequest::of(cache, call, request, directives, ttl)
                     .map(|wanted| Self::Vectors(Box::new(wanted)))
             }
-            ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => cache
-                .keys(call, &directives, ttl)
-                .map(|(key, flight)| Self::Answer(CacheRequest { key, flight, directives, ttl })),
+            ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => {
+                cache.key(call).map(|key| Self::Answer(CacheRequest { key, directives, ttl }))
+            }
         };
         planned.unwrap_or_else(|| {
             cache.cache.count(Outcome::Bypass);
@@ -82,25 +80,26 @@ impl ResponseCache {
         Some((lines.map_or(directives, |lines| directives.with_cache_control(lines)), ttl))
     }
 
-    /// The keys of the answer and of the shared call. Only an answer of a requested model is kept, so its key ignores
-    /// fallbacks. A shared call is answered by whatever its plan reaches, and fails if its plan fails, so its key
-    /// includes them.
-    pub(crate) fn keys(
-        &self,
-        call: &Call,
-        directives: &CacheDirectives,
-        ttl: Duration,
-    ) -> Option<(Key, Key)> {
+    /// The key of the answer. Only an answer of a requested model is kept, so its key ignores fallbacks.
+    pub(crate) fn key(&self, call: &Call) -> Option<Key> {
         let named = CandidateIdentities::of(call);
         let asked = named.asked();
-        let key = Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))?;
+        Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))
+    }
+
+    /// The key of the shared call. Such a call is answered by whatever its plan reaches, and fails if its plan fails, so its
+    /// key includes fallbacks. Only requests with the same routing options and cache directives share a call.
+    /// `stamp` is that of the request.
+    pub(crate) fn flight(call: &Call, wanted: &CacheRequest, stamp: Stamp) -> Key {
+        let CacheRequest { key, directives, ttl } = wanted;
+        let named = CandidateIdentities::of(call);
         let mut hasher = DefaultHasher::new();
         (directives.can_read, directives.can_write, directives.max_age, directives.stale_if_error, ttl)
             .hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
         // A request after a purge does not wait for a call from before it.
-        self.cache.stamp().hash(&mut hasher);
+        stamp.hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();
-        Some((key, key.of_call(&everybody, hasher.finish())))
+        key.of_call(&everybody, hasher.finish())
     }
 }

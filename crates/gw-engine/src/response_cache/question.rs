@@ -15,9 +15,8 @@ impl CandidateIdentities {
         let named = |candidate: &Candidate| {
             let Candidate { model, provider, group, is_upgrade, .. } = candidate;
             // The model's limits go upstream if a request names none, so they are part of its identity.
-            let limits = (model.max_output_tokens, model.context_length);
-            let who = format!("{} {} {:x} {limits:?}", model.id, model.upstream_model, provider.identity());
-            (*group, *is_upgrade, who)
+            let numbers = [Some(provider.identity()), model.max_output_tokens, model.context_length];
+            (*group, *is_upgrade, identity(&model.id, &model.upstream_model, numbers))
         };
         let mut all: Vec<(u32, bool, String)> = call.plan.candidates.iter().map(named).collect();
         all.sort_unstable();
@@ -28,6 +27,28 @@ impl CandidateIdentities {
     pub(crate) fn asked(&self) -> Vec<&str> {
         self.0.iter().filter(|(group, up, _)| *group == 0 && !up).map(|(_, _, who)| who.as_str()).collect()
     }
+}
+
+/// A text that differs for all names and numbers that differ.
+fn identity(id: &str, upstream_model: &str, numbers: [Option<u64>; 3]) -> String {
+    // A request for the cache makes such a text for each candidate, and a formatter would cost several times as much.
+    let mut text = String::with_capacity(id.len() + upstream_model.len() + 64);
+    text.push_str(id);
+    text.push(' ');
+    text.push_str(upstream_model);
+    for number in numbers {
+        text.push(' ');
+        let Some(mut rest) = number else {
+            text.push('-');
+            continue;
+        };
+        // From the lowest digit on: the order does not matter here.
+        while rest > 0 {
+            text.push(char::from_digit((rest & 15) as u32, 16).unwrap_or('0'));
+            rest >>= 4;
+        }
+    }
+    text
 }
 
 /// The question of a call to these candidates.

@@ -54,11 +54,13 @@ pub(crate) async fn run(
             Found::Nothing => {}
         }
     }
+    // Only a miss needs the key of the shared call.
+    let flight = offload_if(call.context.is_heavy, || ResponseCache::flight(&call, &wanted, stamp)).await;
     let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Chunks } else { Wants::End });
     let role = if wanted.directives.can_read {
-        flights.join(wanted.flight, wants)
+        flights.join(flight, wants)
     } else {
-        flights.lead_alone(wanted.flight, wants)
+        flights.lead_alone(flight, wants)
     };
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {

@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
+use super::line_text::LineText;
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
 
@@ -77,7 +78,7 @@ impl Line {
     #[must_use]
     pub fn new(mut entry: Entry) -> Self {
         bound(&mut entry);
-        let (text, shared_part, rest) = encode(b'E', &entry);
+        let (text, shared_part, rest) = encode("\nE", &entry);
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
@@ -88,12 +89,12 @@ impl Line {
 
     /// The journal line of a request that begins.
     pub(crate) fn begun(entry: &Entry) -> String {
-        encode(b'B', entry).0
+        encode("\nB", entry).0
     }
 
     /// The journal line of a request's usage so far.
     pub(crate) fn progress(entry: &Entry) -> String {
-        encode(b'P', entry).0
+        encode("\nP", entry).0
     }
 
     /// The journal line.
@@ -184,96 +185,106 @@ fn bound(entry: &mut Entry) {
     }
 }
 
-/// The line, the range of its shared part, and the start of the rest.
-fn encode(kind: u8, entry: &Entry) -> (String, Range<usize>, usize) {
-    let mut out = Vec::with_capacity(USUAL_BYTES);
-    // The line break comes first, so that a line cut off by a full disk does not damage the next one.
-    out.extend([b'\n', kind, b'[']);
-    value(&mut out, &*entry.request_id);
-    item(&mut out, &entry.at);
+/// The line, the range of its shared part, and the start of the rest. `head` is the line break and the kind of the line: the
+/// line break comes first, so that a line cut off by a full disk does not damage the next one.
+fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
+    let mut out = LineText::with_capacity(USUAL_BYTES);
+    out.raw(head);
+    out.character('[');
+    out.text(&entry.request_id);
+    out.next_number(entry.at);
     let common = out.len() + 1;
-    item(&mut out, &*entry.key_id);
-    item(&mut out, &*entry.key_name);
-    item(&mut out, &entry.team);
+    out.next_text(&entry.key_id);
+    out.next_text(&entry.key_name);
+    out.next_text_or_null(entry.team.as_deref());
     for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
-        item(&mut out, &**text);
+        out.next_text(text);
     }
     let shared_part = common..out.len();
-    item(&mut out, &*entry.status);
+    out.next_text(&entry.status);
     let rest = out.len() + 1;
-    item(&mut out, &*entry.requested_model);
-    item(&mut out, &entry.latency_ms);
-    item(&mut out, &entry.tokens.prompt);
-    item(&mut out, &entry.tokens.completion);
-    item(&mut out, &entry.cost);
-    item(&mut out, &entry.ttft_ms);
+    out.next_text(&entry.requested_model);
+    out.next_number(entry.latency_ms);
+    out.next_number(entry.tokens.prompt);
+    out.next_number(entry.tokens.completion);
+    out.next_amount(entry.cost);
+    match entry.ttft_ms {
+        Some(millis) => out.next_number(millis),
+        None => out.raw(",null"),
+    }
     calls(&mut out, entry);
-    item(&mut out, &entry.end_user);
-    item(&mut out, &entry.client);
+    out.next_text_or_null(entry.end_user.as_deref());
+    out.next_text_or_null(entry.client.as_deref());
+    ending(&mut out, entry);
+    out.character(']');
+    (out.into_text(), shared_part, rest)
+}
+
+/// Encodes the values that most entries lack. Those behind the last one that the entry has are left out.
+fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
-    let [cached, cache_write, reasoning] = [cached, cache_write, reasoning].map(i128::from);
-    let seldom = [i128::from(flags(entry)), cached, cache_write, reasoning, entry.saved];
+    let flags = flags(entry);
     let has_end = entry.session.is_some() || entry.cache_write_1h != 0;
-    let said = match has_end {
-        true => seldom.len(),
-        false => seldom.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1),
+    let counts = [flags.into(), cached, cache_write, reasoning];
+    let said = match has_end || entry.saved != 0 {
+        true => counts.len(),
+        false => counts.iter().rposition(|value| *value != 0).map_or(0, |last| last + 1),
     };
-    seldom.iter().take(said).for_each(|value| item(&mut out, value));
+    counts.into_iter().take(said).for_each(|count| out.next_number(count));
+    if has_end || entry.saved != 0 {
+        out.next_amount(entry.saved);
+    }
     if has_end {
-        item(&mut out, &entry.session);
+        out.next_text_or_null(entry.session.as_deref());
     }
     if entry.cache_write_1h != 0 {
-        item(&mut out, &entry.cache_write_1h);
+        out.next_number(entry.cache_write_1h);
     }
-    out.push(b']');
-    // JSON is text.
-    (String::from_utf8(out).unwrap_or_default(), shared_part, rest)
 }
 
 /// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost. A cost is null if a price
 /// is unknown.
-fn calls(out: &mut Vec<u8>, entry: &Entry) {
-    out.extend(b",[");
+fn calls(out: &mut LineText, entry: &Entry) {
+    out.raw(",[");
     let are_many = entry.attempts.len() > 1;
     for (n, Attempt { provider, model, status, latency_ms, cost, reason }) in
         entry.attempts.iter().enumerate()
     {
-        out.extend(if n == 0 { &b"["[..] } else { b",[" });
-        value(out, &**status);
-        item(out, latency_ms);
+        out.raw(if n == 0 { "[" } else { ",[" });
+        out.text(status);
+        out.next_number(*latency_ms);
         let usual = if are_many { 0 } else { entry.cost };
         let cost = Some(cost).filter(|cost| **cost != Some(usual));
         if **provider != *entry.provider || **model != *entry.model {
-            item(out, &**provider);
-            item(out, &**model);
+            out.next_text(provider);
+            out.next_text(model);
         } else if reason.is_some() || cost.is_some() {
-            out.extend(b",null,null");
+            out.raw(",null,null");
         }
         if reason.is_some() || cost.is_some() {
-            item(out, reason);
+            out.next_text_or_null(reason.as_deref());
         }
-        cost.iter().for_each(|cost| item(out, cost));
-        out.push(b']');
+        match cost {
+            Some(Some(cost)) => out.next_amount(*cost),
+            Some(None) => out.raw(",null"),
+            None => {}
+        }
+        out.character(']');
     }
-    out.push(b']');
-}
-
-fn item<T: Serialize + ?Sized>(out: &mut Vec<u8>, item: &T) {
-    out.push(b',');
-    value(out, item);
-}
-
-fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    // Writing texts and numbers into memory cannot fail.
-    let _ = serde_json::to_writer(out, value);
+    out.character(']');
 }
 
 /// The flags as bits.
 fn flags(entry: &Entry) -> u8 {
-    let all = [(entry.stream, STREAM), (entry.cache_hit, CACHE_HIT), (entry.fallback, FALLBACK)];
-    let unknown = [(entry.unpriced, UNPRICED), (entry.unknown_saved, UNKNOWN_SAVED)];
-    let all = all.into_iter().chain([(entry.estimated, ESTIMATED)]).chain(unknown);
-    all.filter(|(is_on, _)| *is_on).map(|(_, bit)| bit).sum()
+    let all = [
+        (entry.stream, STREAM),
+        (entry.cache_hit, CACHE_HIT),
+        (entry.fallback, FALLBACK),
+        (entry.estimated, ESTIMATED),
+        (entry.unpriced, UNPRICED),
+        (entry.unknown_saved, UNKNOWN_SAVED),
+    ];
+    all.into_iter().fold(0, |flags, (is_on, bit)| if is_on { flags | bit } else { flags })
 }
 
 /// An entry in the order in which [`encode`] writes it. Fields without a default are always written.
