@@ -28,6 +28,14 @@ pub(crate) fn take_small(output: &mut Vec<u8>) -> Bytes {
     piece
 }
 
+/// Gives output that is not needed afterwards to the client, without a copy unless half of its memory is unused.
+pub(crate) fn hand_over(mut output: Vec<u8>) -> Bytes {
+    if output.capacity() / 2 > output.len() {
+        output.shrink_to_fit();
+    }
+    output.into()
+}
+
 /// Counts the bytes of large events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventMemory {

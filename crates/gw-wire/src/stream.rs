@@ -13,7 +13,6 @@ pub(crate) mod tools;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-
 use self::texts::TextFrame;
 use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
 use crate::event::Event;

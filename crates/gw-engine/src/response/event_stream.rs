@@ -31,7 +31,7 @@ use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT, take_small};
+use crate::event_memory::{Full, SMALL_EVENT, hand_over, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::recording::{Keep, Recording};
@@ -231,9 +231,9 @@ impl EventStream {
         }
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Polled {
+    fn send(&mut self, bytes: Vec<u8>) -> Polled {
         self.last_sent = clock::now();
-        Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(bytes)))))
+        Poll::Ready(Some(Ok(Frame::data(hand_over(bytes)))))
     }
 
     /// Ends the stream with an error event.
@@ -245,7 +245,7 @@ impl EventStream {
         }
         self.failure = Some(error.clone());
         self.state = StreamState::Over;
-        self.send(&out)
+        self.send(out)
     }
 
     /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
@@ -373,7 +373,7 @@ impl EventStream {
         self.close(&mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
-        self.send(&out)
+        self.send(out)
     }
 
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.

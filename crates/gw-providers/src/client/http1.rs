@@ -154,6 +154,7 @@ impl Http1 {
             _ => None,
         };
         loop {
+            let known = self.buffer.len();
             match ready!(self.poll_read(cx, self.read_size)) {
                 Ok(0) => {
                     let closed = || io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -162,7 +163,10 @@ impl Http1 {
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(Err(failures::unreachable(refused.unwrap_or(error)))),
             }
-            match head::read(&mut self.buffer, method) {
+            // A head that comes in many small pieces is read again for each of its lines only.
+            let has_line = self.buffer.get(known..).is_some_and(|new| memchr::memchr(b'\n', new).is_some());
+            let head = if known == 0 || has_line { head::read(&mut self.buffer, method) } else { Ok(None) };
+            match head {
                 Ok(Some(head)) => return Poll::Ready(Ok(head)),
                 Ok(None) if self.buffer.len() >= MAX_BUFFER => {
                     return Poll::Ready(Err(failures::invalid("the response head is too large")));

@@ -142,6 +142,6 @@ impl EventStream {
             close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
         }
         self.failure = Some(error);
-        self.send(&out)
+        self.send(out)
     }
 }

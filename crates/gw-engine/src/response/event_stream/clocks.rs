@@ -117,7 +117,7 @@ impl EventStream {
                 },
             },
         }
-        self.send(&out)
+        self.send(out)
     }
 
     /// The next moment at which the idle or the total timeout ends the stream.

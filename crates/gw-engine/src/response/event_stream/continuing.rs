@@ -59,7 +59,7 @@ impl EventStream {
                 if out.is_empty() {
                     return self.send_keepalive();
                 }
-                self.send(&out)
+                self.send(out)
             }
             Err((mut call, mut stream)) => {
                 self.closer = stream.normaliser.take_encoder();

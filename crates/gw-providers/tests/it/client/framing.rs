@@ -155,3 +155,21 @@ async fn no_failure_shows_the_client_where_the_upstream_is() {
         assert!(!failure.message.contains("127.0.0.1") && !failure.message.contains("http"), "{failure}");
     }
 }
+
+#[tokio::test]
+async fn an_answer_may_come_byte_by_byte() {
+    let upstream = Upstream::start(|_, mut peer| async move {
+        peer.request().await.unwrap();
+        let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+                      2;x\r\n{}\r\n0\r\nt: u\r\n\r\n";
+        for byte in answer.chars() {
+            peer.say(byte.to_string()).await;
+            tokio::task::yield_now().await;
+        }
+        peer.closed().await;
+    })
+    .await;
+    let client = upstream.client();
+    let (status, body) = exchange(&client).await.unwrap();
+    assert_eq!((status, &body[..]), (200, &b"{}"[..]));
+}
