@@ -75,7 +75,9 @@ async fn serve(mut socket: TcpStream, canned: &Canned) -> std::io::Result<()> {
 
 async fn stream(socket: &mut TcpStream, canned: &Canned, events: &[Vec<u8>]) -> std::io::Result<()> {
     let Some(pace) = canned.pace else {
-        return socket.write_all(&[std::slice::from_ref(&canned.stream_head), events].concat().concat()).await;
+        return socket
+            .write_all(&[std::slice::from_ref(&canned.stream_head), events].concat().concat())
+            .await;
     };
     socket.write_all(&canned.stream_head).await?;
     let mut tick = tokio::time::interval(pace);
