@@ -6,7 +6,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection};
 
 use super::{beside, prepare};
@@ -41,12 +41,14 @@ async fn fill(draft: &Path) -> Result<()> {
     let options = SqliteConnectOptions::new()
         .filename(draft)
         .foreign_keys(true)
-        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Memory)
         .synchronous(SqliteSynchronous::Off)
         .pragma("temp_store", "MEMORY")
         .disable_statement_logging();
     let mut connection = options.connect().await.map_err(|error| failed(error.to_string()))?;
+    // As an option it would come before `synchronous`, and be synced.
+    let vacuum = sqlx::query("PRAGMA auto_vacuum = INCREMENTAL").execute(&mut connection).await;
+    vacuum.map_err(|error| failed(error.to_string()))?;
     prepare(&mut connection, &location).await?;
     let mode = sqlx::query("PRAGMA journal_mode = WAL").fetch_one(&mut connection).await;
     mode.map_err(|error| failed(error.to_string()))?;
