@@ -24,6 +24,17 @@ pub(crate) enum Error {
         /// The system's reason.
         source: io::Error,
     },
+    /// A file of the benchmark cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The budgets are exceeded, or their file cannot be used.
+    #[error("{0}")]
+    Budgets(String),
     /// The measured store has failed.
     #[error("{0}")]
     Store(#[from] gw_store::Error),
@@ -64,6 +75,11 @@ impl Error {
     /// A program that cannot be started.
     pub(crate) fn start(command: &Command, source: io::Error) -> Self {
         Self::Start { command: format!("{command:?}"), source }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), source }
     }
 
     /// A file that cannot be written.

@@ -25,10 +25,18 @@ pub(crate) enum Kind {
     /// A stream on `/v1/responses`, from an upstream that speaks OpenAI's chat dialect.
     Responses,
     Embeddings,
+    /// One entry of `/v1/models`: the check of the key, and a short answer without a call.
+    Key,
+    /// A chat with a wrong key.
+    Refused,
+    /// `/healthz`: a fixed text without a key.
+    Health,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 8] = [
+    /// Number of the first kinds of `ALL` that nginx can pass on: the others never reach an upstream.
+    const PROXIED: usize = 8;
+    pub(crate) const ALL: [Self; 11] = [
         Self::Chat,
         Self::Cached,
         Self::Missed,
@@ -37,7 +45,15 @@ impl Kind {
         Self::Messages,
         Self::Responses,
         Self::Embeddings,
+        Self::Key,
+        Self::Refused,
+        Self::Health,
     ];
+
+    /// The kinds that a proxy can be compared in.
+    pub(crate) fn proxied() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().take(Self::PROXIED)
+    }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -49,7 +65,15 @@ impl Kind {
             Self::Messages => "messages",
             Self::Responses => "responses",
             Self::Embeddings => "embeddings",
+            Self::Key => "key",
+            Self::Refused => "refused",
+            Self::Health => "health",
         }
+    }
+
+    /// The beginning of the expected answer.
+    fn expected(self) -> &'static [u8] {
+        if self == Self::Refused { b"HTTP/1.1 401" } else { b"HTTP/1.1 200" }
     }
 
     /// Whether the answer is an event stream.
@@ -60,8 +84,10 @@ impl Kind {
     /// The whole request, head and body.
     fn request(self, port: u16, key: &str) -> Vec<u8> {
         let prompt = "Write a short story about a fox and a dog who meet in a field. ".repeat(8);
+        let key = if self == Self::Refused { "sk-wrong-key" } else { key };
         let (path, body) = match self {
-            Self::Chat => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
+            Self::Key | Self::Health => return self.page(port, key),
+            Self::Chat | Self::Refused => ("/v1/chat/completions", chat("bench/chat", &prompt, false)),
             Self::Cached | Self::Missed => {
                 let mode = if self == Self::Cached { "read_write" } else { "write" };
                 let mut body = chat("bench/chat", &prompt, false);
@@ -90,6 +116,16 @@ impl Kind {
         )
         .into_bytes()
     }
+
+    /// A request without a body.
+    fn page(self, port: u16, key: &str) -> Vec<u8> {
+        let (path, key) = match self {
+            Self::Health => ("/healthz", String::new()),
+            _ => ("/v1/models/bench/chat", format!("authorization: Bearer {key}\r\n")),
+        };
+        format!("GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{key}accept: */*\r\nuser-agent: gw-bench\r\n\r\n")
+            .into_bytes()
+    }
 }
 
 fn chat(model: &str, prompt: &str, stream: bool) -> serde_json::Value {
@@ -114,7 +150,7 @@ impl Latencies {
     }
 }
 
-/// Runs `total` requests over `connections` connections. Every answer must be a 200 with the expected end.
+/// Runs `total` requests over `connections` connections. Every answer must have the expected status and end.
 pub(crate) async fn run(
     kind: Kind,
     port: u16,
@@ -168,7 +204,7 @@ async fn read_answer(socket: &mut TcpStream, buffer: &mut Vec<u8>, kind: Kind) -
         }
     }
     let is_complete = !kind.is_stream() || has_end_marker(buffer);
-    if buffer.starts_with(b"HTTP/1.1 200") && is_complete {
+    if buffer.starts_with(kind.expected()) && is_complete {
         return Ok(());
     }
     Err(Error::UnexpectedAnswer(String::from_utf8_lossy(buffer).into_owned()))

@@ -6,6 +6,8 @@
 //! `./bench encoders` a streamed event in each dialect of clients,
 //! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve.
 
+mod budgets;
+mod callgrind;
 mod contention;
 mod encoders;
 mod error;
@@ -14,8 +16,10 @@ mod ledger;
 mod load;
 mod open_loop;
 mod overload;
+mod overview;
 mod process;
 mod route;
+mod system_calls;
 mod upstream;
 mod worst;
 
@@ -46,6 +50,9 @@ struct Options {
     /// Number of alternating rounds per figure.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Leave out the counts of instructions, allocations and system calls, which need valgrind and strace.
+    #[arg(long)]
+    no_counts: bool,
     /// Factor for the number of requests.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
@@ -129,16 +136,36 @@ async fn compare_with_nginx(options: &Options) -> Result<String> {
         gateway.rss_mib(),
         nginx.rss_mib()
     );
+    let mut compared = Vec::new();
     report.push_str("| kind | connections | CPU µs nginx | CPU µs gateway | ratio | added p50 µs nginx / gateway | added p99 µs nginx / gateway | RSS MiB nginx / gateway |\n|---|---|---|---|---|---|---|---|\n");
-    for kind in Kind::ALL {
+    for kind in Kind::proxied() {
         if options.only.as_deref().is_some_and(|only| only != kind.name()) {
             continue;
         }
         for connections in &options.connections {
-            report.push_str(&row(options, kind, *connections, upstream, &nginx, &gateway).await?);
+            let row = row(options, kind, *connections, upstream, &nginx, &gateway).await?;
+            report.push_str(&row.text);
+            if *connections == overview::CONNECTIONS {
+                compared.push(row);
+            }
         }
     }
+    drop((gateway, nginx));
+    if !options.no_counts {
+        report.push_str(&overview::table(&compared, &options.binary, KEY).await?);
+    }
     Ok(report)
+}
+
+/// The figures of a kind at one number of connections.
+struct Row {
+    kind: Kind,
+    /// CPU time divided by that of nginx.
+    ratio: f64,
+    /// Resident memory of the gateway.
+    rss_mib: f64,
+    /// The line of the first table.
+    text: String,
 }
 
 async fn row(
@@ -148,7 +175,7 @@ async fn row(
     upstream: u16,
     nginx: &Process,
     gateway: &Process,
-) -> Result<String> {
+) -> Result<Row> {
     let total = requests(kind, connections, options.scale);
     let mut direct = Sums::default();
     let mut proxied = [Sums::default(), Sums::default()];
@@ -176,20 +203,21 @@ async fn row(
         Kind::Translated => "anthropic stream (per event)",
         Kind::Messages => "stream on /v1/messages (per event)",
         Kind::Responses => "stream on /v1/responses (per event)",
-        Kind::Chat | Kind::Cached | Kind::Missed | Kind::Embeddings => kind.name(),
+        _ => kind.name(),
     };
-    Ok(format!(
-        "| {name} | {connections} | {:.1} | {:.1} | {:.2} | {:.0} / {:.0} | {:.0} / {:.0} | {:.1} / {:.1} |\n",
+    let ratio = cpu(gateway) / cpu(nginx);
+    let text = format!(
+        "| {name} | {connections} | {:.1} | {:.1} | {ratio:.2} | {:.0} / {:.0} | {:.0} / {:.0} | {:.1} / {:.1} |\n",
         cpu(nginx),
         cpu(gateway),
-        cpu(gateway) / cpu(nginx),
         added(nginx, |sum| sum.p50),
         added(gateway, |sum| sum.p50),
         added(nginx, |sum| sum.p99),
         added(gateway, |sum| sum.p99),
         nginx.rss_mib,
         gateway.rss_mib,
-    ))
+    );
+    Ok(Row { kind, ratio, rss_mib: gateway.rss_mib, text })
 }
 
 fn add(sums: &mut Sums, latencies: &Latencies, total: usize) {

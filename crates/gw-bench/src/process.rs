@@ -21,7 +21,8 @@ pub(crate) struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         for pid in self.pids() {
-            let _ = Command::new("kill").arg(pid.to_string()).status();
+            // A process that has ended by itself is no fault.
+            let _ = Command::new("kill").arg(pid.to_string()).stderr(Stdio::null()).status();
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -57,14 +58,41 @@ impl Process {
         key: &str,
         out: &Path,
     ) -> Result<Self> {
+        let mut command = Command::new("valgrind");
+        command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
+        Self::under(command, binary, dir, upstream, key)
+    }
+
+    /// Starts the gateway under strace, which counts its system calls and writes them to `out` at the end.
+    pub(crate) fn under_strace(
+        binary: &Path,
+        dir: &Path,
+        upstream: u16,
+        key: &str,
+        out: &Path,
+    ) -> Result<Self> {
+        let mut command = Command::new("strace");
+        command.arg("-f").arg("-c").arg("-o").arg(out);
+        Self::under(command, binary, dir, upstream, key)
+    }
+
+    /// Starts the gateway with the benchmark's configuration as the last arguments of a tool.
+    fn under(mut tool: Command, binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self> {
         let port = free_port()?;
         let config = dir.join("gateway.toml");
         write(&config, &gateway_config(port, upstream, key, dir))?;
-        let mut command = Command::new("valgrind");
-        command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
-        command.arg(binary).arg("serve").arg("--config").arg(&config);
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        Self::start(command, port)
+        tool.arg(binary).arg("serve").arg("--config").arg(&config);
+        tool.stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start(tool, port)
+    }
+
+    /// Ends the children in order, and waits for the process, which then ends by itself.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        for pid in self.pids().into_iter().skip(1) {
+            Command::new("kill").arg(pid.to_string()).status()?;
+        }
+        self.child.wait()?;
+        Ok(())
     }
 
     /// The id of the process.
@@ -143,12 +171,14 @@ fn write(path: &Path, text: &str) -> Result<()> {
     written.map_err(|error| Error::write(path, error))
 }
 
-/// The benchmark's configuration of the gateway.
+/// The benchmark's configuration of the gateway. The data directory is not the folder of the configuration, which the gateway watches: it would read the configuration again after
+/// each row.
 pub(crate) fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {
     format!(
         r#"[server]
 listen = "127.0.0.1:{port}"
-data_dir = "{}"
+data_dir = "{}/data"
+bad_keys_per_minute = 10000000
 
 [[providers]]
 name = "bench"

@@ -18,6 +18,8 @@ use crate::error::{Error, Result, one_line};
 use crate::private;
 use crate::sql::Sql;
 
+mod fresh;
+
 /// Older versions can corrupt the file when they reset the write-ahead log.
 const OLDEST_SQLITE: [u32; 3] = [3, 51, 3];
 
@@ -57,7 +59,8 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePools> {
 }
 
 async fn open_once(path: &Path) -> Result<SqlitePools> {
-    if create_private(path)? {
+    let is_new = fresh::make(path).await;
+    if !is_new && create_private(path)? {
         probe(path).await?;
     }
     // The database, its log and the log's index may have been created by an older version with other permissions.
@@ -76,17 +79,23 @@ async fn open_once(path: &Path) -> Result<SqlitePools> {
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    // Settings of the file itself are made once, because they need a lock: a later connection must not wait for another
-    // process's lock.
-    let made =
-        options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
-    let mut connection = made.connect().await.map_err(failed)?;
-    prepare(&mut connection, &location).await?;
+    let mut preparing = None;
+    if !is_new {
+        // Settings of the file itself are made once, because they need a lock: a later connection must not wait for another
+        // process's lock.
+        let made =
+            options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
+        let mut connection = made.connect().await.map_err(failed)?;
+        prepare(&mut connection, &location).await?;
+        preparing = Some(connection);
+    }
     let readers = pool(options.clone(), READERS).await.map_err(failed)?;
     // Fewer checkpoints copy a page that is written repeatedly only once.
     let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
     let writer = pool(writing, 1).await.map_err(failed)?;
-    connection.close().await.map_err(failed)?;
+    if let Some(connection) = preparing {
+        connection.close().await.map_err(failed)?;
+    }
     Ok(SqlitePools { readers, writer, written: AtomicU64::new(0), log: Some(beside(path, "-wal")) })
 }
 

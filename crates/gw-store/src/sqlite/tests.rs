@@ -65,6 +65,21 @@ async fn the_file_has_the_required_pragmas() {
 }
 
 #[tokio::test]
+async fn a_new_file_is_complete_and_leaves_no_draft() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    let (one, other) = tokio::join!(fresh::make(&path), fresh::make(&path));
+    assert!(one ^ other, "one of two makes the file");
+    let names: Vec<_> =
+        fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["gateway.db"]);
+    let header = fs::read(&path).unwrap();
+    assert_eq!(header.get(18..20), Some(&[2, 2][..]), "the file has a write-ahead log from its beginning");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(probe(&path).await.unwrap(), Some(newest_version()));
+}
+
+#[tokio::test]
 async fn the_bundled_sqlite_is_new_enough() {
     let directory = tempfile::tempdir().unwrap();
     let row =
