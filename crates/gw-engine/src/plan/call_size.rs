@@ -113,22 +113,30 @@ impl ValidatedRequest {
 
     /// How many upstream calls the request needs at a candidate.
     pub(crate) fn calls(&self, candidate: &Candidate) -> usize {
+        let can = || candidate.provider.adapter().capabilities();
         match self {
             Self::Embeddings(request) => {
                 request.inputs.len().div_ceil(candidate.provider.embedding_batch().max(1))
             }
-            _ => self.parts(candidate).len(),
+            Self::Chat(request) => fan_out::calls(&can(), request.n, 1),
+            Self::Completion(request) => fan_out::calls(&can(), request.n, request.prompts.len()),
         }
     }
 
-    /// The sizes of the request's upstream calls at a candidate.
-    pub(crate) fn sizes(&self, candidate: &Candidate) -> Vec<CallSize> {
-        match self {
-            Self::Embeddings(request) => batches(request.inputs.len(), candidate)
-                .into_iter()
-                .map(|range| inputs_size(request, range))
-                .collect(),
-            _ => self.parts(candidate).iter().map(|part| self.size_of(candidate, part)).collect(),
+    /// Gives the size of each of the request's upstream calls at a candidate.
+    pub(crate) fn each_size(&self, candidate: &Candidate, mut each: impl FnMut(CallSize)) {
+        let can = candidate.provider.adapter().capabilities();
+        let whole = match self {
+            Self::Chat(request) => fan_out::whole(&can, request.n, 1),
+            Self::Completion(request) => fan_out::whole(&can, request.n, request.prompts.len()),
+            Self::Embeddings(request) => {
+                let batches = batches(request.inputs.len(), candidate).into_iter();
+                return batches.for_each(|range| each(inputs_size(request, range)));
+            }
+        };
+        match whole {
+            Some(part) => each(self.size_of(candidate, &part)),
+            None => self.parts(candidate).iter().for_each(|part| each(self.size_of(candidate, part))),
         }
     }
 

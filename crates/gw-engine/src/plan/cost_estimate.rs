@@ -11,7 +11,7 @@ use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
 
-use crate::plan::call_size::CallSize;
+use crate::catalog::prices::Prices;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::settings::RoutingSettings;
@@ -99,8 +99,8 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         audio_completion: request.wants_audio().then_some(1),
         ..Usage::default()
     };
-    let sizes = request.sizes(candidate);
-    let hosted = sizes.iter().fold(request.most_hosted(candidate), |sum, size| sum.plus(&size.hosted));
+    let mut hosted = request.most_hosted(candidate);
+    request.each_size(candidate, |size| hosted = hosted.plus(&size.hosted));
     candidate.model.charge(&Usage { hosted, ..usage }).is_complete
 }
 
@@ -136,8 +136,11 @@ pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) 
 fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -> u64) -> (u64, Money) {
     let longest = longest_answer(request, candidate);
     let answer = counted(longest);
-    let tokens = |size: &CallSize| size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
-    let tokens = request.sizes(candidate).iter().map(tokens).fold(0, u64::saturating_add);
+    let mut tokens = 0_u64;
+    request.each_size(candidate, |size| {
+        let of_call = size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
+        tokens = tokens.saturating_add(of_call);
+    });
     (tokens, costs(request, candidate, longest))
 }
 
@@ -178,28 +181,44 @@ impl CostlyTokens {
 
     /// The cost of all upstream calls if each answer has this many tokens.
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
+        let Some(prices) = &candidate.model.prices else { return Money::ZERO };
         let most_hosted = request.most_hosted(candidate);
-        let one = |size: CallSize| {
+        let mut sum = Money::ZERO;
+        request.each_size(candidate, |size| {
             let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
             let hosted = size.hosted.plus(&most_hosted);
             let usage = Usage { prompt, completion, hosted, ..Usage::default() };
-            // A provider may write the whole prompt into its cache, which can cost more than reading it.
-            let cache_write_1h = self.hour_writes.then(|| small(prompt));
-            let written = Usage { cache_write: Some(prompt), cache_write_1h, ..usage };
-            let heard = Usage { audio_prompt: self.audio_input.then(|| small(prompt)), ..usage };
-            let cost = |usage: &Usage| {
+            sum += self.dearest_use(prices, &usage);
+        });
+        sum
+    }
+
+    /// The cost of the dearest use of this many tokens. A use without a price of its own costs as much as text, so it is not
+    /// computed.
+    fn dearest_use(&self, prices: &Prices, text: &Usage) -> Money {
+        let (rates, answer) = (prices.rates(text.prompt), Some(small(text.completion)));
+        let cost = |usage: &Usage| {
+            let mut most = prices.charge(usage).known;
+            if rates.image_output.is_some() {
                 // A model that makes images may make nothing else.
-                let drawn = Usage { image_completion: Some(small(completion)), ..*usage };
-                let drawn = candidate.model.cost(&drawn).unwrap_or_default();
-                let spoken = self.audio_output.then(|| {
-                    let spoken = Usage { audio_completion: Some(small(completion)), ..*usage };
-                    candidate.model.charge(&spoken).known
-                });
-                candidate.model.charge(usage).known.max(drawn).max(spoken.unwrap_or_default())
-            };
-            cost(&usage).max(cost(&written)).max(cost(&heard))
+                let drawn = Usage { image_completion: answer, ..*usage };
+                most = most.max(prices.cost(&drawn).unwrap_or_default());
+            }
+            if self.audio_output {
+                most = most.max(prices.charge(&Usage { audio_completion: answer, ..*usage }).known);
+            }
+            most
         };
-        request.sizes(candidate).into_iter().map(one).sum()
+        let mut most = cost(text);
+        if rates.cache_write.is_some() || self.hour_writes {
+            // A provider may write the whole prompt into its cache, which can cost more than reading it.
+            let cache_write_1h = self.hour_writes.then(|| small(text.prompt));
+            most = most.max(cost(&Usage { cache_write: Some(text.prompt), cache_write_1h, ..*text }));
+        }
+        if self.audio_input {
+            most = most.max(cost(&Usage { audio_prompt: Some(small(text.prompt)), ..*text }));
+        }
+        most
     }
 }

@@ -22,10 +22,16 @@ pub(crate) fn calls(can: &Capabilities, n: u32, prompts: usize) -> usize {
     prompts.saturating_mul(n.div_ceil(can.choices.max(1)) as usize)
 }
 
+/// The only sub-request of a request that one call can ask for.
+pub(crate) fn whole(can: &Capabilities, n: u32, prompts: usize) -> Option<SubRequest> {
+    let fits = n <= can.choices && prompts <= can.prompts;
+    fits.then(|| SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 })
+}
+
 /// The sub-requests, in the order of their choices.
 pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubRequest> {
-    if n <= can.choices && prompts <= can.prompts {
-        return vec![SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 }];
+    if let Some(whole) = whole(can, n, prompts) {
+        return vec![whole];
     }
     let most = can.choices.max(1);
     let mut parts = Vec::new();

@@ -183,7 +183,8 @@ impl OpenAi {
                 let own = request.body.get("messages").unwrap_or_default();
                 let clean = cleaned("messages");
                 let has_parts = request.client.is_some() && !self.quirks.text_parts;
-                let joined = has_parts.then(|| joined_texts::joined(clean.as_deref().unwrap_or(own))).flatten();
+                let joined =
+                    has_parts.then(|| joined_texts::joined(clean.as_deref().unwrap_or(own))).flatten();
                 let clean = joined.or(clean);
                 let text = clean.as_deref().unwrap_or(own);
                 let (messages, lost) = rewrite::messages(text, &self.quirks, &replay_target);

@@ -107,7 +107,8 @@ mod tests {
     /// What serde_json reads: the number of elements, if every one is a finite number.
     fn by_serde(text: &[u8]) -> Option<usize> {
         let elements: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
-        let is_number = |raw: &&RawValue| raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let is_number =
+            |raw: &&RawValue| raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit());
         let is_finite = |raw: &&RawValue| is_number(raw) && raw.get().parse().is_ok_and(f32::is_finite);
         (!elements.is_empty() && elements.iter().all(is_finite)).then_some(elements.len())
     }

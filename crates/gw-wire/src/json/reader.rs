@@ -105,7 +105,10 @@ impl<'a> Reader<'a> {
 
     /// Reads a value with a scanner of its own: `read` gets the text from the value on and returns what it found and the
     /// number of bytes of the value.
-    pub(crate) fn with<T>(&mut self, read: impl FnOnce(&'a [u8]) -> Option<(T, usize)>) -> Option<(T, View<'a>)> {
+    pub(crate) fn with<T>(
+        &mut self,
+        read: impl FnOnce(&'a [u8]) -> Option<(T, usize)>,
+    ) -> Option<(T, View<'a>)> {
         self.scan.space();
         let start = self.scan.at;
         let (found, len) = read(self.scan.rest())?;

@@ -123,7 +123,11 @@ mod tests {
 
     /// Decodes a text with the lenient reader alone.
     fn lenient(text: &str, expected: usize) -> Result<EmbeddingsReply<'_>, Failure> {
-        super::vectors_of(serde_json::from_str(text).map_err(|fault| super::invalid_json(&fault))?, text, expected)
+        super::vectors_of(
+            serde_json::from_str(text).map_err(|fault| super::invalid_json(&fault))?,
+            text,
+            expected,
+        )
     }
 
     const USUAL: &str = r#"{"object":"list","model":"m","data":[{"object":"embedding","index":1,"embedding":[0.25,-0.0123456789012345678,1e-05]},
