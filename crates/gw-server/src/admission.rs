@@ -178,7 +178,7 @@ impl Admission {
         self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         self.is_queueing.store(true, Ordering::Relaxed);
         self.work.notify_one();
-        let _place = Place { admission: self, key, id };
+        let _entry = QueueEntry { admission: self, key, id };
         verdict.await.unwrap_or(Verdict::Refused)
     }
 
@@ -291,13 +291,13 @@ impl Admission {
 }
 
 /// The place of a request in the queue. It leaves the queue when this is dropped.
-struct Place<'a> {
+struct QueueEntry<'a> {
     admission: &'a Admission,
     key: &'a Arc<str>,
     id: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.admission.queue.lock().remove(self.key, self.id);
         self.admission.shared.waiting.fetch_sub(1, Ordering::Relaxed);
