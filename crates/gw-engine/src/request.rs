@@ -8,7 +8,7 @@ pub mod trace;
 
 use std::borrow::Cow;
 
-use gw_wire::dialects::{ClientDialect, ClientRequest};
+use gw_wire::dialects::ClientRequest;
 use gw_wire::json::View;
 use gw_wire::request::{
     Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt,
@@ -16,7 +16,6 @@ use gw_wire::request::{
 };
 
 use self::required_capabilities::RequiredCapabilities;
-use crate::plan::candidate::Candidate;
 
 /// A validated request of one of the operations.
 #[derive(Clone, Debug)]
@@ -158,14 +157,6 @@ impl ValidatedRequest {
     /// Whether the client asks for an answer with audio.
     pub(crate) fn wants_audio(&self) -> bool {
         matches!(self, Self::Chat(request) if request.needs.audio_output)
-    }
-
-    /// Whether the model may be a Claude, the only one whose provider keeps cache writes for an hour.
-    pub(crate) fn may_reach_claude(&self, candidate: &Candidate) -> bool {
-        let is_messages = |client: &ClientRequest| client.native.dialect == ClientDialect::Messages;
-        candidate.model.upstream_model.contains("claude")
-            || self.client().is_some_and(is_messages)
-            || !candidate.provider.adapter().capabilities().openai_fields
     }
 
     /// Whether a string of the request ends in `1h`, the lifetime of a cache write that costs more than others. A text may

@@ -150,8 +150,10 @@ impl ValidatedRequest {
     /// provider does not count them.
     fn certain_searches(&self, candidate: &Candidate, answers: u32) -> HostedCalls {
         let searches = self.guarded().iter().any(|member| member.name == "web_search_options");
-        // A search without a price, which the operator let pass, makes the cost incomplete.
-        let is_sent = searches && candidate.provider.forwards_member("web_search_options");
+        // A search without a price, which the operator let pass, makes the cost incomplete. The demo costs nothing.
+        let provider = &candidate.provider;
+        let is_sent =
+            searches && provider.forwards_member("web_search_options") && !provider.allowed().is_all();
         HostedCalls { web_search: if is_sent { answers } else { 0 }, ..HostedCalls::default() }
     }
 

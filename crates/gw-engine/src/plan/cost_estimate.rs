@@ -7,6 +7,7 @@
 //! Tokens per minute count an answer without a bound as 4,096 tokens: such a limit is about the pace, and models that
 //! could write 128,000 tokens rarely do.
 
+use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
 
@@ -145,6 +146,13 @@ pub(crate) fn costs(request: &ValidatedRequest, candidate: &Candidate, answer: u
     CostlyTokens::of(request, candidate).costs(request, candidate, answer)
 }
 
+/// Whether the model may be a Claude, the only one whose provider keeps cache writes for an hour.
+fn may_be_claude(request: &ValidatedRequest, candidate: &Candidate) -> bool {
+    candidate.model.upstream_model.contains("claude")
+        || request.client().is_some_and(|client| client.native.dialect == ClientDialect::Messages)
+        || !candidate.provider.adapter().capabilities().openai_fields
+}
+
 /// The kinds of tokens that a request may use besides text, at a model that has prices for them.
 struct CostlyTokens {
     /// The prompt may be written into the provider's cache for an hour.
@@ -160,7 +168,7 @@ impl CostlyTokens {
         let rates = candidate.model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
         let has_write_price = rates.cache_write.is_some() || rates.cache_write_1h.is_some();
         // A price that is not stated follows from the input's.
-        let has_price = has_write_price || rates.input.is_some() && request.may_reach_claude(candidate);
+        let has_price = has_write_price || rates.input.is_some() && may_be_claude(request, candidate);
         Self {
             hour_writes: has_price && request.may_name_an_hour(),
             audio_input: rates.audio_input.is_some() && request.has_audio(),

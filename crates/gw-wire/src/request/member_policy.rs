@@ -297,6 +297,12 @@ impl AllowedMembers {
         Self { names: Vec::new(), is_all: true }
     }
 
+    /// Whether these are all members.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.is_all
+    }
+
     /// The members with these names, however a request spells them.
     #[must_use]
     pub fn new<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {

@@ -37,9 +37,11 @@ pub struct MessagesContext {
     pub answer_ids: AnswerIds,
 }
 
+type IdListener = dyn Fn(&str) + Send + Sync;
+
 /// A listener for the ids of answers.
 #[derive(Clone, Default)]
-pub struct AnswerIds(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct AnswerIds(Option<Arc<IdListener>>);
 
 impl AnswerIds {
     /// Calls `listener` with each id.
