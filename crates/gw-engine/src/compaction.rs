@@ -77,7 +77,12 @@ pub(crate) async fn compact(services: &Services, client: RequestContext, body: B
         let earlier = earlier?;
         let texts = earlier.texts();
         let opener = |sealed: &str| sealer.open(sealed);
-        let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
+        let known = EarlierItems {
+            items: &texts,
+            candidates: earlier.candidates(),
+            open_compaction: Some(&opener),
+            closing_message: None,
+        };
         let request = translate_compaction(body, limits, &known)?;
         let mut client = request.client(request.context.clone());
         client.form = Arc::new(CompactionForm {

@@ -22,8 +22,17 @@ pub(crate) struct ReadMemory(Arc<SharedPool>);
 
 /// Bytes that are counted until this permit is dropped.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the holding acts when it is dropped")]
 pub(crate) struct ReadPermit(PoolHolding);
+
+impl ReadPermit {
+    /// Counts another number of bytes. Less is always granted.
+    ///
+    /// # Errors
+    /// As [`ReadMemory::hold`].
+    pub(crate) fn change(&mut self, bytes: u64) -> Result<()> {
+        self.0.set(bytes.min(LIMIT_BYTES)).map_err(refused)
+    }
+}
 
 impl Default for ReadMemory {
     fn default() -> Self {
@@ -42,19 +51,23 @@ impl ReadMemory {
     /// # Errors
     /// `rate_limit_exceeded`: the key holds its share. `no_available_provider`: all keys together hold as much as they may.
     pub(crate) fn hold(&self, key: &str, bytes: u64) -> Result<ReadPermit> {
-        let mut holding = self.0.holding(&Arc::from(key));
-        let (kind, message) = match holding.set(bytes.min(LIMIT_BYTES)) {
-            Ok(()) => return Ok(ReadPermit(holding)),
-            Err(PoolRefusal::OverShare) => (
-                Kind::RateLimitExceeded,
-                "This key is reading or continuing as many stored responses as one key may at the same time.",
-            ),
-            Err(PoolRefusal::UsedUp) => {
-                (Kind::NoAvailableProvider, "The gateway is holding as many stored responses as it can.")
-            }
-        };
-        Err(Error::new(kind, message).retry_after(RETRY_AFTER))
+        let mut permit = ReadPermit(self.0.holding(&Arc::from(key)));
+        permit.change(bytes)?;
+        Ok(permit)
     }
+}
+
+fn refused(refusal: PoolRefusal) -> Error {
+    let (kind, message) = match refusal {
+        PoolRefusal::OverShare => (
+            Kind::RateLimitExceeded,
+            "This key is reading or continuing as many stored responses as one key may at the same time.",
+        ),
+        PoolRefusal::UsedUp => {
+            (Kind::NoAvailableProvider, "The gateway is holding as many stored responses as it can.")
+        }
+    };
+    Error::new(kind, message).retry_after(RETRY_AFTER)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::limit_error;
-use crate::read_memory::{READER_BYTES, ReadPermit};
+use crate::read_memory::ReadPermit;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::BackgroundEvents;
 use crate::responses::text_of;
@@ -35,7 +35,8 @@ fn is_over(found: &StoredResponse) -> bool {
 
 impl Engine {
     /// Admits a request that reads or deletes a stored response: it counts in the limits of its key and its team. A budget
-    /// that is used up does not prevent it, because the answer is paid already.
+    /// that is used up does not prevent it, because the answer is paid already. `polled` is the response that is polled or
+    /// cancelled: while it is made in the background, it holds the places in flight that its polls need.
     ///
     /// # Errors
     /// `rate_limit_exceeded`, with the limits as they stand.
@@ -43,18 +44,16 @@ impl Engine {
         &self,
         caller: &Caller,
         request_id: &str,
+        polled: Option<&str>,
     ) -> std::result::Result<AdmissionPermit, Box<(LimitStates, Error)>> {
         if caller.subjects().is_empty() {
             return Ok(AdmissionPermit::default());
         }
-        match self.services().limiter.admit(request_id, caller.subjects()).await {
+        let makes = |id| self.services().stored_responses.background.makes(caller.key_id(), id);
+        match self.services().limiter.admit_free(request_id, caller.subjects()).await {
             Ok(permit) => Ok(permit),
             Err(refused) => match *refused {
-                Refused { refusal: Refusal::Budget { .. } | Refusal::StoreUnavailable, .. } => {
-                    Ok(AdmissionPermit::default())
-                }
-                // The response in the background that holds the place can be polled and cancelled.
-                Refused { limits, refusal: Refusal::InFlight { .. } } if self.makes_in_background(caller) => {
+                Refused { limits, refusal: Refusal::InFlight { .. } } if polled.is_some_and(makes) => {
                     let mut permit = AdmissionPermit::default();
                     permit.limits = limits;
                     Ok(permit)
@@ -62,11 +61,6 @@ impl Engine {
                 Refused { limits, refusal } => Err(Box::new((limits, limit_error::error(&refusal)))),
             },
         }
-    }
-
-    /// Whether a response of this key is made in the background by this process.
-    fn makes_in_background(&self, caller: &Caller) -> bool {
-        self.services().stored_responses.background.makes_for(caller.key_id())
     }
 
     /// `GET /v1/responses/{id}`.
@@ -84,17 +78,20 @@ impl Engine {
     /// As [`Engine::stored_response`], and the memory for reading is full.
     pub async fn response_object(&self, caller: &Caller, id: &str) -> Result<StoredObject> {
         let found = self.stored_response(caller, id).await?;
+        self.object(caller, id, found).await
+    }
+
+    async fn object(&self, caller: &Caller, id: &str, found: Arc<StoredResponse>) -> Result<StoredObject> {
         if found.document.len() <= SMALL_BYTES {
             return Ok(StoredObject::Whole(found.document.clone()));
         }
-        let permit = self.reader(caller)?;
-        let document = found.document.clone();
-        let mut rest = document;
+        let held = self.reader(caller, id, found).await?;
+        let mut rest = held.1.document.clone();
         let pieces = std::iter::from_fn(move || {
             let piece = rest.split_to(rest.len().min(PIECE_BYTES));
             (!piece.is_empty()).then_some(piece)
         });
-        Ok(StoredObject::Pieces(in_pieces(Box::new(pieces), None, (permit, found), CpuPool::default())))
+        Ok(StoredObject::Pieces(in_pieces(Box::new(pieces), None, held, CpuPool::default())))
     }
 
     /// `GET /v1/responses/{id}/input_items`.
@@ -108,7 +105,7 @@ impl Engine {
         page: ItemPage<'_>,
     ) -> Result<Box<EventStream>> {
         let found = self.stored_response(caller, id).await?;
-        let permit = self.reader(caller)?;
+        let (permit, found) = self.reader(caller, id, found).await?;
         let pieces = offload_if(found.input.len() >= HEAVY_BYTES, || page.of(found.input.clone())).await;
         let pieces = pieces.ok_or_else(|| {
             let after: String = page.after.unwrap_or_default().chars().take(64).collect();
@@ -134,30 +131,31 @@ impl Engine {
     /// `POST /v1/responses/{id}/cancel`; gives the response object.
     ///
     /// # Errors
-    /// As [`Engine::stored_response`], and a 400 for a response that is not made in the background.
-    pub async fn cancel_response(&self, caller: &Caller, id: &str) -> Result<Bytes> {
+    /// As [`Engine::response_object`], and a 400 for a response that is not made in the background.
+    pub async fn cancel_response(&self, caller: &Caller, id: &str) -> Result<StoredObject> {
         let found = self.stored_response(caller, id).await?;
         if !is_background(&found.document) {
             let message = "Only a response with 'background: true' can be cancelled.";
             return Err(Error::new(Kind::Invalid, message));
         }
         if is_over(&found) {
-            return Ok(found.document.clone());
+            return self.object(caller, id, found).await;
         }
         let stored = &self.services().stored_responses;
         stored.background.stop(caller.key_id(), id);
         // The response may have ended since it was read.
         let found = self.stored_response(caller, id).await?;
         if is_over(&found) {
-            return Ok(found.document.clone());
+            return self.object(caller, id, found).await;
         }
         let document = Bytes::from(states::cancelled(text_of(&found.document)));
-        let cancelled = found.with_document(document.clone());
-        match stored.cancel(caller.key_id(), id, cancelled).await? {
-            true => Ok(document),
+        let cancelled = found.with_document(document);
+        let found = match stored.cancel(caller.key_id(), id, cancelled.clone()).await? {
+            true => Arc::new(cancelled),
             // It runs in another process, where it ended a moment ago.
-            false => Ok(self.stored_response(caller, id).await?.document.clone()),
-        }
+            false => self.stored_response(caller, id).await?,
+        };
+        self.object(caller, id, found).await
     }
 
     /// `GET /v1/responses/{id}?stream=true`: the events after `starting_after`.
@@ -188,16 +186,21 @@ impl Engine {
                            the events from the first one, or retrieve the response.";
             return Err(Error { code: Some("invalid_value".into()), ..Error::new(Kind::Invalid, message) });
         }
-        let permit = self.reader(caller)?;
+        let (permit, found) = self.reader(caller, id, found).await?;
         let document = found.document.clone();
         let is_heavy = document.len() >= HEAVY_BYTES;
         let replay = offload_if(is_heavy, || Replay::new(document, starting_after)).await;
         Ok(in_pieces(Box::new(replay), Some(Replay::is_heavy), (permit, found), services.cpu_of(caller)))
     }
 
-    /// Counts a reader who takes a long answer.
-    fn reader(&self, caller: &Caller) -> Result<ReadPermit> {
-        self.services().stored_responses.reading.hold(caller.key_id(), READER_BYTES)
+    /// Counts a reader who takes a long answer, and the response that it reads.
+    async fn reader(
+        &self,
+        caller: &Caller,
+        id: &str,
+        found: Arc<StoredResponse>,
+    ) -> Result<(ReadPermit, Arc<StoredResponse>)> {
+        self.services().stored_responses.reader(caller.key_id(), id, found).await
     }
 }
 

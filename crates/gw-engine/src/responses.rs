@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, states};
-use gw_wire::dialects::{EncoderOpening, NativeNeed};
+use gw_wire::dialects::{EncoderOpening, NativeBody, NativeNeed};
 use gw_wire::json::View;
 use gw_wire::request::RequestLimits;
 
@@ -74,7 +74,12 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         let texts = earlier.texts();
         let opener = |sealed: &str| summaries.open(sealed);
-        let known = EarlierItems { items: &texts, open_compaction: Some(&opener), ..EarlierItems::default() };
+        let known = EarlierItems {
+            items: &texts,
+            candidates: earlier.candidates(),
+            open_compaction: Some(&opener),
+            closing_message: None,
+        };
         let request = responses::translate_with(body, limits, &known)?;
         if request.background && !(can_store && request.store) {
             return Err(no_background(can_store));
@@ -89,17 +94,13 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             input: if is_stored { input_items(&request.native.bytes, &texts).into() } else { Bytes::new() },
         });
         let mut client = request.client(context);
-        if is_stored {
-            let model = model_of(&client.native.bytes);
+        // No upstream knows the stored items, so they go along.
+        if is_stored || !texts.is_empty() {
             // A response in the background is read as a stream, so that its client can follow it.
-            let forwarding = Forwarding {
-                model: &model,
-                streams: request.background,
-                history: &texts,
-                ..Forwarding::default()
-            };
-            let body = for_upstream(&client.native, &forwarding, |_| EncryptedContent::Keep);
-            client.native.bytes = body.into();
+            let streams = request.background;
+            let candidates = earlier.candidates();
+            let forwarding = Forwarding { streams, history: &texts, candidates, ..Forwarding::default() };
+            client.native.bytes = with_history(&client.native, forwarding);
         }
         validated(request.chat, client, &surface, limits)
     };
@@ -126,6 +127,12 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
     }
     Ok(reply)
+}
+
+/// The body for an upstream of this dialect, with the stored items in it.
+fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
+    let model = model_of(&native.bytes);
+    for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep).into()
 }
 
 fn no_background(can_store: bool) -> Error {
@@ -263,7 +270,9 @@ pub(crate) fn parse_count(
     limits: &RequestLimits,
     earlier: &StoredConversation,
 ) -> Result<ValidatedRequest> {
-    let request = responses::translate(body, limits, &earlier.texts())?;
+    let texts = earlier.texts();
+    let known = EarlierItems { items: &texts, candidates: earlier.candidates(), ..EarlierItems::default() };
+    let request = responses::translate_with(body, limits, &known)?;
     let mut client = request.client(request.context.clone());
     client.need = NativeNeed::None;
     validated(request.chat, client, &ClientSurface::default(), limits)

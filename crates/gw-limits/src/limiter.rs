@@ -158,6 +158,26 @@ impl Limiter {
         }
     }
 
+    /// Admits a request that costs nothing: no budget refuses it, and every other limit counts it.
+    ///
+    /// # Errors
+    /// The requests per minute or the requests in flight of a subject refuse.
+    pub async fn admit_free(
+        &self,
+        request_id: &str,
+        subjects: &[Arc<Subject>],
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        let free: Vec<_> = subjects.iter().map(|subject| Arc::new(subject.without_budget())).collect();
+        let Some(redis) = &self.0.redis else { return self.0.in_process.admit(&free, 1).await };
+        match redis.admit(&self.0.in_process, request_id, subjects).await {
+            Err(refused) if matches!(refused.refusal, Refusal::Budget { .. } | Refusal::StoreUnavailable) => {
+                // Redis has taken its places back, so this process counts within its share of the limits.
+                self.0.in_process.admit(&free, redis.replica_count()).await
+            }
+            admitted => admitted,
+        }
+    }
+
     /// How far the limits of these subjects are used up. Nothing is counted. None while Redis does not answer.
     pub async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
         match &self.0.redis {

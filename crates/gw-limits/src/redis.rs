@@ -173,6 +173,11 @@ impl RedisLimiter {
         self.replica.exchange_circuits(open).await
     }
 
+    /// The number of replicas that share the limits.
+    pub(crate) fn replica_count(&self) -> u32 {
+        self.replica.replica_count()
+    }
+
     /// Admits a request.
     pub(crate) async fn admit(
         &self,

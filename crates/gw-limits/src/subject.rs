@@ -56,6 +56,11 @@ impl Subject {
         self.limits.budget.is_some()
     }
 
+    /// The same key or team, whose budget refuses nothing.
+    pub(crate) fn without_budget(&self) -> Self {
+        Self { limits: Limits { budget: None, ..self.limits }, state: Arc::clone(&self.state) }
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }

@@ -40,10 +40,16 @@ pub(crate) async fn answer(
     extra: &mut ExtraHeaders,
 ) -> Result<GatewayReply> {
     let engine = Arc::clone(&record.state.engine);
-    record.admission_permit = Some(admitted(engine.admit_reading(&caller, &record.request_id).await, extra)?);
-    let cpu = engine.cpu_of(&caller);
     let (id, query) = (id.to_owned(), parts.uri.query().unwrap_or_default().to_owned());
     let is_delete = parts.method == Method::DELETE;
+    let is_poll = match action {
+        StoredResponseAction::Object => !is_delete && is_stream(&Query::parse(&query)).is_ok_and(|is| !is),
+        StoredResponseAction::Cancel => true,
+        StoredResponseAction::InputItems => false,
+    };
+    let admission = engine.admit_reading(&caller, &record.request_id, is_poll.then_some(id.as_str())).await;
+    record.admission_permit = Some(admitted(admission, extra)?);
+    let cpu = engine.cpu_of(&caller);
     cpu.host(async move { read(&engine, &caller, action, &id, &query, is_delete).await }).await
 }
 
@@ -57,7 +63,7 @@ async fn read(
 ) -> Result<GatewayReply> {
     let query = Query::parse(query);
     match action {
-        StoredResponseAction::Cancel => engine.cancel_response(caller, id).await.map(HttpReply::json),
+        StoredResponseAction::Cancel => engine.cancel_response(caller, id).await.map(object),
         StoredResponseAction::InputItems => {
             engine.input_items(caller, id, page(&query)?).await.map(HttpReply::json_pieces)
         }
@@ -69,10 +75,14 @@ async fn read(
             let after = query.whole("starting_after", 0)?.map(|after| after as u64);
             engine.follow_response(caller, id, after).await.map(HttpReply::events)
         }
-        StoredResponseAction::Object => Ok(match engine.response_object(caller, id).await? {
-            StoredObject::Whole(object) => HttpReply::json(object),
-            StoredObject::Pieces(pieces) => HttpReply::json_pieces(pieces),
-        }),
+        StoredResponseAction::Object => engine.response_object(caller, id).await.map(object),
+    }
+}
+
+fn object(found: StoredObject) -> GatewayReply {
+    match found {
+        StoredObject::Whole(object) => HttpReply::json(object),
+        StoredObject::Pieces(pieces) => HttpReply::json_pieces(pieces),
     }
 }
 

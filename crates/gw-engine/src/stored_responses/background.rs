@@ -73,9 +73,9 @@ impl BackgroundResponses {
         self.places.gauge()
     }
 
-    /// Whether a response of this key is being made.
-    pub(crate) fn makes_for(&self, owner: &str) -> bool {
-        self.running.lock().values().any(|running| *running.owner == *owner && !running.is_over())
+    /// Whether this response is being made.
+    pub(crate) fn makes(&self, owner: &str, id: &str) -> bool {
+        self.running.lock().get(&entry_name(owner, id)).is_some_and(|running| !running.is_over())
     }
 
     /// Takes a place for a response of this key.

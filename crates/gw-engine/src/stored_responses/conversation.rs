@@ -7,9 +7,10 @@ use gw_wire::dialects::responses::WantedItems;
 use gw_wire::request::RequestLimits;
 
 use super::keeping::{FoundResponse, not_found};
-use super::stored_conversation::StoredConversation;
+use super::stored_conversation::{ReferenceCounts, StoredConversation};
 use super::stored_response::response_of;
 use super::{ConversationSize, StoredResponses};
+use crate::cpu_pool::{HEAVY_BYTES, offload_if};
 use crate::error::{Error, Kind, Result};
 
 /// The most turns of a conversation.
@@ -18,8 +19,8 @@ pub(crate) const MAX_TURNS: u64 = 1000;
 const MAX_REFERENCED_RESPONSES: usize = 1000;
 /// Conversations up to this size need no part of the memory for reading.
 const FREE_BYTES: u64 = 64 << 10;
-/// The copies of a conversation that a request makes: as a chat, and as a body of the Responses API.
-const COPIES: u64 = 2;
+/// The copies of a conversation that a request makes: its items, a chat, and a body of the Responses API.
+const COPIES: u64 = 3;
 
 /// The bounds of a request with its conversation.
 #[derive(Clone, Copy, Debug)]
@@ -40,32 +41,50 @@ impl StoredResponses {
         wanted: &WantedItems,
         bounds: ConversationBounds<'_>,
     ) -> Result<StoredConversation> {
-        let found = match &wanted.previous_response_id {
-            Some(id) => self.continued(owner, id).await?,
-            None if wanted.items.is_empty() => return Ok(StoredConversation::default()),
-            None => self.referenced(owner, &wanted.items).await?,
-        };
+        self.check_references(wanted, bounds)?;
         let previous = wanted.previous_response_id.clone();
-        let size = match (&previous, found.first()) {
-            (Some(_), Some(last)) => last.facts.size,
-            _ => found
-                .iter()
-                .map(|one| one.facts.own_size())
-                .fold(ConversationSize::default(), ConversationSize::plus),
+        let chain = match &previous {
+            Some(id) => self.continued(owner, id).await?,
+            None => Vec::new(),
         };
+        let references = References::of(&wanted.items).await;
+        let others = self.referenced(owner, &references, &chain).await?;
+        if chain.is_empty() && others.is_empty() {
+            return Ok(StoredConversation::default());
+        }
+        let size = chain.first().map(|last| last.facts.size).unwrap_or_default();
+        let all = others.iter().map(|one| one.facts.own_size()).fold(size, ConversationSize::plus);
         let member = if previous.is_some() { "previous_response_id" } else { "input" };
-        self.check_size(member, size, wanted, bounds)?;
-        let copies = size.bytes.saturating_mul(COPIES);
-        let permit = (size.bytes > FREE_BYTES).then(|| self.reading.hold(owner, copies)).transpose()?;
-        let mut turns = Vec::with_capacity(found.len());
-        for one in found.iter().rev() {
-            let turn = self.open(owner, one).await?;
-            turns.extend(turn);
+        self.check_size(member, all, wanted, bounds)?;
+        // One response is open at a time. The chat and the body are made later.
+        let largest = chain.iter().chain(&others).map(|one| one.facts.bytes).max().unwrap_or_default();
+        let needed = size.bytes.saturating_mul(COPIES).max(all.bytes.saturating_add(largest));
+        let permit = (needed > FREE_BYTES).then(|| self.reading.hold(owner, needed)).transpose()?;
+        let mut conversation = StoredConversation::new(size, previous.clone(), permit);
+        for one in others.into_iter().rev() {
+            if let Some(response) = self.open_alone(owner, one).await? {
+                let add = || conversation.add_candidates(&response, &references.counts);
+                offload_if(response.bytes() >= HEAVY_BYTES, add).await;
+            }
         }
-        if let Some(id) = previous.as_ref().filter(|_| turns.len() < found.len()) {
-            return Err(not_found(self, id));
+        for one in chain.into_iter().rev() {
+            let response = self.open_alone(owner, one).await?;
+            let gone = || not_found(self, previous.as_deref().unwrap_or_default());
+            let response = response.ok_or_else(gone)?;
+            offload_if(response.bytes() >= HEAVY_BYTES, || conversation.add_turn(&response)).await;
         }
-        Ok(StoredConversation::new(turns, size, previous, permit))
+        if !references.counts.is_empty() {
+            offload_if(conversation.is_heavy(), || conversation.expand(&references.counts)).await;
+            self.check_size("input", conversation.expanded, wanted, bounds)?;
+        }
+        let expanded = conversation.expanded.bytes;
+        let held = conversation.copied_bytes().saturating_add(expanded.saturating_mul(COPIES - 1));
+        match &mut conversation.permit {
+            Some(permit) => permit.change(held)?,
+            None if held > FREE_BYTES * COPIES => conversation.permit = Some(self.reading.hold(owner, held)?),
+            None => {}
+        }
+        Ok(conversation)
     }
 
     /// The turns up to this response, the newest first.
@@ -97,20 +116,19 @@ impl StoredResponses {
         Ok(chain)
     }
 
-    /// The responses that hold these items.
-    async fn referenced(&self, owner: &str, items: &[String]) -> Result<Vec<FoundResponse>> {
-        let mut responses = BTreeSet::new();
-        let mut others = Vec::new();
-        for item in items {
-            match response_of(item) {
-                Some(response) => drop(responses.insert(response)),
-                None => others.push(item.clone()),
-            }
+    /// The responses outside the chain that hold the items of these references, the newest first.
+    async fn referenced(
+        &self,
+        owner: &str,
+        references: &References,
+        chain: &[FoundResponse],
+    ) -> Result<Vec<FoundResponse>> {
+        let mut responses = references.responses.clone();
+        if !references.others.is_empty() {
+            responses.extend(self.responses_of_items(owner, &references.others).await?);
         }
-        others.sort_unstable();
-        others.dedup();
-        if !others.is_empty() {
-            responses.extend(self.responses_of_items(owner, &others).await?);
+        for turn in chain {
+            responses.remove(&turn.facts.id);
         }
         if responses.len() > MAX_REFERENCED_RESPONSES {
             let message = format!(
@@ -130,6 +148,12 @@ impl StoredResponses {
         // Ids grow with time.
         found.reverse();
         Ok(found)
+    }
+
+    /// Refuses more references than a request may have items, before anything is looked up for them.
+    fn check_references(&self, wanted: &WantedItems, bounds: ConversationBounds<'_>) -> Result<()> {
+        let items = wanted.items.len() as u64;
+        self.check_size("input", ConversationSize { items, ..ConversationSize::default() }, wanted, bounds)
     }
 
     fn check_size(
@@ -154,7 +178,7 @@ impl StoredResponses {
             ("JSON values", "max_values", limits.max_values, size.values.saturating_add(wanted.values)),
         ];
         for (what, setting, most, got) in counted {
-            if previous_only(member, what) && got > most as u64 {
+            if got > most as u64 {
                 let message = format!(
                     "Invalid '{member}': too many {what}. Expected at most {most} in one request (setting \
                      'server.request_limits.{setting}'), but got {got} with the stored conversation instead."
@@ -167,7 +191,39 @@ impl StoredResponses {
     }
 }
 
-/// Whether a number of parts counts for this member. A request that refers to items has only those, not the whole responses.
-fn previous_only(member: &str, what: &str) -> bool {
-    member != "input" || what != "items"
+/// The references of a request.
+#[derive(Debug, Default)]
+struct References {
+    /// The responses that the ids tell.
+    responses: BTreeSet<String>,
+    /// The ids that tell no response.
+    others: Vec<String>,
+    /// All ids.
+    counts: ReferenceCounts,
 }
+
+impl References {
+    async fn of(items: &[String]) -> Self {
+        let read = || {
+            let mut all = Self::default();
+            for item in items {
+                *all.counts.entry(item.clone()).or_default() += 1;
+            }
+            for item in all.counts.keys() {
+                match response_of(item) {
+                    Some(response) => drop(all.responses.insert(response)),
+                    None => all.others.push(item.clone()),
+                }
+            }
+            all.others.sort_unstable();
+            all
+        };
+        offload_if(items.len() > LIGHT_REFERENCES, read).await
+    }
+}
+
+/// References that take less than a millisecond to collect.
+const LIGHT_REFERENCES: usize = 500;
+
+#[cfg(test)]
+mod tests;

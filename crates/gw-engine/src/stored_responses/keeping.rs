@@ -16,6 +16,7 @@ use super::{
 use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, offload_if};
 use crate::error::{Error, Kind, Result};
+use crate::read_memory::{READER_BYTES, ReadPermit};
 
 impl StoredResponses {
     /// Checks that a request of this size can be stored with its conversation, before its upstream is called.
@@ -168,6 +169,44 @@ impl StoredResponses {
         let permit = || self.reading.hold(owner, facts.bytes);
         let open = || async { table.open(owner, &facts.id).await.map_err(|error| unavailable(&error)) };
         self.opened.get(name, permit, open).await
+    }
+
+    /// Counts a reader who takes a long answer, and the response itself for as long as anyone reads it: in the memory of
+    /// this process, it may be deleted meanwhile.
+    ///
+    /// # Errors
+    /// The memory for reading is full.
+    pub(crate) async fn reader(
+        &self,
+        owner: &str,
+        id: &str,
+        found: Arc<StoredResponse>,
+    ) -> Result<(ReadPermit, Arc<StoredResponse>)> {
+        let found = match &self.place {
+            Backend::Memory(_) => {
+                // The copy shares its texts with the store. No other response of this id has its text in the same place.
+                let name = format!("{}\n{:p}", entry_name(owner, id), found.document.as_ptr());
+                let permit = || self.reading.hold(owner, found.bytes() as u64);
+                let copy = || async { Ok(Some(StoredResponse::clone(&found))) };
+                self.opened.get(name, permit, copy).await?.unwrap_or(found)
+            }
+            Backend::Database(_) | Backend::Off => found,
+        };
+        Ok((self.reading.hold(owner, READER_BYTES)?, found))
+    }
+
+    /// Opens a response for the one who holds the memory for it, and who copies from it and drops it.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(super) async fn open_alone(
+        &self,
+        owner: &str,
+        found: FoundResponse,
+    ) -> Result<Option<Arc<StoredResponse>>> {
+        let Backend::Database(table) = &self.place else { return Ok(found.opened) };
+        let opened = table.open(owner, &found.facts.id).await.map_err(|error| unavailable(&error))?;
+        Ok(opened.map(Arc::new))
     }
 
     /// The ids of the responses that hold these items.

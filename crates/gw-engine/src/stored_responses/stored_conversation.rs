@@ -1,8 +1,10 @@
-//! The stored turns of a conversation that a request continues.
+//! The stored items that a request continues or refers to. They are copies, so that no stored document is held for them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
+use gw_wire::dialects::responses::referable_id;
+use gw_wire::json::View;
 
 use super::stored_response::{ConversationSize, StoredResponse};
 use crate::cpu_pool::HEAVY_BYTES;
@@ -11,58 +13,117 @@ use crate::read_memory::ReadPermit;
 /// JSON values that take about a millisecond to read.
 const HEAVY_VALUES: u64 = 4_000;
 
-/// The stored turns that a request needs.
-#[derive(Debug, Default)]
+/// The ids that the references of a request name, each with the number of its references.
+pub(super) type ReferenceCounts = HashMap<String, u64>;
+
+/// The stored items that a request needs.
+#[derive(Default)]
 pub(crate) struct StoredConversation {
-    /// The turns, the oldest first.
-    turns: Vec<Arc<StoredResponse>>,
-    /// The size of all turns.
+    /// The JSON texts of all items, one behind the other: the candidates of references, then the conversation.
+    text: String,
+    /// The end of each item.
+    ends: Vec<usize>,
+    /// The number of items at the beginning that are candidates of references only.
+    candidates: usize,
+    /// The size of the conversation that the request continues.
     pub(crate) size: ConversationSize,
+    /// The size of the conversation, and of the items that references bring in, each as often as a reference names it.
+    pub(super) expanded: ConversationSize,
     /// The response that the request continues. None: it only refers to items.
     pub(crate) previous: Option<String>,
-    permit: Option<ReadPermit>,
+    pub(super) permit: Option<ReadPermit>,
+}
+
+impl std::fmt::Debug for StoredConversation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredConversation").field("expanded", &self.expanded).finish_non_exhaustive()
+    }
 }
 
 impl StoredConversation {
-    /// A conversation of these turns, the oldest first. `permit` holds the memory of its copies.
-    pub(super) fn new(
-        turns: Vec<Arc<StoredResponse>>,
-        size: ConversationSize,
-        previous: Option<String>,
-        permit: Option<ReadPermit>,
-    ) -> Self {
-        Self { turns, size, previous, permit }
+    /// A conversation without its items. `permit` holds the memory of its copies.
+    pub(super) fn new(size: ConversationSize, previous: Option<String>, permit: Option<ReadPermit>) -> Self {
+        let text = String::with_capacity(usize::try_from(size.bytes).unwrap_or_default());
+        Self { text, size, expanded: size, previous, permit, ..Self::default() }
     }
 
-    /// The JSON text of every item, in order.
-    pub(crate) fn texts(&self) -> Vec<&str> {
-        let items = self.turns.iter().flat_map(|turn| {
-            let own = listed_items(&turn.history).chain(listed_items(&turn.input));
-            own.chain(output_items(turn.text()))
-        });
-        items.map(|item| item.text()).collect()
-    }
-
-    /// Whether reading the turns may take more than a millisecond.
-    pub(crate) fn is_heavy(&self) -> bool {
-        self.size.bytes >= HEAVY_BYTES as u64 || self.size.values >= HEAVY_VALUES
-    }
-
-    /// All items as one list, for a response whose former turns are gone.
-    pub(crate) fn joined(&self) -> Vec<u8> {
-        let mut list = b"[".to_vec();
-        for (at, item) in self.texts().into_iter().enumerate() {
-            if at > 0 {
-                list.push(b',');
+    /// Copies the items of an older response that references name. They precede the conversation.
+    pub(super) fn add_candidates(&mut self, response: &StoredResponse, wanted: &ReferenceCounts) {
+        for item in items_of(response) {
+            if referable_id(item.text()).is_some_and(|id| wanted.contains_key(&*id)) {
+                self.push(item);
             }
-            list.extend_from_slice(item.as_bytes());
         }
-        list.push(b']');
-        list
+        self.candidates = self.ends.len();
+    }
+
+    /// Copies the items of the next turn.
+    pub(super) fn add_turn(&mut self, response: &StoredResponse) {
+        items_of(response).for_each(|item| self.push(item));
+    }
+
+    fn push(&mut self, item: View<'_>) {
+        self.text.push_str(item.text());
+        self.ends.push(self.text.len());
+    }
+
+    /// Counts the items that references bring in.
+    pub(super) fn expand(&mut self, wanted: &ReferenceCounts) {
+        let mut sizes = HashMap::new();
+        let texts = self.texts();
+        for item in &texts {
+            // The last item of an id is the one that is found.
+            if let Some(id) = referable_id(item)
+                && let Some((id, count)) = wanted.get_key_value(&*id)
+            {
+                sizes.insert(id.as_str(), (*item, *count));
+            }
+        }
+        let expanded = sizes.into_values().fold(self.expanded, |size, (item, count)| {
+            let bytes = (item.len() as u64 + 1).saturating_mul(count);
+            let values = (View::new(item).extent().values as u64).saturating_mul(count);
+            size.plus(ConversationSize { bytes, values, items: count, turns: 0 })
+        });
+        self.expanded = expanded;
+    }
+
+    /// The bytes of the copied items.
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.text.capacity() as u64
+    }
+
+    /// The JSON text of every item, in order. The first [`StoredConversation::candidates`] are not in the conversation.
+    pub(crate) fn texts(&self) -> Vec<&str> {
+        let begins = std::iter::once(&0).chain(&self.ends);
+        begins.zip(&self.ends).filter_map(|(begin, end)| self.text.get(*begin..*end)).collect()
+    }
+
+    /// The number of items that only references bring in.
+    pub(crate) fn candidates(&self) -> usize {
+        self.candidates
+    }
+
+    /// Whether reading the items may take more than a millisecond.
+    pub(crate) fn is_heavy(&self) -> bool {
+        let bytes = self.expanded.bytes.max(self.text.len() as u64);
+        bytes >= HEAVY_BYTES as u64 || self.expanded.values >= HEAVY_VALUES
+    }
+
+    /// All items of the conversation as one list, for a response whose former turns are gone.
+    pub(crate) fn joined(&self) -> Vec<u8> {
+        let texts = self.texts();
+        let items = texts.get(self.candidates..).unwrap_or_default();
+        ["[", &items.join(","), "]"].concat().into_bytes()
     }
 
     /// Hands over the memory that the copies of the conversation need, until the call has ended.
     pub(crate) fn take_permit(&mut self) -> Option<ReadPermit> {
         self.permit.take()
     }
+}
+
+/// The items of a response: those before its turn if it holds them, its input and its output.
+fn items_of(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
+    let own = listed_items(&response.history).chain(listed_items(&response.input));
+    own.chain(output_items(response.text()))
 }

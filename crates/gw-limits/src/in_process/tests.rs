@@ -1,6 +1,7 @@
 //! Limits in process, under parallel requests and a clock that tests set: never exceeded, never leaked.
 
 mod added_budgets;
+mod free_requests;
 mod partial_reservations;
 mod periods;
 

@@ -25,6 +25,7 @@ mod tool_names;
 mod usage;
 
 pub use context::ResponsesContext;
+pub use item_index::referable_id;
 pub use request::{EarlierItems, ResponsesRequest, WantedItems, translate, translate_with, wanted_items};
 pub use stream::ResponsesEncoder;
 

@@ -21,6 +21,7 @@ mod native_policy;
 mod responses;
 mod sdk_names;
 mod stored;
+mod stored_bounds;
 mod stored_items;
 mod stored_load;
 mod stored_numbers;

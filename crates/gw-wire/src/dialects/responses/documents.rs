@@ -50,6 +50,7 @@ pub fn translate_compaction(
 ) -> Result<ResponsesRequest, Invalid> {
     let earlier = EarlierItems {
         items: earlier.items,
+        candidates: earlier.candidates,
         open_compaction: earlier.open_compaction,
         closing_message: Some(SUMMARISE),
     };

@@ -34,9 +34,15 @@ pub(super) fn is_reference(item: View<'_>) -> bool {
     text(kind).map_or(role.is_none(), |kind| kind == "item_reference")
 }
 
-fn entry(item: &str) -> Option<(Cow<'_, str>, &str)> {
+/// The id by which a reference finds a stored item; None for a reference, and for a text that is no JSON.
+#[must_use]
+pub fn referable_id(item: &str) -> Option<Cow<'_, str>> {
     check(item).ok()?;
     let view = View::new(item);
     let [id] = view.pick(["id"]);
-    text(id).filter(|_| !is_reference(view)).map(|id| (id, item))
+    text(id).filter(|_| !is_reference(view))
+}
+
+fn entry(item: &str) -> Option<(Cow<'_, str>, &str)> {
+    referable_id(item).map(|id| (id, item))
 }

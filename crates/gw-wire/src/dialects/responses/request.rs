@@ -80,13 +80,22 @@ pub type OpenCompaction<'o> = &'o dyn Fn(&str) -> Option<String>;
 /// The items that precede a request's own input, and the way to open compacted ones.
 #[derive(Default)]
 pub struct EarlierItems<'h> {
-    /// The JSON text of each item, in order: the conversation before `previous_response_id`, and candidates of
-    /// `item_reference`. Without `previous_response_id` they are candidates only.
+    /// The JSON text of each item, in order: candidates of `item_reference`, and behind them the conversation before
+    /// `previous_response_id`. Without `previous_response_id` all are candidates only.
     pub items: &'h [&'h str],
+    /// The number of items at the beginning that are candidates only.
+    pub candidates: usize,
     /// Opens the `encrypted_content` of a compaction item; None = it is not this gateway's.
     pub open_compaction: Option<OpenCompaction<'h>>,
     /// A last message of the user, for requests that the gateway makes itself.
     pub closing_message: Option<&'h str>,
+}
+
+impl<'h> EarlierItems<'h> {
+    /// The conversation that a request with `previous_response_id` continues.
+    fn conversation(&self) -> &'h [&'h str] {
+        self.items.get(self.candidates..).unwrap_or_default()
+    }
 }
 
 impl std::fmt::Debug for EarlierItems<'_> {
@@ -104,7 +113,7 @@ pub struct WantedItems {
     pub items: Vec<String>,
     /// `store`; true by default.
     pub store: bool,
-    /// The JSON values of the request that continues a response.
+    /// The JSON values of the input of a request that continues a response or refers to items.
     pub values: u64,
 }
 
@@ -117,14 +126,15 @@ pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
         let [id] = item.pick(["id"]);
         id?.string().map(Cow::into_owned)
     });
+    // One more than a request may have is enough to refuse it.
+    let items: Vec<String> = references.take(limits.max_messages.saturating_add(1)).collect();
+    let has_earlier = body.get("previous_response_id").is_some() || !items.is_empty();
+    let input = body.view("input").filter(|_| has_earlier);
     WantedItems {
         previous_response_id: text_of(&body, "previous_response_id").map(Cow::into_owned),
-        items: references.collect(),
+        items,
         store: body.get("store") != Some("false"),
-        values: match (body.get("previous_response_id"), body.view("input")) {
-            (Some(_), Some(input)) => input.extent().values as u64,
-            _ => 0,
-        },
+        values: input.map_or(0, |input| input.extent().values as u64),
     }
 }
 
@@ -224,13 +234,14 @@ pub fn translate_with(
 fn policy(body: &Body, earlier: &EarlierItems<'_>, continues: bool) -> NativePolicy {
     let mut survey = survey_responses(std::str::from_utf8(&body.bytes).unwrap_or("{}"));
     if continues {
-        earlier.items.iter().for_each(|item| survey.stored_item(View::new(item)));
-    } else if !earlier.items.is_empty() {
+        earlier.conversation().iter().for_each(|item| survey.stored_item(View::new(item)));
+    }
+    let has_candidates = if continues { earlier.candidates > 0 } else { !earlier.items.is_empty() };
+    if has_candidates {
         let mut index = ItemIndex::new(earlier.items);
         for item in body.view("input").into_iter().flat_map(View::elements) {
-            let [kind, id] = item.pick(["type", "id"]);
-            let is_reference = kind.and_then(View::string).is_some_and(|kind| kind == "item_reference");
-            let id = id.and_then(View::string).filter(|_| is_reference);
+            let [id] = item.pick(["id"]);
+            let id = id.and_then(View::string).filter(|_| is_reference(item));
             if let Some(stored) = id.and_then(|id| index.get(&id)) {
                 survey.stored_item(View::new(stored));
             }

@@ -128,8 +128,7 @@ async fn c35_stalled_replays_share_one_copy_and_others_are_served() {
         }
         let held = read_bytes(&world.gateway).await;
         // A page of input items is small, so its readers may be served already.
-        let copy = if place == "database" { 9 << 20 } else { 0 };
-        assert!((200 * READER..=300 * READER + copy).contains(&held), "{place}: {held} bytes");
+        assert!((200 * READER..=300 * READER + (9 << 20)).contains(&held), "{place}: {held} bytes");
         let other = world.gateway.client().with_key(ADMIN);
         assert_eq!(other.post_json("/v1/chat/completions", &chat("acme/fast")).await.status, 200);
         assert_eq!(other.get("/healthz").await.status, 200);
@@ -145,15 +144,20 @@ async fn c35_a_key_reads_back_as_much_as_its_share() {
     let id = large_answer(&world, &world.client, 8 << 20).await;
     let path = format!("/v1/responses/{id}");
     let mut readers = Vec::new();
-    for _ in 0..1024 {
+    // The share is 1024 parts, of which the document takes less than 70.
+    while readers.len() < 1024 {
         let (reader, status) = stalled(&world.client, &path).await;
-        assert_eq!(status, 200);
+        if status != 200 {
+            break;
+        }
         readers.push(reader);
     }
+    assert!((954..1024).contains(&readers.len()), "{}", readers.len());
     let refused = world.client.get(&path).await;
     assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limit_exceeded"), "{}", refused.text());
     assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(read_bytes(&world.gateway).await, 1024 * READER);
+    let held = read_bytes(&world.gateway).await;
+    assert!((1023 * READER..=1024 * READER).contains(&held), "{held}");
     let other = world.gateway.client().with_key(ADMIN);
     let own = large_answer(&world, &other, 1 << 20).await;
     assert_eq!(
@@ -175,12 +179,12 @@ async fn c35_continuations_of_a_large_conversation_are_bounded_before_it_is_open
             let (client, body) = (world.client.clone(), continued(&id, &"x".repeat(100)));
             async move { ask_responses(&client, &body).await }
         };
-        // Two copies of 7.5 MB for each request, within the share of a key. They are counted before anything is opened.
-        let admitted: Vec<_> = (0..8).map(|_| tokio::spawn(ask())).collect();
-        while read_bytes(&world.gateway).await < 8 * 2 * 7_500_000 {
+        // Three copies of 7.5 MB for each request, within the share of a key. They are counted before anything is opened.
+        let admitted: Vec<_> = (0..5).map(|_| tokio::spawn(ask())).collect();
+        while read_bytes(&world.gateway).await < 5 * 3 * 7_500_000 {
             tokio::task::yield_now().await;
         }
-        for _ in 0..392 {
+        for _ in 0..395 {
             let answer = ask().await;
             let told = (answer.status, answer.code(), answer.header("retry-after").map(str::to_owned));
             assert_eq!(told, (429, "rate_limit_exceeded".to_owned(), Some("1".to_owned())), "{place}");

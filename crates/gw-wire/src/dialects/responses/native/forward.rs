@@ -33,6 +33,8 @@ pub struct Forwarding<'f> {
     pub streams: bool,
     /// The JSON text of each earlier item, in order.
     pub history: &'f [&'f str],
+    /// The number of earlier items at the beginning that only an `item_reference` brings in.
+    pub candidates: usize,
 }
 
 /// Writes the request for an upstream that speaks this dialect. The client's body stays as it is, but for the model, the
@@ -60,8 +62,9 @@ pub fn for_upstream(
     }
     let items = ForwardedItems {
         history: forwarding.history,
+        candidates: forwarding.candidates,
         is_prefixed: previous,
-        needs_content: asked_store && !forwarding.store,
+        needs_content: !forwarding.store && (asked_store || !forwarding.history.is_empty()),
     };
     match splice.get("input") {
         Some(input) => {
@@ -94,6 +97,7 @@ fn include_encrypted(splice: &mut ObjectSplice<'_>) {
 /// The items of a request on their way to the upstream.
 struct ForwardedItems<'h> {
     history: &'h [&'h str],
+    candidates: usize,
     /// Whether the history comes before the input.
     is_prefixed: bool,
     /// The upstream stores nothing, so that it cannot look up reasoning by its id.
@@ -113,10 +117,15 @@ impl ForwardedItems<'_> {
         (changed != input.text().as_bytes()).then_some(changed)
     }
 
+    /// The items that come before the input.
+    fn conversation(&self) -> &[&str] {
+        self.history.get(self.candidates..).unwrap_or_default()
+    }
+
     /// The history and the input behind it.
     fn prefix(&self, open: &mut impl FnMut(&str) -> EncryptedContent, input: Option<View<'_>>) -> Vec<u8> {
         let is_item = |item: &&str| check(item).is_ok() && !is_reference(View::new(item));
-        let valid: Vec<&str> = self.history.iter().copied().filter(is_item).collect();
+        let valid: Vec<&str> = self.conversation().iter().copied().filter(is_item).collect();
         let mut all = format!("[{}", valid.join(","));
         let own = match input {
             Some(text) if text.kind() == Kind::String => {

@@ -59,7 +59,7 @@ impl<'a> InputReader<'a> {
     /// Reads the items of the conversation so far.
     pub(super) fn history(&mut self, read: &mut Surroundings<'_>) -> Result<(), Invalid> {
         let path = Path::Top(HISTORY);
-        for (at, item) in self.earlier.items.iter().enumerate() {
+        for (at, item) in self.earlier.conversation().iter().enumerate() {
             // The store holds only checked text. A fault there must not be read as items.
             if check(item).is_err() {
                 return Err(invalid_value(&path, "an item of the stored conversation cannot be read."));

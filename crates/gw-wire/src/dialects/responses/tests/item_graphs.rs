@@ -6,7 +6,7 @@ use super::*;
 use crate::dialects::NativeBody;
 use crate::dialects::responses::input_items::{input_items, listed_items};
 use crate::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
-use crate::dialects::responses::request::wanted_items;
+use crate::dialects::responses::request::{EarlierItems, translate_with, wanted_items};
 
 /// An item of a few members, each of a few values, so that most graphs have references, circles and doubles.
 fn item() -> impl Strategy<Value = Value> {
@@ -67,6 +67,28 @@ fn an_item_that_refers_to_itself_is_no_item_of_the_conversation() {
     request["input"] = json!([{"type": "item_reference", "id": "x"}]);
     let fault = translate(body(&request), &RequestLimits::default(), &history).unwrap_err();
     assert!(fault.message.contains("no stored item has the id 'x'"), "{fault}");
+}
+
+#[test]
+fn a_candidate_of_a_reference_is_no_part_of_the_conversation() {
+    let history = [
+        r#"{"id":"msg_0","type":"message","role":"user","content":"other"}"#,
+        r#"{"id":"msg_1","type":"message","role":"user","content":"unused"}"#,
+        r#"{"id":"msg_2","type":"message","role":"user","content":"before"}"#,
+        r#"{"id":"rs_1","type":"reasoning","summary":[]}"#,
+    ];
+    let request = json!({"model": "m", "store": false, "previous_response_id": "resp_1", "input": [
+        {"id": "msg_0"}, {"role": "user", "content": "now"}]});
+    let earlier = EarlierItems { items: &history, candidates: 2, ..EarlierItems::default() };
+    let read = translate_with(body(&request), &RequestLimits::default(), &earlier).unwrap();
+    let contents = |list: &Value| -> Vec<Value> {
+        list.as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+    };
+    assert_eq!(contents(&chat(&read)["messages"]), ["before", "other", "now"]);
+    let forwarding = Forwarding { model: "m", history: &history, candidates: 2, ..Forwarding::default() };
+    let forwarded = for_upstream(&read.native, &forwarding, |_| EncryptedContent::Keep);
+    let forwarded: Value = serde_json::from_slice(&forwarded).unwrap();
+    assert_eq!(contents(&forwarded["input"]), ["before", "other", "now"], "no upstream knows the thought");
 }
 
 #[test]

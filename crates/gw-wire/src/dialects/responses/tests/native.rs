@@ -15,8 +15,14 @@ fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
     String::from_utf8(for_upstream(&request.native, forwarding, open)).unwrap()
 }
 
-const TO: Forwarding<'_> =
-    Forwarding { model: "gpt", store: false, wants_encrypted: false, streams: false, history: &[] };
+const TO: Forwarding<'_> = Forwarding {
+    model: "gpt",
+    store: false,
+    wants_encrypted: false,
+    streams: false,
+    history: &[],
+    candidates: 0,
+};
 
 #[test]
 fn a_body_goes_on_byte_by_byte() {

@@ -1,0 +1,198 @@
+//! What one request may bring in from the store, and what it holds for that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::stored_responses::{
+    Kept, ResponseFacts, ResponsePlace, ResponseTable, StoredResponse, StoredResponseSettings, TableFuture,
+    TurnFacts,
+};
+
+/// The id of the n-th response.
+fn id(n: u64) -> String {
+    format!("resp_{n:032x}")
+}
+
+/// The id of the only item in the answer of the n-th response.
+fn item_id(n: u64) -> String {
+    format!("msg_{n:032x}_0")
+}
+
+fn message(role: &str, id: &str, text: &str) -> Value {
+    json!({"type": "message", "role": role, "id": id, "content": text})
+}
+
+/// The n-th response: a short question and this answer.
+fn turn(n: u64, answer: &str) -> StoredResponse {
+    let document = json!({"id": id(n), "output": [message("assistant", &item_id(n), answer)]}).to_string();
+    let input = json!([message("user", &format!("msg_q{n}"), "?")]).to_string();
+    let texts = [Bytes::from(document), input.into(), Bytes::new()];
+    StoredResponse::new(texts, TurnFacts::default(), u64::MAX)
+}
+
+fn refer(items: &[String]) -> WantedItems {
+    WantedItems { items: items.to_vec(), store: true, ..WantedItems::default() }
+}
+
+async fn ask(
+    stored: &StoredResponses,
+    wanted: &WantedItems,
+    limits: &RequestLimits,
+) -> Result<StoredConversation> {
+    stored.conversation("key", wanted, ConversationBounds { body_bytes: 1000, limits }).await
+}
+
+async fn saved(stored: &StoredResponses, n: u64, answer: &str, before: &StoredConversation) {
+    let kept = stored.save("key", &id(n), turn(n, answer), before).await;
+    assert_eq!(kept.unwrap(), Kept::Stored);
+}
+
+#[tokio::test]
+async fn an_item_counts_as_often_as_references_name_it() {
+    let (stored, limits) = (StoredResponses::default(), RequestLimits::default());
+    saved(&stored, 1, &"x".repeat(1 << 20), &StoredConversation::default()).await;
+    // Once it fits, and its copies are counted for as long as the request has them.
+    let once = ask(&stored, &refer(&[item_id(1)]), &limits).await.unwrap();
+    assert_eq!(once.texts().len(), 1, "the question was not asked for");
+    assert!(stored.reading.gauge().get() >= 3 << 20, "{}", stored.reading.gauge().get());
+    drop(once);
+    let often = ask(&stored, &refer(&vec![item_id(1); 20]), &limits).await.unwrap();
+    assert!(often.is_heavy() && stored.reading.gauge().get() >= 40 << 20);
+    drop(often);
+    for count in [32, 400] {
+        let refused = ask(&stored, &refer(&vec![item_id(1); count]), &limits).await.unwrap_err();
+        assert_eq!(refused.kind, Kind::RequestTooLarge, "{count}: {}", refused.message);
+    }
+    assert_eq!(stored.reading.gauge().get(), 0);
+    // So do its JSON values, and an item of the conversation that is continued.
+    let few = RequestLimits { max_values: 100, ..limits };
+    ask(&stored, &refer(&vec![item_id(1); 10]), &few).await.unwrap();
+    let refused = ask(&stored, &refer(&vec![item_id(1); 30]), &few).await.unwrap_err();
+    assert!(refused.message.contains("max_values"), "{}", refused.message);
+    let again = WantedItems { previous_response_id: Some(id(1)), ..refer(&vec![item_id(1); 40]) };
+    let refused = ask(&stored, &again, &limits).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::RequestTooLarge, "{}", refused.message);
+}
+
+#[tokio::test]
+async fn too_many_references_are_refused_before_they_are_looked_up() {
+    let limits = RequestLimits { max_messages: 10, ..RequestLimits::default() };
+    let table = Arc::new(LargeTable::default());
+    let stored = table_of(&table);
+    let unknown: Vec<String> = (0..11).map(|at| format!("msg_other{at}")).collect();
+    let refused = ask(&stored, &refer(&unknown), &limits).await.unwrap_err();
+    assert!(refused.message.contains("max_messages"), "{}", refused.message);
+    assert_eq!(table.asked.load(Ordering::Relaxed), 0);
+    ask(&stored, &refer(&unknown[1..]), &limits).await.unwrap();
+    assert_eq!(table.asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_continuation_refers_to_items_outside_its_conversation() {
+    let (stored, limits) = (StoredResponses::default(), RequestLimits::default());
+    saved(&stored, 1, "one", &StoredConversation::default()).await;
+    saved(&stored, 2, "two", &StoredConversation::default()).await;
+    let wanted = WantedItems { previous_response_id: Some(id(2)), ..refer(&[item_id(1), item_id(2)]) };
+    let found = ask(&stored, &wanted, &limits).await.unwrap();
+    let holds = |text: &str, part: &str| text.contains(&format!("\"{part}\""));
+    let texts = found.texts();
+    assert_eq!((texts.len(), found.candidates()), (3, 1));
+    assert!(holds(texts[0], "one") && holds(texts[1], "?") && holds(texts[2], "two"));
+    assert_eq!(found.size.turns, 1, "the candidate is no turn");
+    let joined: Vec<Value> = serde_json::from_slice(&found.joined()).unwrap();
+    assert_eq!(joined.len(), 2, "nor does it become one");
+}
+
+/// A database of turns whose documents say that they are large.
+#[derive(Debug, Default)]
+struct LargeTable {
+    bytes: u64,
+    turns: u64,
+    /// The number of questions for items.
+    asked: AtomicU64,
+}
+
+fn table_of(table: &Arc<LargeTable>) -> StoredResponses {
+    let place = ResponsePlace::Database;
+    let settings = StoredResponseSettings { place, max_conversation_bytes: 64 << 20, ..Default::default() };
+    StoredResponses::new(settings, Some(Arc::clone(table) as Arc<dyn ResponseTable>))
+}
+
+impl LargeTable {
+    fn facts(&self, n: u64) -> ResponseFacts {
+        let size = ConversationSize { bytes: 100 * n, items: 2 * n, values: 10 * n, turns: n };
+        ResponseFacts { id: id(n), bytes: self.bytes, size, expires_at: u64::MAX, ..Default::default() }
+    }
+}
+
+impl ResponseTable for LargeTable {
+    fn find<'a>(&'a self, _: &'a str, asked: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
+        Box::pin(async move { Ok((1..=self.turns).find(|n| id(*n) == asked).map(|n| self.facts(n))) })
+    }
+
+    fn chain<'a>(&'a self, _: &'a str, _: &'a str, _: u32) -> TableFuture<'a, Vec<ResponseFacts>> {
+        Box::pin(async { Ok((1..=self.turns).rev().map(|n| self.facts(n)).collect()) })
+    }
+
+    fn open<'a>(&'a self, _: &'a str, asked: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
+        Box::pin(async move { Ok((1..=self.turns).find(|n| id(*n) == asked).map(|n| turn(n, "a"))) })
+    }
+
+    fn responses_of_items<'a>(&'a self, _: &'a str, _: &'a [String]) -> TableFuture<'a, Vec<String>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn stored_bytes<'a>(&'a self, _: &'a str) -> TableFuture<'a, u64> {
+        Box::pin(async { Ok(0) })
+    }
+
+    fn save<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+        _: &'a StoredResponse,
+        _: &'a [String],
+    ) -> TableFuture<'a, Kept> {
+        Box::pin(async { Ok(Kept::Stored) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a str, _: &'a str, _: u64) -> TableFuture<'a, bool> {
+        Box::pin(async { Ok(false) })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+        _: &'a StoredResponse,
+        _: &'a [String],
+    ) -> TableFuture<'a, Kept> {
+        Box::pin(async { Ok(Kept::Ended) })
+    }
+
+    fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+#[tokio::test]
+async fn a_long_conversation_holds_one_opened_turn_at_a_time() {
+    let limits = RequestLimits::default();
+    // Together the documents are larger than the memory for reading; the items are small.
+    let stored = table_of(&Arc::new(LargeTable { bytes: 60 << 20, turns: 900, ..LargeTable::default() }));
+    let wanted = WantedItems { previous_response_id: Some(id(900)), ..WantedItems::default() };
+    let found = ask(&stored, &wanted, &limits).await.unwrap();
+    assert_eq!(found.texts().len(), 1800);
+    assert!(stored.reading.gauge().get() < 1 << 20, "{}", stored.reading.gauge().get());
+    // Others of the key leave no room for a turn: this may be tried again.
+    let other = stored.reading.hold("key", 100 << 20).unwrap();
+    let refused = ask(&stored, &wanted, &limits).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::RateLimitExceeded);
+    drop((found, other));
+    assert_eq!(stored.reading.gauge().get(), 0);
+}

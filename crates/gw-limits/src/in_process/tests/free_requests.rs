@@ -1,0 +1,30 @@
+//! Requests that cost nothing: they read what is paid already.
+
+use super::*;
+
+#[tokio::test]
+async fn a_free_request_counts_in_every_limit_but_the_budget() {
+    let world = world();
+    let limits = Limits { rpm: Some(4), max_in_flight: Some(1), ..total(100) };
+    let key = world.key(limits);
+    let (spent, _) = world.limiter.reserve_up_to("r", &key, 0, 100_000_000, 100_000_000).await.unwrap();
+    assert!(matches!(world.limiter.admit("a", &key).await.unwrap_err().refusal, Refusal::Budget { .. }));
+    let held = world.limiter.admit_free("b", &key).await.unwrap();
+    let refused = world.limiter.admit_free("c", &key).await.unwrap_err().refusal;
+    assert!(matches!(refused, Refusal::InFlight { limit: 1, .. }), "{refused:?}");
+    drop(held);
+    world.limiter.admit_free("d", &key).await.unwrap();
+    let refused = world.limiter.admit_free("e", &key).await.unwrap_err().refusal;
+    assert!(matches!(refused, Refusal::Requests { limit: 4, .. }), "{refused:?}");
+    drop(spent);
+}
+
+#[tokio::test]
+async fn a_free_request_needs_no_ledger() {
+    let world = world_of(TestLedger { is_away: true.into(), ..TestLedger::default() });
+    let key = world.key(Limits { max_in_flight: Some(1), ..total(100) });
+    let held = world.limiter.admit_free("a", &key).await.unwrap();
+    assert!(world.limiter.admit_free("b", &key).await.is_err());
+    drop(held);
+    world.limiter.admit_free("c", &key).await.unwrap();
+}
