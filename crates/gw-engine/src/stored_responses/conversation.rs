@@ -41,9 +41,7 @@ impl StoredResponses {
         wanted: &WantedItems,
         bounds: ConversationBounds<'_>,
     ) -> Result<StoredConversation> {
-        if !wanted.items.is_empty() {
-            self.check_references(wanted, bounds)?;
-        }
+        self.check_references(wanted, bounds)?;
         let previous = wanted.previous_response_id.clone();
         let chain = match &previous {
             Some(id) => self.continued(owner, id).await?,
