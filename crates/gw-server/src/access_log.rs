@@ -216,7 +216,7 @@ fn text(out: &mut Vec<u8>, name: &'static str, value: Option<&str>) {
 /// Writes a string that a client or an upstream may have chosen.
 fn string(out: &mut Vec<u8>, value: &str) {
     // The loop has no early end, so that it is compiled to vector instructions.
-    let is_special = |byte: u8| (byte < 0x20) | (byte >= 0x7f) | (byte == b'"') | (byte == b'\\');
+    let is_special = |byte: u8| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\');
     if !value.bytes().fold(false, |found, byte| found | is_special(byte)) {
         out.reserve(value.len() + 2);
         out.push(b'"');

@@ -25,7 +25,7 @@ pub(crate) fn calls(can: &Capabilities, n: u32, prompts: usize) -> usize {
 /// The only sub-request of a request that one call can ask for.
 pub(crate) fn whole(can: &Capabilities, n: u32, prompts: usize) -> Option<SubRequest> {
     let fits = n <= can.choices && prompts <= can.prompts;
-    fits.then(|| SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 })
+    fits.then_some(SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 })
 }
 
 /// The sub-requests, in the order of their choices.

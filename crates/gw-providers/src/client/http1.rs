@@ -138,7 +138,7 @@ impl Http1 {
         drop(request);
         let outcome = std::future::poll_fn(|cx| match self.poll_head(cx, &method) {
             Poll::Pending => self.clock.poll(cx).map(|()| Err(failures::head_timeout())),
-            outcome => outcome,
+            outcome @ Poll::Ready(_) => outcome,
         });
         match outcome.await {
             Ok(head) => Ok((self, head)),

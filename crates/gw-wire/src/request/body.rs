@@ -342,6 +342,7 @@ pub(super) fn resembles_known(name: &str) -> bool {
 }
 
 /// Whether a reader that ignores case takes this name for a known one, although it is none.
+#[expect(clippy::ptr_arg, reason = "a known name is a borrowed one")]
 fn shadows_known(name: &Cow<'static, str>) -> bool {
     // A known name is borrowed.
     let Cow::Owned(name) = name else { return false };

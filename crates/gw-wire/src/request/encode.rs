@@ -267,6 +267,7 @@ impl<'a, 'o> Splice<'a, 'o> {
         }
     }
 
+    #[expect(clippy::ptr_arg, reason = "a known name is a borrowed one")]
     fn common(&mut self, written: &Cow<'static, str>, range: &Range<usize>, stream: bool) {
         match &**written {
             name if self.options.unsupported.contains(&name) || self.options.withheld.contains(&name) => {}
@@ -289,7 +290,7 @@ impl<'a, 'o> Splice<'a, 'o> {
             "stop" if is_empty_array(self.body.raw(range)) => {}
             // Known names are borrowed, and none needs an escape.
             name => match written {
-                Cow::Borrowed(name) => self.out.plain_raw(*name, self.body.raw(range)),
+                Cow::Borrowed(name) => self.out.plain_raw(name, self.body.raw(range)),
                 Cow::Owned(_) => self.out.raw(name, self.body.raw(range)),
             },
         }

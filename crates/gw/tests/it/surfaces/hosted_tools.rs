@@ -208,7 +208,6 @@ async fn shipped() -> (World, FakeUpstream) {
 }
 
 /// A chat completion with the usage of 1,000 tokens and 500 tokens, and these members of the usage.
-#[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]
 fn completion(usage: Value) -> Value {
     json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": "stop",
         "message": {"role": "assistant", "content": "Hi"}}],

@@ -2,12 +2,11 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// The data of a body, and then whether it is over, with the unused bytes, or its fault.
+type BodyRead = (Vec<u8>, Result<(bool, Vec<u8>), BrokenFraming>);
+
 /// Reads a body that comes in these pieces: its data and the unused bytes, or the fault after the data.
-fn read(
-    mut framing: Framing,
-    pieces: &[&[u8]],
-    by_chunk: bool,
-) -> (Vec<u8>, Result<(bool, Vec<u8>), BrokenFraming>) {
+fn read(mut framing: Framing, pieces: &[&[u8]], by_chunk: bool) -> BodyRead {
     let (mut data, mut kept) = (Vec::new(), Vec::new());
     for piece in pieces {
         kept.extend_from_slice(piece);
@@ -25,7 +24,7 @@ fn read(
     (data, Ok((framing.is_over(), kept)))
 }
 
-fn chunked(body: &[u8]) -> (Vec<u8>, Result<(bool, Vec<u8>), BrokenFraming>) {
+fn chunked(body: &[u8]) -> BodyRead {
     read(Framing::Chunked(Chunks::default()), &[body], false)
 }
 

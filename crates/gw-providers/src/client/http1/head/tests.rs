@@ -15,9 +15,12 @@ fn framed(version: &str, headers: &str) -> Option<(String, bool)> {
     Some((framing, head.stays_open))
 }
 
+/// A version, headers, and the framing with whether the connection stays open. None = an invalid head.
+type FramingCase = (&'static str, &'static str, Option<(&'static str, bool)>);
+
 #[test]
 fn the_framing_follows_the_headers() {
-    let cases: &[(&str, &str, Option<(&str, bool)>)] = &[
+    let cases: &[FramingCase] = &[
         ("1.1", "content-length: 5\r\n", Some(("5", true))),
         ("1.1", "content-length: 5\r\nContent-Length: 5\r\n", Some(("5", true))),
         ("1.1", "content-length: 5, 5\r\n", Some(("5", true))),
