@@ -13,7 +13,7 @@ pub(crate) mod tools;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use self::texts::TextFrame;
+use self::texts::{ChunkParts, TextFrame};
 use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
@@ -211,7 +211,9 @@ impl Normaliser {
                 if text.is_empty() && logprobs.is_none() || !self.open(choice, out) {
                     return;
                 }
-                self.text(choice, &text, logprobs, out);
+                let is_chat = self.opening.shape == Shape::Chat;
+                let parts = ChunkParts { head: &self.head, tail: self.tail, is_chat };
+                self.text_frame.write(parts, choice, (&text, logprobs), out);
             }
             Event::Reasoning { choice, text } => self.delta(choice, "reasoning_content", &text, out),
             Event::Refusal { choice, text } => self.delta(choice, "refusal", &text, out),

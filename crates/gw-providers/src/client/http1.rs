@@ -18,7 +18,7 @@ use http::{Method, Request};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::Instant;
 
-use self::framing::Framing;
+use self::framing::BodyFraming;
 pub(crate) use self::head::ResponseHead;
 use super::clock::Clock;
 use super::failures;
@@ -209,7 +209,7 @@ impl Http1 {
 pub(crate) struct Exchange {
     /// None after the connection went back to the pool or was closed.
     connection: Option<Box<Http1>>,
-    framing: Framing,
+    framing: BodyFraming,
     /// The peer keeps the connection open after the body.
     stays_open: bool,
     /// A piece has the data of one chunk at most.
@@ -218,7 +218,12 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    pub(crate) fn new(connection: Box<Http1>, framing: Framing, stays_open: bool, pool: Arc<Pool>) -> Self {
+    pub(crate) fn new(
+        connection: Box<Http1>,
+        framing: BodyFraming,
+        stays_open: bool,
+        pool: Arc<Pool>,
+    ) -> Self {
         let mut exchange = Self { connection: Some(connection), framing, stays_open, by_chunk: false, pool };
         exchange.release_if_over();
         exchange
@@ -241,14 +246,16 @@ impl Exchange {
                 self.stays_open = false;
             }
             let room = match &self.framing {
-                Framing::Length(left) => usize::try_from(*left).unwrap_or(MAX_BUFFER).clamp(1, MAX_BUFFER),
-                Framing::Chunked(_) | Framing::UntilClose => open.read_size,
+                BodyFraming::Length(left) => {
+                    usize::try_from(*left).unwrap_or(MAX_BUFFER).clamp(1, MAX_BUFFER)
+                }
+                BodyFraming::Chunked(_) | BodyFraming::UntilClose => open.read_size,
             };
             match ready!(open.poll_read(cx, room)) {
                 Ok(0) => {
                     self.connection = None;
                     return Poll::Ready(match self.framing {
-                        Framing::UntilClose => None,
+                        BodyFraming::UntilClose => None,
                         _ => Some(Err(failures::broken("the connection was closed before the body ended"))),
                     });
                 }

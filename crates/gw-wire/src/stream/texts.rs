@@ -2,9 +2,19 @@
 
 use serde_json::value::RawValue;
 
-use super::{Normaliser, Shape};
 use crate::json::{write_escaped, write_str};
 use crate::render::{put, put_int, raw};
+
+/// The parts that all chunks of a stream have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkParts<'a> {
+    /// The beginning, up to the number of the choice.
+    pub(super) head: &'a [u8],
+    /// The end, after the reason of the finish.
+    pub(super) tail: &'a [u8],
+    /// `chat.completion.chunk`, not `text_completion`.
+    pub(super) is_chat: bool,
+}
 
 /// The bytes around a text of the first choice, made with its first text.
 #[derive(Clone, Debug, Default)]
@@ -13,39 +23,42 @@ pub(super) struct TextFrame {
     after: Vec<u8>,
 }
 
-impl Normaliser {
+impl TextFrame {
     /// Writes the chunk of a text.
-    pub(super) fn text(&mut self, choice: u32, text: &str, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
+    pub(super) fn write(
+        &mut self,
+        parts: ChunkParts<'_>,
+        choice: u32,
+        (text, logprobs): (&str, Option<&RawValue>),
+        out: &mut Vec<u8>,
+    ) {
         if choice > 0 || logprobs.is_some() {
-            self.before_text(choice, out);
+            parts.before_text(choice, out);
             write_str(out, text);
-            return self.after_text(logprobs, out);
+            return parts.after_text(logprobs, out);
         }
-        if self.text_frame.before.is_empty() {
-            let TextFrame { mut before, mut after } = TextFrame::default();
-            self.before_text(choice, &mut before);
-            before.push(b'"');
-            after.push(b'"');
-            self.after_text(None, &mut after);
-            self.text_frame = TextFrame { before, after };
+        if self.before.is_empty() {
+            parts.before_text(choice, &mut self.before);
+            self.before.push(b'"');
+            self.after.push(b'"');
+            parts.after_text(None, &mut self.after);
         }
-        let TextFrame { before, after } = &self.text_frame;
-        out.reserve(before.len() + text.len() + after.len());
-        out.extend_from_slice(before);
+        out.reserve(self.before.len() + text.len() + self.after.len());
+        out.extend_from_slice(&self.before);
         write_escaped(out, text);
-        out.extend_from_slice(after);
+        out.extend_from_slice(&self.after);
     }
+}
 
-    fn before_text(&self, choice: u32, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.head);
+impl ChunkParts<'_> {
+    fn before_text(self, choice: u32, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.head);
         put_int(out, u64::from(choice));
-        let is_chat = self.opening.shape == Shape::Chat;
-        put(out, if is_chat { ",\"delta\":{\"content\":" } else { ",\"text\":" });
+        put(out, if self.is_chat { ",\"delta\":{\"content\":" } else { ",\"text\":" });
     }
 
-    fn after_text(&self, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
-        let is_chat = self.opening.shape == Shape::Chat;
-        if is_chat {
+    fn after_text(self, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
+        if self.is_chat {
             out.push(b'}');
         }
         match logprobs {
@@ -53,7 +66,7 @@ impl Normaliser {
                 put(out, ",\"logprobs\":");
                 raw(out, value);
             }
-            None if is_chat => {}
+            None if self.is_chat => {}
             None => put(out, ",\"logprobs\":null"),
         }
         put(out, ",\"finish_reason\":null");

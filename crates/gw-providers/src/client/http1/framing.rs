@@ -13,7 +13,7 @@ pub(crate) type BrokenFraming = &'static str;
 
 /// How a body ends.
 #[derive(Debug)]
-pub(crate) enum Framing {
+pub(crate) enum BodyFraming {
     /// This many bytes are left.
     Length(u64),
     /// In chunks, of which the last one is empty.
@@ -33,7 +33,7 @@ pub(super) struct Decoded {
     pub(super) is_over: bool,
 }
 
-impl Framing {
+impl BodyFraming {
     /// Decodes bytes in place. With `by_chunk` it stops after the data of one chunk.
     ///
     /// # Errors

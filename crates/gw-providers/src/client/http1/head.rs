@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 
-use super::framing::{Chunks, Framing};
+use super::framing::{BodyFraming, Chunks};
 
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 100;
@@ -20,7 +20,7 @@ pub(crate) struct ResponseHead {
     /// The headers as they came.
     pub(crate) headers: HeaderMap,
     /// How the body ends.
-    pub(crate) framing: Framing,
+    pub(crate) framing: BodyFraming,
     /// Whether the peer keeps the connection open after the body.
     pub(crate) stays_open: bool,
 }
@@ -102,13 +102,13 @@ fn framing(
     headers: &HeaderMap,
     method: &Method,
     is_1_0: bool,
-) -> Result<(Framing, bool), InvalidHead> {
+) -> Result<(BodyFraming, bool), InvalidHead> {
     let is_empty = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Ok((Framing::Length(0), false));
+        return Ok((BodyFraming::Length(0), false));
     }
     if is_empty || *method == Method::HEAD {
-        return Ok((Framing::Length(0), true));
+        return Ok((BodyFraming::Length(0), true));
     }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next() {
@@ -119,14 +119,14 @@ fn framing(
         // A peer that also gives a length may be a wrong reader of one of them, so its connection serves nothing else.
         let is_alone = !headers.contains_key(CONTENT_LENGTH);
         return match codings.next() {
-            None if is("chunked") => Ok((Framing::Chunked(Chunks::default()), is_alone)),
-            None if is("identity") => Ok((Framing::UntilClose, false)),
+            None if is("chunked") => Ok((BodyFraming::Chunked(Chunks::default()), is_alone)),
+            None if is("identity") => Ok((BodyFraming::UntilClose, false)),
             _ => Err("a transfer-encoding that was not requested"),
         };
     }
     match length(headers)? {
-        Some(length) => Ok((Framing::Length(length), true)),
-        None => Ok((Framing::UntilClose, false)),
+        Some(length) => Ok((BodyFraming::Length(length), true)),
+        None => Ok((BodyFraming::UntilClose, false)),
     }
 }
 

@@ -1,3 +1,5 @@
+//! Bodies of every framing, valid and broken, in one piece and cut anywhere.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -6,7 +8,7 @@ use super::*;
 type BodyRead = (Vec<u8>, Result<(bool, Vec<u8>), BrokenFraming>);
 
 /// Reads a body that comes in these pieces: its data and the unused bytes, or the fault after the data.
-fn read(mut framing: Framing, pieces: &[&[u8]], by_chunk: bool) -> BodyRead {
+fn read(mut framing: BodyFraming, pieces: &[&[u8]], by_chunk: bool) -> BodyRead {
     let (mut data, mut kept) = (Vec::new(), Vec::new());
     for piece in pieces {
         kept.extend_from_slice(piece);
@@ -25,7 +27,7 @@ fn read(mut framing: Framing, pieces: &[&[u8]], by_chunk: bool) -> BodyRead {
 }
 
 fn chunked(body: &[u8]) -> BodyRead {
-    read(Framing::Chunked(Chunks::default()), &[body], false)
+    read(BodyFraming::Chunked(Chunks::default()), &[body], false)
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn extensions_and_trailers_are_bounded() {
 #[test]
 fn a_chunk_is_read_by_itself_if_that_is_asked() {
     let mut body = b"2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n".to_vec();
-    let mut framing = Framing::Chunked(Chunks::default());
+    let mut framing = BodyFraming::Chunked(Chunks::default());
     for (data, used, is_over) in [(2, 7, false), (3, 8, false), (0, 5, true)] {
         assert_eq!(framing.decode(&mut body, true), Ok(Decoded { data, used, is_over }));
         body.drain(..used);
@@ -97,9 +99,12 @@ fn a_chunk_is_read_by_itself_if_that_is_asked() {
 #[test]
 fn a_length_leaves_the_bytes_after_it() {
     let body = b"12345rest";
-    assert_eq!(read(Framing::Length(5), &[body], false), (b"12345".to_vec(), Ok((true, b"rest".to_vec()))));
-    assert_eq!(read(Framing::Length(50), &[body], false), (body.to_vec(), Ok((false, Vec::new()))));
-    assert_eq!(read(Framing::UntilClose, &[body], false), (body.to_vec(), Ok((false, Vec::new()))));
+    assert_eq!(
+        read(BodyFraming::Length(5), &[body], false),
+        (b"12345".to_vec(), Ok((true, b"rest".to_vec())))
+    );
+    assert_eq!(read(BodyFraming::Length(50), &[body], false), (body.to_vec(), Ok((false, Vec::new()))));
+    assert_eq!(read(BodyFraming::UntilClose, &[body], false), (body.to_vec(), Ok((false, Vec::new()))));
 }
 
 proptest! {
@@ -128,6 +133,6 @@ proptest! {
         at.extend([0, body.len()]);
         at.sort_unstable();
         let pieces: Vec<&[u8]> = at.windows(2).map(|pair| &body[pair[0]..pair[1]]).collect();
-        prop_assert_eq!(read(Framing::Chunked(Chunks::default()), &pieces, by_chunk), chunked(&body));
+        prop_assert_eq!(read(BodyFraming::Chunked(Chunks::default()), &pieces, by_chunk), chunked(&body));
     }
 }

@@ -1,3 +1,5 @@
+//! Heads of responses: how their bodies end, and heads that cannot be read.
+
 use super::*;
 
 fn response(head: &str) -> Result<Option<ResponseHead>, InvalidHead> {
@@ -8,9 +10,9 @@ fn response(head: &str) -> Result<Option<ResponseHead>, InvalidHead> {
 fn framed(version: &str, headers: &str) -> Option<(String, bool)> {
     let head = response(&format!("HTTP/{version} 200 OK\r\n{headers}\r\n")).ok()??;
     let framing = match head.framing {
-        Framing::Length(length) => length.to_string(),
-        Framing::Chunked(_) => "chunked".to_owned(),
-        Framing::UntilClose => "close".to_owned(),
+        BodyFraming::Length(length) => length.to_string(),
+        BodyFraming::Chunked(_) => "chunked".to_owned(),
+        BodyFraming::UntilClose => "close".to_owned(),
     };
     Some((framing, head.stays_open))
 }
