@@ -11,6 +11,7 @@ mod view;
 pub use object_writer::{ObjectWriter, write_array, write_object};
 pub use reader::Reader;
 pub use scan::{Bounds, Checked, Extent, MAX_DEPTH, RawMember, ScanError, check, check_members, number_end};
+use serde_json::value::RawValue;
 pub(crate) use swar::line_prefix;
 pub use tree::{Node, Tree};
 pub use view::{Elements, Kind, View, ViewMembers};
@@ -34,6 +35,23 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
 /// Writes the content of a JSON string literal without its quotes, escaped as in [`write_str`].
 pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     write_escaped_bytes(out, text.as_bytes());
+}
+
+/// Forwards an upstream's JSON value on one line: a raw value may be pretty-printed or hold U+2028.
+pub(crate) fn write_raw(out: &mut Vec<u8>, value: &RawValue) {
+    let text = value.get();
+    if text.is_ascii() && !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+        return out.extend_from_slice(text.as_bytes());
+    }
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' => {}
+            '\u{85}' => out.extend_from_slice(b"\\u0085"),
+            '\u{2028}' => out.extend_from_slice(b"\\u2028"),
+            '\u{2029}' => out.extend_from_slice(b"\\u2029"),
+            _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
 }
 
 fn write_escaped_bytes(out: &mut Vec<u8>, text: &[u8]) {

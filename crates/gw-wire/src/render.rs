@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use crate::gateway::GatewayMeta;
-use crate::json::{write_escaped, write_str};
+use crate::json::{write_escaped, write_raw, write_str};
 use crate::money::Money;
 use crate::reply::{ChatChoice, ChatReply, Finish, Image, STOP_SEQUENCE, TextReply, ToolCall, is_passed_on};
 use crate::stream::tools;
@@ -209,7 +209,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
     choice.extras.iter().for_each(|(name, value)| member(out, name, value));
     put(out, "},\"logprobs\":");
     match choice.logprobs.as_deref() {
-        Some(value) => raw(out, value),
+        Some(value) => write_raw(out, value),
         None => put(out, "null"),
     }
     put(out, ",\"finish_reason\":\"");
@@ -270,24 +270,7 @@ pub(crate) fn member(out: &mut Vec<u8>, name: &str, value: &RawValue) {
     out.push(b',');
     write_str(out, name);
     out.push(b':');
-    raw(out, value);
-}
-
-/// Forwards an upstream's JSON value on one line: a raw value may be pretty-printed or hold U+2028.
-pub(crate) fn raw(out: &mut Vec<u8>, value: &RawValue) {
-    let text = value.get();
-    if text.is_ascii() && !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
-        return put(out, text);
-    }
-    for c in text.chars() {
-        match c {
-            '\n' | '\r' => {}
-            '\u{85}' => put(out, "\\u0085"),
-            '\u{2028}' => put(out, "\\u2028"),
-            '\u{2029}' => put(out, "\\u2029"),
-            _ => put(out, c.encode_utf8(&mut [0; 4])),
-        }
-    }
+    write_raw(out, value);
 }
 
 /// Writes the usage object, without the member `cost_usd` if there is no `cost`.

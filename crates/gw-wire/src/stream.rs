@@ -18,9 +18,9 @@ use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
-use crate::json::write_str;
+use crate::json::{write_raw, write_str};
 use crate::money::Money;
-use crate::render::{gateway, put, put_int, raw, text_finish, usage};
+use crate::render::{gateway, put, put_int, text_finish, usage};
 use crate::reply::{Finish, Members};
 use crate::usage::{BYTES_PER_TOKEN, Usage};
 
@@ -233,7 +233,7 @@ impl Normaliser {
                     self.begin(choice, out);
                     write_str(out, name);
                     out.push(b':');
-                    raw(out, value);
+                    write_raw(out, value);
                     self.end(out);
                 }
             }

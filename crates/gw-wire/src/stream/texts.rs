@@ -2,8 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::json::{write_escaped, write_str};
-use crate::render::{put, put_int, raw};
+use crate::json::{write_escaped, write_raw, write_str};
 
 /// The parts that all chunks of a stream have.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +52,8 @@ impl TextFrame {
 impl ChunkParts<'_> {
     fn before_text(self, choice: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(self.head);
-        put_int(out, u64::from(choice));
-        put(out, if self.is_chat { ",\"delta\":{\"content\":" } else { ",\"text\":" });
+        out.extend_from_slice(itoa::Buffer::new().format(choice).as_bytes());
+        out.extend_from_slice(if self.is_chat { b",\"delta\":{\"content\":" } else { b",\"text\":" });
     }
 
     fn after_text(self, logprobs: Option<&RawValue>, out: &mut Vec<u8>) {
@@ -63,13 +62,13 @@ impl ChunkParts<'_> {
         }
         match logprobs {
             Some(value) => {
-                put(out, ",\"logprobs\":");
-                raw(out, value);
+                out.extend_from_slice(b",\"logprobs\":");
+                write_raw(out, value);
             }
             None if self.is_chat => {}
-            None => put(out, ",\"logprobs\":null"),
+            None => out.extend_from_slice(b",\"logprobs\":null"),
         }
-        put(out, ",\"finish_reason\":null");
+        out.extend_from_slice(b",\"finish_reason\":null");
         out.extend_from_slice(self.tail);
     }
 }
