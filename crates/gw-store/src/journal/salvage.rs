@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry as Place;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::INTERRUPTED;
-use crate::ledger::{Entry, read_json, read_prefix};
+use crate::ledger::{Attempt, Entry, read_json, read_prefix};
 
 /// Bytes per read.
 const BLOCK: usize = 64 << 10;
@@ -53,6 +53,7 @@ impl Requests {
     fn add(&mut self, kind: Kind, mut entry: Entry) {
         if kind != Kind::Ended {
             INTERRUPTED.clone_into(&mut entry.status);
+            add_open_call(&mut entry);
         }
         match self.0.entry(entry.request_id.clone()) {
             Place::Vacant(place) => {
@@ -66,6 +67,24 @@ impl Requests {
             }
         }
     }
+}
+
+/// Adds the upstream call that was open when the process ended, so that the costs of all calls are the cost of the entry. The
+/// lines list the calls before it. A line that lists none is about one call, whose cost is that of the entry.
+fn add_open_call(entry: &mut Entry) {
+    let ended = entry.attempts.iter().filter_map(|attempt| attempt.cost).fold(0, i128::saturating_add);
+    let open = entry.cost.saturating_sub(ended);
+    if entry.attempts.is_empty() || open <= 0 {
+        return;
+    }
+    entry.attempts.push(Attempt {
+        provider: entry.provider.as_str().into(),
+        model: entry.model.as_str().into(),
+        status: INTERRUPTED.into(),
+        latency_ms: 0,
+        cost: Some(open),
+        reason: None,
+    });
 }
 
 /// How much a line tells: later kinds first, then higher costs and token counts.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{INTERRUPTED, Journal, JournalFull, MAX_PENDING, SEGMENT_AGE, quarantined_segments, replay};
 use crate::Store;
-use crate::ledger::{Entry, Filter};
+use crate::ledger::{Attempt, Entry, Filter};
 
 fn entry(n: u64) -> Entry {
     Entry {
@@ -333,6 +333,32 @@ async fn progress_notes_have_segments_of_their_own() {
     assert_eq!(replayed(directory.path(), &store).await, 1);
     assert_eq!(charged(&store).await, [(1, 99, String::new()), (2, 19, INTERRUPTED.to_owned())]);
     assert_eq!(files(directory.path()), 0);
+}
+
+/// A call has failed and the next one was open when the process was killed.
+#[tokio::test]
+async fn the_open_call_of_a_killed_request_has_its_own_cost() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut begun = [1, 2].map(|n| journal.begin(&used(n, 10)).unwrap());
+    let mut second = used(1, 25);
+    (second.provider, second.model) = ("beta".to_owned(), "beta/fast".to_owned());
+    let (provider, model) = ("acme".into(), "acme/fast".into());
+    let status = "upstream_unreachable".into();
+    second.attempts = vec![Attempt { provider, model, status, latency_ms: 6, cost: Some(70), reason: None }];
+    journal.progress(&mut begun[0], &second);
+    killed(journal, directory.path());
+    drop(begun);
+    assert_eq!(replayed(directory.path(), &store).await, 2);
+    let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
+    let calls = |at: i64| {
+        let attempts = rows.iter().filter(|row| row.at == at).flat_map(|row| &row.attempts);
+        attempts.map(|call| (&*call.model, &*call.status, call.cost)).collect::<Vec<_>>()
+    };
+    let failed = ("acme/fast", "upstream_unreachable", Some(70));
+    assert_eq!(calls(1), [failed, ("beta/fast", INTERRUPTED, Some(105))]);
+    assert_eq!(calls(2), [], "the only call has the cost of its entry");
 }
 
 #[tokio::test]
