@@ -56,7 +56,7 @@ impl Subject {
         self.limits.budget.is_some()
     }
 
-    /// The same key or team, whose budget refuses nothing.
+    /// This key or team with a budget that refuses nothing.
     pub(crate) fn without_budget(&self) -> Self {
         Self { limits: Limits { budget: None, ..self.limits }, state: Arc::clone(&self.state) }
     }

@@ -292,7 +292,7 @@ async fn delete(
     let mut next = Some(id.to_owned());
     while let Some(id) = next.take() {
         if is_server {
-            // Whoever continues the response holds it. The statement after this one sees the response that continues it.
+            // A request that continues the response holds its row until it commits. The next statement then sees the new response.
             let hold = "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2 FOR UPDATE";
             change.all(Sql::new(hold).name(owner).name(&id)).await?;
         }

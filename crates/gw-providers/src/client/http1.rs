@@ -52,7 +52,7 @@ impl SendError {
 /// An open connection.
 pub(crate) struct Http1 {
     socket: Socket,
-    /// What was read and is not used yet.
+    /// The bytes that were read and are not used yet.
     buffer: BytesMut,
     /// The bytes of the next read.
     read_size: usize,

@@ -76,7 +76,7 @@ impl KeyQueue {
 struct KeyMemory {
     /// The mean CPU time of its requests, in nanoseconds.
     cost: u64,
-    /// What it used beyond its credit, and the turn in which that was.
+    /// The CPU time that the key used beyond its credit, and the turn in which the key used it.
     debt: i64,
     turn: u64,
 }

@@ -104,7 +104,7 @@ mod tests {
     use crate::json::Reader;
     use crate::reply::Vector;
 
-    /// What serde_json reads: the number of elements, if every one is a finite number.
+    /// The result of serde_json: the number of elements, if each one is a finite number.
     fn by_serde(text: &[u8]) -> Option<usize> {
         let elements: Vec<&RawValue> = serde_json::from_slice(text).ok()?;
         let is_number =
@@ -113,7 +113,7 @@ mod tests {
         (!elements.is_empty() && elements.iter().all(is_finite)).then_some(elements.len())
     }
 
-    /// What the scanner reads, for a text without whitespace around it.
+    /// The result of the scanner, for a text without whitespace around it.
     fn by_scanner(text: &[u8]) -> Option<usize> {
         finite_numbers(text).filter(|(_, bytes)| *bytes == text.len()).map(|(count, _)| count)
     }

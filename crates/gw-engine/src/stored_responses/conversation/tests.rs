@@ -1,4 +1,4 @@
-//! What one request may bring in from the store, and what it holds for that.
+//! The bounds of the items that one request brings in from the store, and the memory that the request holds for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,12 @@
-//! What one request brings in from the store is counted, and a reader of a stored response holds what is counted for it
+//! A request counts all items that it brings in from the store, and a reader of a stored response holds the memory that counts for it
 //! (C35).
 
 use gw_testkit::upstream::{Recorded, chat_body, sse_data};
-use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client};
 use serde_json::{Value, json};
 
 use super::ask_responses;
+use super::stored_load::stalled;
 use crate::harness::{ADMIN, Setup, World, with};
 
 /// A key of one request at a time.
@@ -36,14 +36,6 @@ async fn read_bytes(world: &World) -> u64 {
     let name = "gateway_stored_response_read_bytes ";
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.expect("the metrics tell it").parse().expect("a number")
-}
-
-/// A reader that asks and takes nothing but the head.
-async fn stalled(client: &Client, path: &str) -> (RawClient, u16) {
-    let mut wire = RawClient::connect_with_receive_buffer(client.addr, 4 * 1024).await;
-    wire.send(client.head("GET", path, None, None)).await;
-    let head = wire.head().await.expect("a head");
-    (wire, head.status)
 }
 
 #[tokio::test]

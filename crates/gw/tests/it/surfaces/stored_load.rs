@@ -65,7 +65,7 @@ async fn given_back(world: &World) {
 }
 
 /// A reader that asks and takes nothing but the head.
-async fn stalled(client: &Client, path: &str) -> (RawClient, u16) {
+pub(super) async fn stalled(client: &Client, path: &str) -> (RawClient, u16) {
     let mut wire = RawClient::connect_with_receive_buffer(client.addr, 4 * 1024).await;
     wire.send(client.head("GET", path, None, None)).await;
     let head = wire.head().await.expect("a head");
