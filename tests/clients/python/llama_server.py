@@ -25,6 +25,9 @@ def main() -> None:
     params.n_ctx = SIZES.get(kind, 512) * params.n_parallel
     if kind == "agent":
         params.n_predict = 256  # of requests without a limit
+    # The weights are noise. A sampled answer can begin with the token that ends it, and is empty then.
+    params.sampling.temp = 0.0
+    params.sampling.seed = 7
     params.warmup = False
     params.cpuparams.n_threads = 1
     params.hostnames = ["127.0.0.1"]
