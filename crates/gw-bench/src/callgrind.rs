@@ -89,11 +89,19 @@ fn calls(text: &str) -> HashMap<&str, u64> {
 /// The functions that need most instructions with their callees, in instructions of a request, most first. Frames of the runtime
 /// that hold all of the rest are left out.
 pub(crate) fn functions(dump: &Path, requests: u64) -> Result<Vec<(String, u64)>> {
+    Ok(annotated(dump, "yes")?.lines().filter_map(|line| function(line, requests)).take(LISTED).collect())
+}
+
+/// Each function with its own instructions, without those of the functions that it calls, in instructions of all requests.
+pub(crate) fn own_instructions(dump: &Path) -> Result<Vec<(String, u64)>> {
+    Ok(annotated(dump, "no")?.lines().filter_map(|line| function(line, 1)).collect())
+}
+
+fn annotated(dump: &Path, inclusive: &str) -> Result<String> {
     let mut command = Command::new("callgrind_annotate");
-    command.arg("--inclusive=yes").arg("--threshold=100").arg("--auto=no").arg(dump);
+    command.arg(format!("--inclusive={inclusive}")).arg("--threshold=100").arg("--auto=no").arg(dump);
     let output = command.output().map_err(|error| Error::start(&command, error))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter_map(|line| function(line, requests)).take(LISTED).collect())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Reads `232,702,156 (99.95%)  file:function [object]`.

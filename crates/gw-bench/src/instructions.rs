@@ -8,19 +8,21 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::budgets::{Budgets, Counted, Functions};
+use crate::budgets::{self, Budgets, Counted, Functions};
 use crate::callgrind::{self, Counts};
 use crate::error::{Error, Result};
 use crate::load::{self, Kind};
 use crate::process::Process;
-use crate::{system_calls, upstream};
+use crate::{system_calls, unused_features, upstream};
 
 /// Number of texts of a stream. The upstream sends the whole stream in one write, so that the count is repeatable.
 pub(crate) const EVENTS: usize = 64;
 /// Number of connections of the load.
 pub(crate) const CONNECTIONS: usize = 8;
 /// Number of requests before the count begins.
-const WARM_UP: usize = 200;
+const WARM_UP: usize = 400;
+/// So many times as many counts are made at most while a kind is above its budget.
+const MOST_COUNTS: usize = 4;
 
 /// The options of `./bench instructions`.
 #[derive(Debug, Args)]
@@ -43,7 +45,7 @@ pub(crate) struct InstructionOptions {
     /// File of budgets to compare the counts with
     #[arg(long)]
     budgets: Option<PathBuf>,
-    /// Percent by which a count may exceed its budget
+    /// Percent by which the instructions of the connection's task may exceed their budget
     #[arg(long, default_value_t = 1.0)]
     tolerance: f64,
     /// Write the counts to the file of budgets instead of comparing them
@@ -60,12 +62,19 @@ pub(crate) async fn run(options: &InstructionOptions, binary: &Path, key: &str) 
         "| kind | instructions | allocations | copies | clock readings |\n|---|---|---|---|---|\n",
     );
     let (mut kinds, mut functions, mut traced) = (Vec::new(), Functions::new(), String::from("\n"));
+    let mut unused = String::new();
+    let budgets = match &options.budgets {
+        Some(path) if path.exists() || !options.record => Some(Budgets::read(path)?),
+        _ => None,
+    };
     for kind in Kind::ALL {
         if !options.kinds.is_empty() && !options.kinds.iter().any(|name| name == kind.name()) {
             continue;
         }
-        let (counts, smallest) =
-            count(kind, [options.counts, options.requests], &options.out, binary, key).await?;
+        let limit = budgets.as_ref().filter(|_| !options.record);
+        let limit = limit.and_then(|budgets| budgets.most_of_path(kind.name(), options.tolerance));
+        let sizes = [options.counts, options.requests];
+        let (counts, smallest) = count(kind, sizes, limit, &options.out, binary, key).await?;
         let Counts { instructions, allocations, copies, clocks } = counts;
         report.push_str(&format!(
             "| {} | {instructions} | {allocations} | {copies} | {clocks} |\n",
@@ -79,25 +88,32 @@ pub(crate) async fn run(options: &InstructionOptions, binary: &Path, key: &str) 
         if options.budgets.is_some() {
             let list = callgrind::functions(&smallest, options.requests as u64)?;
             functions.insert(kind.name().to_owned(), list);
+            if kind == Kind::Chat {
+                unused = unused_features::check(&smallest, options.requests as u64, instructions)?;
+            }
         }
     }
     report.push_str(traced.trim_end());
     let Some(path) = &options.budgets else { return Ok(report) };
     let counted = Counted { kinds, functions };
     if options.record {
-        let budgets = if path.exists() { Budgets::read(path)? } else { Budgets::default() };
-        budgets.record(path, &counted, options.reason.as_deref())?;
+        budgets.unwrap_or_default().record(path, &counted, options.reason.as_deref())?;
         return Ok(report);
     }
-    let compared = Budgets::read(path)?.check(path, &counted, options.tolerance)?;
-    Ok(format!("{report}\n{compared}"))
+    let compared = budgets.unwrap_or_default().check(path, &counted, options.tolerance)?;
+    Ok(format!("{report}\n{compared}{unused}"))
 }
 
-/// Counts one kind of request several times, and returns the smallest count with its file. What makes a count larger is work that
+/// Counts one kind of request several times, and returns the one in which the connection's task
+/// needs least, with its file. What makes a count larger is work that
 /// does not come with each request: a statement of SQLite that is prepared for the first time, memory that the allocator gets.
+///
+/// While the instructions of the connection's task are above `limit`, the number of counts grows to [`MOST_COUNTS`] times `counts`.
+/// Work that each request needs is in every count, so more counts never hide it.
 pub(crate) async fn count(
     kind: Kind,
     [counts, requests]: [usize; 2],
+    limit: Option<u64>,
     directory: &Path,
     binary: &Path,
     key: &str,
@@ -111,18 +127,25 @@ pub(crate) async fn count(
     settle().await;
     dump(gateway.pid())?;
     // Each dump has a file of its own, and begins a new count. The first one holds the start and the requests before the counts.
-    let mut smallest: Option<(Counts, PathBuf)> = None;
-    for number in 2..counts + 2 {
+    let mut smallest: Option<(u64, Counts, PathBuf)> = None;
+    for number in 0..counts * MOST_COUNTS {
+        if number >= counts
+            && smallest.as_ref().is_none_or(|(path, ..)| limit.is_none_or(|limit| *path <= limit))
+        {
+            break;
+        }
         load::run(kind, gateway.port, key, CONNECTIONS, requests).await?;
         settle().await;
         dump(gateway.pid())?;
-        let file = out.with_extension(number.to_string());
+        let file = out.with_extension((number + 2).to_string());
         let counted = callgrind::read(&file, requests as u64)?;
-        if smallest.as_ref().is_none_or(|(known, _)| counted.instructions < known.instructions) {
-            smallest = Some((counted, file));
+        let path = budgets::path_of(&callgrind::functions(&file, requests as u64)?);
+        if smallest.as_ref().is_none_or(|(known, ..)| path < *known) {
+            smallest = Some((path, counted, file));
         }
     }
-    smallest.ok_or_else(|| Error::Budgets("--counts is 0".to_owned()))
+    let smallest = smallest.ok_or_else(|| Error::Budgets("--counts is 0".to_owned()))?;
+    Ok((smallest.1, smallest.2))
 }
 
 /// Rows and metrics are written after the answer.

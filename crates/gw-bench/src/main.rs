@@ -20,6 +20,7 @@ mod overview;
 mod process;
 mod route;
 mod system_calls;
+mod unused_features;
 mod upstream;
 mod worst;
 

@@ -21,7 +21,7 @@ pub(crate) async fn table(rows: &[Row], binary: &Path, key: &str) -> Result<Stri
     for Row { kind, ratio, rss_mib, .. } in rows {
         let name = kind.name();
         let directory = Path::new("target/callgrind");
-        let (counts, _) = instructions::count(*kind, COUNTS, directory, binary, key).await?;
+        let (counts, _) = instructions::count(*kind, COUNTS, None, directory, binary, key).await?;
         let Counts { instructions, allocations, copies, clocks } = counts;
         let (calls, names) = system_calls::count(*kind, binary, key).await?;
         table.push_str(&format!(
