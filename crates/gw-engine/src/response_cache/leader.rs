@@ -130,8 +130,7 @@ struct AnswerWriter {
 }
 
 impl AnswerWriter {
-    fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<FlightResult, FlightError> {
-        let body = Bytes::from(body);
+    fn whole(self, call: &mut Call, body: Bytes) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, call);
         let summary = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
         let read = |document: &Bytes| {
