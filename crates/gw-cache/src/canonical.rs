@@ -9,11 +9,12 @@
 use std::borrow::Cow;
 
 use gw_wire::json::{MAX_DEPTH, Reader, View};
-use sha2::{Digest, Sha256};
+
+use crate::hasher::{DIGEST_BYTES, Hasher};
 
 /// Feeds a value. None for a text without a canonical form: one that is not JSON, is deeper than 128 levels, or
 /// contains half of a surrogate pair.
-pub(crate) fn feed(text: &str, out: &mut Sha256) -> Option<()> {
+pub(crate) fn feed(text: &str, out: &mut Hasher) -> Option<()> {
     let mut reader = Reader::new(text);
     value(&mut reader, out, 0)?;
     reader.is_at_end().then_some(())
@@ -21,20 +22,19 @@ pub(crate) fn feed(text: &str, out: &mut Sha256) -> Option<()> {
 
 /// The digest of a JSON text in its canonical form. None for a text without one.
 #[must_use]
-pub fn canonical_digest(text: &str) -> Option<[u8; 32]> {
-    let mut digest = Sha256::new();
+pub fn canonical_digest(text: &str) -> Option<[u8; DIGEST_BYTES]> {
+    let mut digest = Hasher::new();
     feed(text, &mut digest)?;
-    Some(digest.finalize().into())
+    Some(digest.finalize())
 }
 
 /// Feeds a string with its length, which marks its end.
-pub(crate) fn feed_text(text: &str, out: &mut Sha256) {
-    let [a, b, c, d, e, f, g, h] = (text.len() as u64).to_le_bytes();
-    out.update([b's', a, b, c, d, e, f, g, h]);
+pub(crate) fn feed_text(text: &str, out: &mut Hasher) {
+    out.number(b's', text.len() as u64);
     out.update(text.as_bytes());
 }
 
-fn value(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
+fn value(reader: &mut Reader<'_>, out: &mut Hasher, depth: u32) -> Option<()> {
     match reader.peek()? {
         b'{' => object(reader, out, depth),
         b'[' => array(reader, out, depth),
@@ -46,7 +46,7 @@ fn value(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
     }
 }
 
-fn array(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
+fn array(reader: &mut Reader<'_>, out: &mut Hasher, depth: u32) -> Option<()> {
     if depth == MAX_DEPTH {
         return None;
     }
@@ -59,19 +59,19 @@ fn array(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
 /// The value of a member, until the members are sorted.
 enum MemberValue<'a> {
     Scalar(View<'a>),
-    Container([u8; 32]),
+    Container([u8; DIGEST_BYTES]),
 }
 
-fn object(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
+fn object(reader: &mut Reader<'_>, out: &mut Hasher, depth: u32) -> Option<()> {
     if depth == MAX_DEPTH {
         return None;
     }
     let mut members: Vec<(Cow<'_, str>, MemberValue<'_>)> = Vec::new();
     reader.members(|reader, name| {
         let member = if matches!(reader.peek()?, b'{' | b'[') {
-            let mut inner = Sha256::new();
+            let mut inner = Hasher::new();
             value(reader, &mut inner, depth + 1)?;
-            MemberValue::Container(inner.finalize().into())
+            MemberValue::Container(inner.finalize())
         } else {
             MemberValue::Scalar(reader.value()?)
         };
@@ -96,7 +96,7 @@ fn object(reader: &mut Reader<'_>, out: &mut Sha256, depth: u32) -> Option<()> {
     Some(())
 }
 
-fn scalar(view: View<'_>, out: &mut Sha256) -> Option<()> {
+fn scalar(view: View<'_>, out: &mut Hasher) -> Option<()> {
     match view.text() {
         "null" => out.update([b'n']),
         "true" => out.update([b't']),
@@ -108,7 +108,7 @@ fn scalar(view: View<'_>, out: &mut Sha256) -> Option<()> {
 }
 
 /// Feeds a number as its sign, its digits without zeros at either end, and the power of ten of the last digit.
-fn number(text: &str, out: &mut Sha256) {
+fn number(text: &str, out: &mut Hasher) {
     let (is_negative, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -136,9 +136,9 @@ fn number(text: &str, out: &mut Sha256) {
             feed_text(text, out);
         }
         (_, Some(power)) => {
-            out.update([b'd', u8::from(is_negative)]);
-            out.update(power.to_le_bytes());
-            out.update((digits as u64).to_le_bytes());
+            let signs = u8::from(is_negative) | u8::from(power < 0) << 1;
+            out.number(b'd', power.unsigned_abs());
+            out.number(signs, digits as u64);
             out.update(whole.as_bytes());
             out.update(fraction.as_bytes());
         }

@@ -6,9 +6,9 @@
 //! 4711" from "refund order 4712".
 
 use gw_wire::json::{Kind, View};
-use sha2::{Digest, Sha256};
 
 use crate::canonical;
+use crate::hasher::Hasher;
 use crate::key::{Key, Question, Scope};
 
 /// Everything around the last turn, as a key, and the words of the last turn.
@@ -37,12 +37,12 @@ impl Context {
             return None;
         }
         let text = words(member("content")?)?;
-        let mut rest = Sha256::new();
+        let mut rest = Hasher::new();
         canonical::feed_text(embedder, &mut rest);
         feed_figures(&text, &mut rest);
         // The earlier messages, then the other members of the last one (such as `name`).
         let count = messages.elements().count();
-        rest.update((count as u64).to_le_bytes());
+        rest.number(b'c', count as u64);
         for message in messages.elements().take(count.saturating_sub(1)) {
             canonical::feed(message.text(), &mut rest)?;
         }
@@ -86,7 +86,7 @@ fn words(content: View<'_>) -> Option<String> {
 /// Feeds the words that vectors hardly tell apart, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`,
 /// `5mg`) or with a sign of arithmetic, comparison or addresses (`>`, `a/b`, `x@y`). Punctuation around them is left
 /// out.
-fn feed_figures(text: &str, out: &mut Sha256) {
+fn feed_figures(text: &str, out: &mut Hasher) {
     let is_figure_sign = |c: char| c.is_numeric() || "<>=+*/\\^%@#$€£¥≠≤≥±~|&".contains(c);
     for word in text.split_whitespace().filter(|word| word.chars().any(is_figure_sign)) {
         let word = word.trim_start_matches(['(', '[', '"', '\'']);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_wire::money::Money;
+use gw_wire::render::KeptPlaces;
 use gw_wire::reply::Finish;
 use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
@@ -48,5 +49,6 @@ pub(crate) fn answer(text: &str) -> Stored {
         cost: Some(Money::from_femtos(7_000_000_000)),
         took_ms: 900,
         lifetime: Lifetime::new(NOW, Duration::from_secs(60), Duration::ZERO),
+        places: KeptPlaces::default(),
     }
 }

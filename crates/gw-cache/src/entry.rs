@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::money::Money;
+use gw_wire::render::KeptPlaces;
 use gw_wire::reply::Finish;
 use gw_wire::usage::{Usage, small};
-use sha2::{Digest, Sha256};
 
 use crate::encoding::{FieldReader, put_bytes, put_number, put_optional};
 use crate::freshness::Lifetime;
+use crate::hasher::{DIGEST_BYTES, sha256};
 use crate::key::{Key, Scope};
 use crate::stamp::Stamp;
 
@@ -41,12 +42,14 @@ pub struct Stored {
     pub took_ms: u64,
     /// How long it may be used.
     pub lifetime: Lifetime,
+    /// Where the members of a request are put into `body`, once the first hit has found out.
+    pub places: KeptPlaces,
 }
 
 /// The first byte of a value. A value with another byte comes from another version, and is a miss.
 const VERSION: u8 = 5;
 /// The length of the checksum at the end of a value.
-const CHECKSUM_BYTES: usize = 32;
+const CHECKSUM_BYTES: usize = DIGEST_BYTES;
 
 impl Stored {
     /// The memory that it takes in bytes, approximately: the text, the names, and the overhead of the allocator.
@@ -92,7 +95,7 @@ impl Stored {
         out.push(u8::from(estimated));
         out.push(u8::from(self.cost.is_some()));
         out.extend_from_slice(&self.cost.unwrap_or_default().femtos().to_le_bytes());
-        let checksum: [u8; CHECKSUM_BYTES] = Sha256::digest(&out).into();
+        let checksum = sha256(&out);
         out.extend_from_slice(&checksum);
         out
     }
@@ -107,7 +110,7 @@ impl Stored {
         if fields.byte()? != VERSION || fields.take(key.bytes().len())?.as_ref() != key.bytes() {
             return None;
         }
-        if <[u8; CHECKSUM_BYTES]>::from(Sha256::digest(written)) != checksum {
+        if sha256(written) != checksum {
             return None;
         }
         let stamp = Stamp(fields.number()?);
@@ -157,6 +160,7 @@ impl Stored {
             cost,
             took_ms,
             lifetime,
+            places: KeptPlaces::default(),
         };
         fields.is_empty().then_some((stored, stamp))
     }

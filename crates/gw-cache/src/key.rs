@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use gw_wire::request::Body;
-use sha2::{Digest, Sha256};
 
 use crate::canonical;
+use crate::hasher::Hasher;
 use crate::native_digests::NativeDigests;
 
 /// The group of callers that share answers. A caller outside a scope cannot find its answers, and cannot guess at them
@@ -102,39 +102,37 @@ impl Key {
         inputs: impl Iterator<Item = Cow<'i, str>>,
     ) -> Option<Vec<Self>> {
         // The body is the last component, so all that stands before the input is the same for every key.
-        let mut begun = Sha256::new();
-        for (name, feed) in COMPONENTS.iter().filter(|(name, _)| *name != BODY) {
-            feed_name(name, &mut begun);
+        let mut begun = Hasher::new();
+        for (_, feed) in COMPONENTS.iter().filter(|(name, _)| *name != BODY) {
             feed(scope, question, &mut begun)?;
         }
         let members = members(question, Some("input"));
         let (before, after) = members.split_at(members.partition_point(|(name, _)| *name < "input"));
-        feed_name(BODY, &mut begun);
         feed_count(members.len() + 1, &mut begun);
         feed_members(before, &mut begun)?;
         let key = |input: Cow<'i, str>| {
             let mut out = begun.clone();
             feed_members(&[("input", &input)], &mut out)?;
             feed_members(after, &mut out)?;
-            Some(Self(out.finalize().into()))
+            Some(Self(out.finalize()))
         };
         inputs.map(key).collect()
     }
 
     /// The key of a [`crate::Context`]: the question without its messages, and `rest` in their place.
-    pub(crate) fn of_context(scope: &Scope, question: &Question<'_>, rest: Sha256) -> Option<Self> {
+    pub(crate) fn of_context(scope: &Scope, question: &Question<'_>, rest: Hasher) -> Option<Self> {
         let components = COMPONENTS.iter().filter(|(name, _)| ![BODY, NATIVE].contains(name));
         let around = Self::over(scope, question, components)?;
-        let mut out = Sha256::new();
+        let mut out = Hasher::new();
         feed_members(&members(question, Some("messages")), &mut out)?;
         question.native.iter().for_each(|native| out.update(native.around));
-        // The name "around" belongs to no component, so this key differs from that of every answer.
-        let mut all = Sha256::new();
+        // The key of an answer begins with the kind of a scope, and no kind is "around".
+        let mut all = Hasher::new();
         canonical::feed_text("around", &mut all);
         all.update(around.0);
         all.update(out.finalize());
         all.update(rest.finalize());
-        Some(Self(all.finalize().into()))
+        Some(Self(all.finalize()))
     }
 
     fn over<'c>(
@@ -142,24 +140,23 @@ impl Key {
         question: &Question<'_>,
         components: impl Iterator<Item = &'c Component>,
     ) -> Option<Self> {
-        let mut out = Sha256::new();
-        for (name, feed) in components {
-            feed_name(name, &mut out);
+        let mut out = Hasher::new();
+        for (_, feed) in components {
             feed(scope, question, &mut out)?;
         }
-        Some(Self(out.finalize().into()))
+        Some(Self(out.finalize()))
     }
 
     /// The key of an upstream call that identical requests share: this question, asked of these candidates under these
     /// circumstances. It is not the key of an answer.
     #[must_use]
     pub fn of_call(&self, candidates: &[&str], circumstances: u64) -> Self {
-        let mut out = Sha256::new();
+        let mut out = Hasher::new();
         canonical::feed_text("call", &mut out);
         out.update(self.0);
         out.update(circumstances.to_le_bytes());
         candidates.iter().for_each(|candidate| canonical::feed_text(candidate, &mut out));
-        Self(out.finalize().into())
+        Self(out.finalize())
     }
 
     pub(crate) fn bytes(&self) -> &[u8; 32] {
@@ -184,19 +181,13 @@ impl fmt::Debug for Key {
 const IGNORED_MEMBERS: [&str; 7] =
     ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
 
-/// A component of the key: its name, and the function that feeds it. What it feeds marks its own end, by a fixed length, by a
-/// length or by a count at its begin, so no component can run into the next.
-type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Sha256) -> Option<()>);
-
-/// Feeds the name of a component. It is shorter than 256 bytes.
-fn feed_name(name: &str, out: &mut Sha256) {
-    out.update([name.len() as u8]);
-    out.update(name);
-}
+/// A component of the key: its name, which is not fed, and the function that feeds it. What it feeds marks its own end, by a fixed
+/// length, by a length or by a count at its begin, so no component can run into the next.
+type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Hasher) -> Option<()>);
 
 /// Feeds the number of the parts that follow.
-fn feed_count(count: usize, out: &mut Sha256) {
-    out.update((count as u64).to_le_bytes());
+fn feed_count(count: usize, out: &mut Hasher) {
+    out.number(b'c', count as u64);
 }
 
 /// The name of the last component, the body.
@@ -234,7 +225,7 @@ const COMPONENTS: [Component; 8] = [
     }),
 ];
 
-fn feed_str(text: &str, out: &mut Sha256) -> Option<()> {
+fn feed_str(text: &str, out: &mut Hasher) -> Option<()> {
     canonical::feed_text(text, out);
     Some(())
 }
@@ -252,7 +243,7 @@ fn members<'q>(question: &Question<'q>, excluded: Option<&str>) -> Vec<(&'q str,
     members
 }
 
-fn feed_members(members: &[(&str, &str)], out: &mut Sha256) -> Option<()> {
+fn feed_members(members: &[(&str, &str)], out: &mut Hasher) -> Option<()> {
     for (name, value) in members {
         canonical::feed_text(name, out);
         canonical::feed(value, out)?;

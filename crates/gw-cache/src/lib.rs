@@ -39,6 +39,7 @@ mod encoding;
 mod entry;
 mod figures;
 mod freshness;
+mod hasher;
 mod in_process;
 mod key;
 mod native_digests;

@@ -2,9 +2,9 @@
 //! that its translation into a chat does not have.
 
 use gw_wire::json::View;
-use sha2::{Digest, Sha256};
 
 use crate::canonical;
+use crate::hasher::Hasher;
 
 /// Members that do not change the answer, or that the gateway decides.
 const IGNORED_MEMBERS: [&str; 13] = [
@@ -41,16 +41,16 @@ impl NativeDigests {
     pub fn of<'h>(body: &[u8], headers: impl Iterator<Item = (&'h str, &'h str)>) -> Self {
         let headers: Vec<_> = headers.collect();
         let of = |is_counted: &dyn Fn(&str) -> bool| {
-            let mut out = Sha256::new();
+            let mut out = Hasher::new();
             if members(body, is_counted, &mut out).is_none() {
-                out = Sha256::new();
+                out = Hasher::new();
                 out.update(body);
             }
             for (name, value) in &headers {
                 canonical::feed_text(name, &mut out);
                 canonical::feed_text(value, &mut out);
             }
-            out.finalize().into()
+            out.finalize()
         };
         let counts = |name: &str| !IGNORED_MEMBERS.contains(&name);
         Self { all: of(&counts), around: of(&|name| counts(name) && !CONVERSATION.contains(&name)) }
@@ -58,7 +58,7 @@ impl NativeDigests {
 }
 
 /// Feeds the members that count, sorted by name.
-fn members(body: &[u8], is_counted: &dyn Fn(&str) -> bool, out: &mut Sha256) -> Option<()> {
+fn members(body: &[u8], is_counted: &dyn Fn(&str) -> bool, out: &mut Hasher) -> Option<()> {
     let body = View::new(std::str::from_utf8(body).ok()?);
     let named = body.members().map(|(name, value)| Some((name.string()?, value.text())));
     let mut members = named.collect::<Option<Vec<_>>>()?;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use gw_cache::{Cache, Key, Lifetime, Question, Route, Scope, Stored};
 use gw_testkit::measured::at_most;
 use gw_wire::money::Money;
+use gw_wire::render::KeptPlaces;
 use gw_wire::reply::Finish;
 use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
@@ -52,6 +53,7 @@ fn answer(names: &[Arc<str>; 3], bytes: usize) -> Stored {
         cost: Some(Money::ZERO),
         took_ms: 1,
         lifetime: Lifetime::new(0, Duration::from_secs(3600), Duration::ZERO),
+        places: KeptPlaces::default(),
     }
 }
 

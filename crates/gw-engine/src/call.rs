@@ -9,6 +9,7 @@ pub(crate) mod progress;
 mod quoted_prompt;
 pub(crate) mod reserve;
 pub(crate) mod settlement;
+pub(crate) mod shared_document;
 pub(crate) mod stream_reservation;
 pub(crate) mod tracing;
 pub(crate) mod upstream_call;
@@ -17,7 +18,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
 use gw_cache::Stored;
 use gw_wire::gateway::GatewayMeta;
 use gw_wire::money::Money;
@@ -26,6 +26,7 @@ use gw_wire::usage::Usage;
 use self::attempt_context::AttemptContext;
 use self::progress::CallProgress;
 use self::settlement::{Outcome, Settlement};
+use self::shared_document::SharedDocument;
 use self::stream_reservation::StreamReservation;
 use self::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
 use crate::clock;
@@ -44,8 +45,8 @@ pub(crate) struct Call {
     pub(crate) cost: Option<Money>,
     /// The money set aside for a stream that broke off, until another upstream continues it.
     pub(crate) reservation: Option<StreamReservation>,
-    /// The answer of a shared call in the gateway's own format, if its client speaks another dialect.
-    pub(crate) shared_document: Option<Bytes>,
+    /// The answer of a shared call, unless its client's document is all that there is.
+    pub(crate) shared_document: Option<SharedDocument>,
 }
 
 /// The upstream that answered, with usage and cost.

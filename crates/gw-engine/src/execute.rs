@@ -74,7 +74,7 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
         headers.extend(cost_header(call.cost));
     }
     match answer {
-        Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body.into()) }),
+        Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Embeddings(_) => {
             Err(Error::new(Kind::InternalError, "The answer is not a document."))
         }

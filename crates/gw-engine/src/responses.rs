@@ -53,7 +53,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let stored = Arc::clone(&services.stored_responses);
     let owner = Arc::clone(client.caller.key_id());
     let limits = services.snapshot().request_limits;
-    let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
+    let (wanted, outline) = offload_if(is_heavy(&body), || responses::outline(&body, &limits)).await;
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
     let (mut earlier, mut refusal) = match stored.conversation(&owner, &wanted, bounds).await {
         Ok(earlier) => (earlier, None),
@@ -80,7 +80,11 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             open_compaction: Some(&opener),
             closing_message: None,
         };
-        let request = responses::translate_with(body, limits, &known)?;
+        let request = match outline {
+            Some(body) => responses::translate_body(&body, limits, &known)?,
+            // The fault of the body.
+            None => responses::translate_with(body, limits, &known)?,
+        };
         if request.background && !(can_store && request.store) {
             return Err(no_background(can_store));
         }

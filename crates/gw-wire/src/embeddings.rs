@@ -1,5 +1,6 @@
 //! Embedding vectors: reads an upstream's vectors and writes them as the client wants them.
 
+mod in_place;
 mod numbers;
 mod packed;
 
@@ -9,6 +10,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use serde_json::value::RawValue;
 
+pub use in_place::NumbersInPlace;
 pub use numbers::read_numbers;
 pub use packed::{Packed, max_encoded_bytes};
 
@@ -186,13 +188,19 @@ pub fn write_embeddings(
         }
         object.finish();
     });
+    write_end(&mut out, model, usage);
+    out
+}
+
+/// Writes the members behind the vectors.
+fn write_end(out: &mut Vec<u8>, model: &str, usage: &Usage) {
+    let mut list = ObjectWriter::resume(out);
     list.string("model", model);
     list.object("usage", |counts| {
         counts.integer("prompt_tokens", usage.prompt);
         counts.integer("total_tokens", usage.total());
     });
     list.finish();
-    out
 }
 
 /// Appends the numbers of an array as little-endian 32-bit floats.

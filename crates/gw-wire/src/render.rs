@@ -1,7 +1,10 @@
 //! Writes complete answers in the client's shape, and the parts that streams share with them (usage, `gateway`).
 
+mod kept;
+
 use serde_json::value::RawValue;
 
+pub use self::kept::{DocumentPlaces, KeptChat, KeptPlaces};
 use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_raw, write_str};
 use crate::money::Money;
@@ -49,12 +52,18 @@ pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
 /// Writes a chat completion.
 #[must_use]
 pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
+    chat_document(reply, envelope).0
+}
+
+/// Writes a chat completion, and tells where its parts are.
+#[must_use]
+pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>, DocumentPlaces) {
     let texts = reply.choices.iter().filter_map(|choice| choice.content.as_deref()).map(str::len);
     let images = reply.choices.iter().flat_map(|choice| &choice.images).map(image_bytes);
     let mut out = Vec::with_capacity(1024 + texts.sum::<usize>() + images.sum::<usize>());
-    head(&mut out, "chat.completion", envelope, reply.model.as_deref());
+    let model = head(&mut out, "chat.completion", envelope, reply.model.as_deref());
     let mut order: Vec<&ChatChoice<'_>> = reply.choices.iter().collect();
-    order.sort_unstable_by_key(|choice| choice.index);
+    order.sort_by_key(|choice| choice.index);
     for (position, choice) in order.iter().enumerate() {
         if position > 0 {
             out.push(b',');
@@ -69,14 +78,17 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     }
     put(&mut out, "],\"usage\":");
     // SPEC.md wants a number. An unknown cost is 0, and `gateway.warnings` has `price_unknown`.
+    let counts = out.len();
     usage(&mut out, &envelope.usage, Some(envelope.cost.unwrap_or_default()));
+    let counts_end = out.len();
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(envelope.fingerprint));
     members(&mut out, reply, |name| name != STOP_SEQUENCE);
+    let places = DocumentPlaces { model, usage: counts..counts_end, gateway: out.len() };
     put(&mut out, ",\"gateway\":");
     gateway(&mut out, envelope.gateway);
     out.push(b'}');
-    out
+    (out, places)
 }
 
 /// Writes a chat answer for the response cache, without the parts that belong to one request.
@@ -160,7 +172,8 @@ pub(crate) fn text_finish(reason: Finish) -> Finish {
     }
 }
 
-fn head(out: &mut Vec<u8>, object: &str, envelope: &Envelope<'_>, model: Option<&str>) {
+/// Writes the members before the choices; gives the place of the model's name.
+fn head(out: &mut Vec<u8>, object: &str, envelope: &Envelope<'_>, model: Option<&str>) -> usize {
     put(out, "{\"id\":");
     put_word(out, envelope.id);
     put(out, ",\"object\":\"");
@@ -168,8 +181,10 @@ fn head(out: &mut Vec<u8>, object: &str, envelope: &Envelope<'_>, model: Option<
     put(out, "\",\"created\":");
     put_int(out, envelope.created);
     put(out, ",\"model\":");
+    let place = out.len();
     write_str(out, model.filter(|name| !name.is_empty()).unwrap_or(envelope.model));
     put(out, ",\"choices\":[");
+    place
 }
 
 fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
@@ -213,9 +228,14 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
         None => put(out, "null"),
     }
     put(out, ",\"finish_reason\":\"");
-    let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
-    put(out, choice.finish.unwrap_or(made).as_str());
+    put(out, finish_of(choice).as_str());
     put(out, "\"}");
+}
+
+/// The finish reason that a choice is written with.
+fn finish_of(choice: &ChatChoice<'_>) -> Finish {
+    let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
+    choice.finish.unwrap_or(made)
 }
 
 /// Upper bound of the bytes of an image in an answer, if nothing in it needs an escape.

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use self::texts::{ChunkParts, TextFrame};
-use crate::dialects::{AnswerEncoder, AnswerForm, EncoderOpening, StreamError};
+use crate::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening, StreamError};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::gateway::GatewayMeta;
@@ -137,6 +137,9 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The comment sent while an upstream is silent.
 pub const KEEPALIVE: &[u8] = b": keepalive\n\n";
 
+/// The most bytes of output that are reserved before they are written.
+const MAX_RESERVED_BYTES: usize = 16 << 10;
+
 /// Maximum number of tool calls of a choice.
 pub const MAX_TOOL_CALLS: usize = 2048;
 
@@ -179,6 +182,17 @@ impl Normaliser {
             sent_text: None,
             is_continuation: false,
             is_recording: false,
+        }
+    }
+
+    /// The bytes that the client usually gets for a piece of an upstream's stream, so that its output need not grow in steps.
+    #[must_use]
+    pub fn usual_output(&self, piece: usize) -> usize {
+        match self.opening.form.as_ref().map(|form| form.dialect()) {
+            // Each event repeats the item's id, and the last events repeat the whole answer.
+            Some(ClientDialect::Responses) => piece.saturating_mul(2).min(2 * MAX_RESERVED_BYTES),
+            // Anthropic's events are shorter than OpenAI's.
+            _ => (piece + piece / 2).min(MAX_RESERVED_BYTES),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Pairs of texts with the same and with different canonical forms. Random pairs are in `key/tests/random.rs`.
 
 use gw_testkit::cpu_time::assert_cpu_time;
-use sha2::{Digest, Sha256};
+
+use crate::hasher::Hasher;
 
 fn form(text: &str) -> Option<[u8; 32]> {
-    let mut out = Sha256::new();
+    let mut out = Hasher::new();
     super::feed(text, &mut out)?;
-    Some(out.finalize().into())
+    Some(out.finalize())
 }
 
 fn same(one: &str, other: &str) {

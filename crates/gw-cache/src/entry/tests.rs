@@ -61,6 +61,7 @@ proptest! {
             cost: (femtos != 0).then_some(Money::from_femtos(femtos)),
             took_ms,
             lifetime: Lifetime { stored_at_ms: NOW, fresh_ms, stale_ms },
+            places: KeptPlaces::default(),
         };
         let bytes = Bytes::from(stored.encode(&key("a"), Stamp(stamp)));
         prop_assert_eq!(Stored::decode(&bytes, &key("a")), Some((stored, Stamp(stamp))));
@@ -96,7 +97,7 @@ fn an_undamaged_value_of_another_version_is_refused() {
     let (value, _) = written.split_at(written.len() - CHECKSUM_BYTES);
     let mut value = value.to_vec();
     value[0] = VERSION + 1;
-    let checksum = Sha256::digest(&value);
+    let checksum = sha256(&value);
     value.extend_from_slice(&checksum);
     assert_eq!(Stored::decode(&Bytes::from(value), &key("a")), None);
 }

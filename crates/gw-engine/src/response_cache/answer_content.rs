@@ -71,3 +71,18 @@ impl<'a> AnswerContent<'a> {
         }
     }
 }
+
+/// The parts of an answer that a cache entry is made of.
+#[derive(Debug, Default)]
+pub(crate) struct KeptAnswer {
+    /// The bytes of the cache entry.
+    pub(crate) body: Vec<u8>,
+    /// The finish reason of each choice; None if a choice has none.
+    pub(crate) finishes: Option<Vec<Finish>>,
+}
+
+impl KeptAnswer {
+    pub(crate) fn of(content: &AnswerContent<'_>, summary: &CallSummary) -> Self {
+        Self { body: content.entry_body(summary), finishes: content.finishes() }
+    }
+}

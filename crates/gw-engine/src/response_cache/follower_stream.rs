@@ -133,7 +133,7 @@ impl FollowerStream {
                 return self.broken(&gone());
             }
             self.finish_joined(done);
-            return rendered::replay(&reply_context, answer, warnings)
+            return rendered::replayed(&reply_context, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
         let mut out = Vec::with_capacity(1024);

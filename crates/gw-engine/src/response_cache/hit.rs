@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::headers::{AGE, cache_status, named};
 use crate::response::reply::{Reply, ReplyBody};
-use crate::response_cache::rendered::{kept, replayed, written};
+use crate::response_cache::rendered::{replayed, written};
 use crate::response_cache::reply_context::ReplyContext;
 use crate::response_cache::shared_answer::now_ms;
 
@@ -34,12 +34,11 @@ pub(crate) fn reply(
         headers.extend(header(SOURCE, &similar.source));
     }
     headers.push((AGE, HeaderValue::from(stored.lifetime.age_ms(now_ms()) / 1000)));
-    let kept = kept(reply_context, stored)?;
     let body = if reply_context.streams {
-        let events = replayed(reply_context, stored, kept, warnings);
+        let events = replayed(reply_context, stored, warnings)?;
         ReplyBody::Stream(Box::new(EventStream::ready(events, reply_context.deadline)))
     } else {
-        ReplyBody::Full(Bytes::from(written(reply_context, stored, &kept, warnings)))
+        ReplyBody::Full(Bytes::from(written(reply_context, stored, warnings)?))
     };
     Ok(Reply { headers, body })
 }

@@ -10,18 +10,20 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
 use gw_wire::event::log;
+use gw_wire::render::{KeptChat, KeptPlaces};
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
 
 use crate::call::attempt_context::MAX_ANSWER_BYTES;
 use crate::call::reserve::reserve;
+use crate::call::shared_document::SharedDocument;
 use crate::call::{Call, CallSummary};
 use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
 use crate::error::{Error, Kind};
 use crate::response::event_stream::EventStream;
-use crate::response_cache::answer_content::AnswerContent;
+use crate::response_cache::answer_content::{AnswerContent, KeptAnswer};
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::semantic_lookup::{LookupServices, RememberQuestion, SimilarAnswer};
@@ -128,13 +130,20 @@ struct AnswerWriter {
 }
 
 impl AnswerWriter {
-    fn whole(self, call: &mut Call, body: Vec<u8>) -> Result<FlightResult, FlightError> {
-        let body = Bytes::from(body);
+    fn whole(self, call: &mut Call, body: Bytes) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, call);
         let summary = call.summary.take().ok_or_else(|| SharedFailure::of(gone()))?;
-        let document = call.shared_document.take().unwrap_or_else(|| body.clone());
-        let content = AnswerContent::read(origin.shape, &document);
-        let done = self.done(&origin, &summary, content.as_ref());
+        let read = |document: &Bytes| {
+            AnswerContent::read(origin.shape, document).map(|content| KeptAnswer::of(&content, &summary))
+        };
+        let kept = match call.shared_document.take() {
+            None => read(&body),
+            Some(SharedDocument::Unread(document)) => read(&document),
+            Some(SharedDocument::Kept(KeptChat { body, finishes })) => {
+                Some(KeptAnswer { body, finishes: Some(finishes) })
+            }
+        };
+        let done = self.done(&origin, &summary, kept);
         Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
     }
 
@@ -167,7 +176,8 @@ impl AnswerWriter {
             return Err(Arc::new(SharedFailure { error, is_the_leaders, closing: stream.take_closing() }));
         };
         let content = AnswerContent::gathered(origin.shape, accumulator);
-        let done = self.done(&origin, &summary, content.as_ref());
+        let kept = content.map(|content| KeptAnswer::of(&content, &summary));
+        let done = self.done(&origin, &summary, kept);
         Ok(Arc::new(SharedAnswer { closing: stream.take_closing(), ..done }))
     }
 
@@ -194,15 +204,10 @@ impl AnswerWriter {
     }
 
     /// The answer for all readers. It is kept if it is complete and a requested model gave it.
-    fn done(
-        self,
-        origin: &AnswerOrigin,
-        summary: &CallSummary,
-        content: Option<&AnswerContent<'_>>,
-    ) -> SharedAnswer {
+    fn done(self, origin: &AnswerOrigin, summary: &CallSummary, kept: Option<KeptAnswer>) -> SharedAnswer {
         let model = &summary.candidate.model;
-        let body = content.map(|content| content.entry_body(summary));
-        let finishes = content.and_then(AnswerContent::finishes);
+        let has_content = kept.is_some();
+        let (body, finishes) = kept.map_or_else(Default::default, |kept| (kept.body, kept.finishes));
         let is_whole = finishes.is_some();
         let answer = Arc::new(Stored {
             scope: origin.scope.clone(),
@@ -210,12 +215,13 @@ impl AnswerWriter {
             model: origin.model.as_str().into(),
             model_used: Arc::clone(&model.id),
             provider: Arc::clone(&model.provider),
-            body: body.unwrap_or_default().into(),
+            body: body.into(),
             finishes: finishes.unwrap_or_default(),
             usage: summary.usage,
             cost: summary.cost,
             took_ms: u64::try_from(clock::since(self.begun).as_millis()).unwrap_or(u64::MAX),
             lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            places: KeptPlaces::default(),
         });
         let is_fallback = summary.candidate.is_fallback;
         // An answer of two models belongs to neither.
@@ -229,7 +235,7 @@ impl AnswerWriter {
         }
         SharedAnswer {
             answer,
-            is_whole: content.is_some() && !is_cut_short,
+            is_whole: has_content && !is_cut_short,
             own: None,
             closing: None,
             fallback_used: is_fallback,

@@ -9,18 +9,18 @@ use crate::error::{Error, Kind, Result};
 use crate::response_cache::answer_content::AnswerContent;
 use crate::response_cache::reply_context::ReplyContext;
 
-pub(crate) fn kept<'a>(reply_context: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
+fn kept<'a>(reply_context: &ReplyContext, stored: &'a Stored) -> Result<AnswerContent<'a>> {
     // It could be read when it was stored, so a fault is the gateway's.
     AnswerContent::read(reply_context.shape(), &stored.body)
         .ok_or_else(|| Error::new(Kind::InternalError, "The cached answer cannot be read."))
 }
 
+/// The whole document.
 pub(crate) fn written(
     reply_context: &ReplyContext,
     stored: &Stored,
-    content: &AnswerContent<'_>,
     warnings: &[&'static str],
-) -> Vec<u8> {
+) -> Result<Vec<u8>> {
     let envelope = Envelope {
         id: reply_context.id(),
         created: reply_context.created(),
@@ -30,32 +30,32 @@ pub(crate) fn written(
         cost: Some(Money::ZERO),
         gateway: &reply_context.meta(stored, warnings),
     };
-    match (content, reply_context.form()) {
-        (AnswerContent::Chat(reply), Some(form)) => form.write(reply, &envelope),
-        (content, _) => content.write(&envelope),
-    }
+    let (shape, body) = (reply_context.shape(), &stored.body);
+    let Some(form) = reply_context.form() else {
+        if let Some(filled) = stored.places.fill(shape, body, &envelope) {
+            return Ok(filled);
+        }
+        let written = kept(reply_context, stored)?.write(&envelope);
+        stored.places.learn(shape, body, &envelope, &written);
+        return Ok(written);
+    };
+    Ok(match kept(reply_context, stored)? {
+        AnswerContent::Chat(reply) => form.write(&reply, &envelope),
+        content @ AnswerContent::Text(_) => content.write(&envelope),
+    })
 }
 
 /// The events of the whole stream.
 pub(crate) fn replayed(
     reply_context: &ReplyContext,
     stored: &Stored,
-    content: AnswerContent<'_>,
     warnings: &[&'static str],
-) -> Vec<u8> {
+) -> Result<Vec<u8>> {
+    let content = kept(reply_context, stored)?;
     let mut out = Vec::with_capacity(stored.body.len() + 2048);
     let mut normaliser = Normaliser::new(reply_context.opening(&stored.model_used));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = reply_context.meta(stored, warnings);
     normaliser.finish(&Closing { usage: stored.usage, cost: Some(Money::ZERO), gateway: &gateway }, &mut out);
-    out
-}
-
-/// The events of the whole stream for a request whose head is sent.
-pub(crate) fn replay(
-    reply_context: &ReplyContext,
-    stored: &Stored,
-    warnings: &[&'static str],
-) -> Result<Vec<u8>> {
-    Ok(replayed(reply_context, stored, kept(reply_context, stored)?, warnings))
+    Ok(out)
 }

@@ -73,7 +73,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
             let is_heavy = responses.iter().any(unary::UnaryResponse::is_heavy);
             offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &responses))
                 .await
-                .map(Answer::Full)
+                .map(|document| Answer::Full(document.into()))
         }
         AttemptOutput::Embeddings(batches) => {
             let is_heavy = batches.iter().any(embeddings::Batch::is_heavy);

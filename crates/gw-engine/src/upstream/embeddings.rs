@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_wire::embeddings::{NumbersInPlace, write_embeddings};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
 use gw_wire::reply::{EmbeddingsReply, Vector};
@@ -161,7 +162,18 @@ pub(crate) fn complete(
         return Ok(Answer::Embeddings(Box::new(output)));
     }
     let model = reported(merged.model.as_deref(), request).to_owned();
-    let out = gw_wire::embeddings::write_embeddings(&merged, request.encoding, &model, &bill.usage);
+    let place = match batches.as_slice() {
+        [only] => NumbersInPlace::of(&only.body, &merged.vectors, request.encoding),
+        _ => None,
+    };
+    let out = match place {
+        Some(place) => {
+            drop(merged);
+            let only = batches.into_iter().next().map(|batch| batch.body).unwrap_or_default();
+            place.write(only, &model, &bill.usage)
+        }
+        None => write_embeddings(&merged, request.encoding, &model, &bill.usage).into(),
+    };
     let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
     call.finish_served(candidate, &billed);
     Ok(Answer::Full(out))

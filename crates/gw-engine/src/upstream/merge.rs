@@ -12,9 +12,6 @@ use gw_wire::usage::Usage;
 use crate::call::upstream_call::{UpstreamCallId, is_refusal};
 use crate::cpu_pool::HEAVY_BYTES;
 
-/// The most bytes of output that are reserved before they are written.
-const MAX_RESERVED_BYTES: usize = 16 << 10;
-
 /// An upstream stream, and the position of its first choice in the answer.
 pub(crate) struct SubStream {
     pub(crate) call: UpstreamCallId,
@@ -185,11 +182,6 @@ fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
     decoder.work_bytes(came) >= HEAVY_BYTES
 }
 
-/// The bytes that the client usually gets for a piece of an upstream's stream, so that its output need not grow in steps.
-fn usual_output(piece: usize) -> usize {
-    (piece + piece / 8).min(MAX_RESERVED_BYTES)
-}
-
 impl SingleStream {
     fn poll_step(
         &mut self,
@@ -215,7 +207,7 @@ impl SingleStream {
     }
 
     fn read(&mut self, came: Option<&[u8]>, normaliser: &mut Normaliser, out: &mut Vec<u8>) -> ReadStep {
-        out.reserve(usual_output(came.map_or(0, <[u8]>::len)));
+        out.reserve(normaliser.usual_output(came.map_or(0, <[u8]>::len)));
         let mut accept = |event: Event<'_>| normaliser.accept(event, out);
         match came {
             Some(chunk) => {

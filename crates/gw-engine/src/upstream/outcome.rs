@@ -1,5 +1,6 @@
 //! The results of upstream attempts.
 
+use bytes::Bytes;
 use gw_routing::health::Probe;
 use gw_routing::metrics::InFlight;
 
@@ -12,7 +13,7 @@ use crate::upstream::{embeddings, unary};
 /// The answer of a successful attempt.
 pub(crate) enum Answer {
     /// The client's body.
-    Full(Vec<u8>),
+    Full(Bytes),
     /// A stream whose first content has come.
     Stream(Box<UpstreamStream>),
     /// Embeddings that are merged with vectors of the response cache.

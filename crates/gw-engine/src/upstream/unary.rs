@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use crate::call::Call;
 use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
 use crate::call::progress::{OK, Warnings};
+use crate::call::shared_document::SharedDocument;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::plan::candidate::Candidate;
@@ -140,14 +141,19 @@ pub(crate) fn complete(
         note_answer(call, attempt, reply.model.as_deref(), finishes);
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
         let Some(form) = call.context.request.client().map(|client| Arc::clone(&client.form)) else {
-            let write = |envelope: &Envelope<'_>| render::chat(&reply, envelope);
-            return Ok(settle(call, candidate, attempt, &made, write));
+            let (document, places) =
+                settle(call, candidate, attempt, &made, |envelope| render::chat_document(&reply, envelope));
+            if let Some(summary) = &call.summary {
+                let kept = places.kept(&reply, &document, &summary.usage);
+                call.shared_document = kept.map(SharedDocument::Kept);
+            }
+            return Ok(document);
         };
         let body = settle(call, candidate, attempt, &made, |envelope| form.write(&reply, envelope));
         if let Some(summary) = &call.summary {
             let model = &candidate.model.upstream_model;
             let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
-            call.shared_document = Some(entry.into());
+            call.shared_document = Some(SharedDocument::Unread(entry.into()));
         }
         return Ok(body);
     }
@@ -184,13 +190,13 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
     texts + calls + legacy + images + choice.extras.iter().map(extras).sum::<u64>()
 }
 
-fn settle(
+fn settle<T>(
     call: &mut Call,
     candidate: &Candidate,
     attempt: Attempt,
     fingerprint: &str,
-    write: impl FnOnce(&Envelope<'_>) -> Vec<u8>,
-) -> Vec<u8> {
+    write: impl FnOnce(&Envelope<'_>) -> T,
+) -> T {
     let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
     let meta = call.meta(candidate, billed.known_cost().is_some());
     let body = write(&Envelope {

@@ -14,6 +14,7 @@ mod client;
 mod deep_and_wide;
 mod depth;
 mod dialects;
+mod kept_answers;
 mod linear;
 mod model_tables;
 mod provider;

@@ -26,7 +26,10 @@ mod usage;
 
 pub use context::ResponsesContext;
 pub use item_index::referable_id;
-pub use request::{EarlierItems, ResponsesRequest, WantedItems, translate, translate_with, wanted_items};
+pub use request::{
+    EarlierItems, ResponsesRequest, WantedItems, outline, translate, translate_body, translate_with,
+    wanted_items,
+};
 pub use stream::ResponsesEncoder;
 
 #[cfg(test)]

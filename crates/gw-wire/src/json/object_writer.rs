@@ -42,7 +42,7 @@ impl<'o> ObjectWriter<'o> {
 
     /// Begins a member whose name needs no escapes. Most names are of this kind, and looking for escapes costs as much as
     /// writing them.
-    fn plain_member(&mut self, name: &'static str) -> &mut Vec<u8> {
+    pub(crate) fn plain_member(&mut self, name: &'static str) -> &mut Vec<u8> {
         debug_assert!(name.bytes().all(|byte| byte > 0x1f && byte < 0x7f && byte != b'"' && byte != b'\\'));
         self.separate();
         self.out.reserve(name.len() + 3);

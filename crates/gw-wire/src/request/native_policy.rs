@@ -131,11 +131,16 @@ impl Surveyor {
         Self { surface, found: NativePolicy::default(), seen: BTreeSet::new(), largest_result: 0 }
     }
 
-    /// Judges the top-level members.
-    fn members(&mut self, body: View<'_>) {
+    /// Judges the top-level members, and returns those with these names as [`View::pick`] does.
+    fn members<'a, const N: usize>(&mut self, body: View<'a>, names: [&str; N]) -> [Option<View<'a>>; N] {
+        let mut found = [None; N];
         for (name, value) in body.members() {
             let Some(name) = name.string() else { continue };
-            if value.kind() == Kind::Null {
+            let is_null = value.kind() == Kind::Null;
+            if let Some((_, place)) = names.iter().zip(&mut found).find(|(known, _)| **known == name) {
+                *place = (!is_null).then_some(value);
+            }
+            if is_null {
                 continue;
             }
             let row = treatment(self.surface, PolicyPlace::Member, &name);
@@ -144,6 +149,7 @@ impl Surveyor {
             }
             self.found.members.extend(guarded_native(&name, value, row));
         }
+        found
     }
 
     /// Judges the type of a tool or of a part. Returns its decision.

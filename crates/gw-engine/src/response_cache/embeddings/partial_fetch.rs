@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gw_cache::{Key, Lifetime, Outcome, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_wire::money::Money;
+use gw_wire::render::KeptPlaces;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
@@ -291,6 +292,7 @@ impl PartialFetch {
             cost: None,
             took_ms,
             lifetime: Lifetime::new(now_ms(), self.wanted.ttl, self.caching.settings.stale_if_error),
+            places: KeptPlaces::default(),
         }
     }
 

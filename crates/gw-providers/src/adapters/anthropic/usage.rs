@@ -77,20 +77,23 @@ impl AnthropicUsage {
     pub(super) fn take(&mut self, usage: &RawValue) {
         let Ok(value) = serde_json::from_str::<Value>(usage.get()) else { return };
         let mut is_odd = false;
-        let mut set = |place: &mut Option<u64>, path: &str| {
-            if let Some(count) = value.pointer(path).and_then(|value| count(value, &mut is_odd)) {
+        let mut set = |place: &mut Option<u64>, object: Option<&Value>, name: &str| {
+            if let Some(count) = object.and_then(|object| count(object.get(name)?, &mut is_odd)) {
                 *place = Some(count);
             }
         };
-        set(&mut self.input, "/input_tokens");
-        set(&mut self.output, "/output_tokens");
-        set(&mut self.cache_read, "/cache_read_input_tokens");
-        set(&mut self.cache_write, "/cache_creation_input_tokens");
-        set(&mut self.cache_write_5m, "/cache_creation/ephemeral_5m_input_tokens");
-        set(&mut self.cache_write_1h, "/cache_creation/ephemeral_1h_input_tokens");
-        set(&mut self.thinking, "/output_tokens_details/thinking_tokens");
-        set(&mut self.web_search, "/server_tool_use/web_search_requests");
-        set(&mut self.web_fetch, "/server_tool_use/web_fetch_requests");
+        let whole = Some(&value);
+        set(&mut self.input, whole, "input_tokens");
+        set(&mut self.output, whole, "output_tokens");
+        set(&mut self.cache_read, whole, "cache_read_input_tokens");
+        set(&mut self.cache_write, whole, "cache_creation_input_tokens");
+        let lifetimes = value.get("cache_creation");
+        set(&mut self.cache_write_5m, lifetimes, "ephemeral_5m_input_tokens");
+        set(&mut self.cache_write_1h, lifetimes, "ephemeral_1h_input_tokens");
+        set(&mut self.thinking, value.get("output_tokens_details"), "thinking_tokens");
+        let hosted = value.get("server_tool_use");
+        set(&mut self.web_search, hosted, "web_search_requests");
+        set(&mut self.web_fetch, hosted, "web_fetch_requests");
         if let Some(iterations) = value.get("iterations").and_then(Value::as_array) {
             self.compactions = Compactions::of(iterations, &mut is_odd);
         }

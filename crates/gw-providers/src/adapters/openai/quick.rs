@@ -1,4 +1,4 @@
-//! A fast reader for ordinary answers, in one pass over the text.
+//! A fast reader for ordinary answers and for the chunks of streams, in one pass over the text.
 //!
 //! It gives the same result as the lenient reader, or nothing. Unusual values (a number in a string, text in parts, an
 //! escaped name, invalid JSON) are left to the lenient reader, which also reports faults.
@@ -16,7 +16,7 @@ pub(super) trait Quick<'de>: Sized {
     fn quick(place: &mut Option<Self>, reader: &mut Reader<'de>) -> Option<()>;
 }
 
-/// Reads a complete answer, if nothing in it is unusual.
+/// Reads a complete answer or a chunk, if nothing in it is unusual.
 pub(super) fn envelope(text: &str) -> Option<OpenAiEnvelope<'_>> {
     document(text)
 }
@@ -177,7 +177,30 @@ mod tests {
         }
     }
 
+    const CHUNKS: [&str; 4] = [
+        r#"{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","system_fingerprint":"fp","choices":[{"index":0,"delta":
+            {"role":"assistant","content":"","tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a"}}]},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":" é\u00e9","reasoning_content":"r","extra":[{}]},"logprobs":{"content":[]}}],"usage":null}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1}}],"service_tier":"default"}"#,
+        r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens_details":{"reasoning_tokens":0}},"x_groq":{"usage":{}}}"#,
+    ];
+
+    #[test]
+    fn usual_chunks_are_read_by_the_quick_reader() {
+        assert!(CHUNKS.into_iter().all(agree));
+    }
+
     proptest! {
+        #[test]
+        fn both_readers_agree_on_damaged_chunks(
+            chunk in prop::sample::select(CHUNKS.to_vec()), at in any::<prop::sample::Index>(), cut in 0..12usize,
+            put in "([\\[\\]{}\",:0-9\\\\ nul]{0,4}|\"(choices|delta|content|usage|index)\":)",
+        ) {
+            let at = chunk.floor_char_boundary(at.index(chunk.len()));
+            let end = chunk.floor_char_boundary(at + cut);
+            agree(&format!("{}{put}{}", &chunk[..at], &chunk[end.max(at)..]));
+        }
+
         #[test]
         fn both_readers_agree_on_damaged_answers(at in 0..USUAL.len(), cut in 0..12usize, put in "[\\[\\]{}\",:0-9\\\\ nul]{0,4}") {
             let end = (at + cut).min(USUAL.len());

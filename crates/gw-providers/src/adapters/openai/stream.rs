@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::calls::ToolCallTracker;
 use super::located::TextLocations;
 use super::shape::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
-use super::{repair, usage};
+use super::{quick, repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
@@ -70,7 +70,8 @@ impl StreamState for OpenAiStreamState {
             let error = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
             return self.fail(reported(&error, FailureKind::StreamBroken), sink);
         }
-        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else {
+        let read = quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok);
+        let Ok(envelope) = read else {
             return self.odd_event(text, is_last, sink);
         };
         let mut carried = Carried::Nothing;

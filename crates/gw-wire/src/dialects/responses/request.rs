@@ -120,7 +120,17 @@ pub struct WantedItems {
 /// Finds the ids that a request refers to; none in a body that is no JSON object. The translation reports its faults.
 #[must_use]
 pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
-    let Ok(body) = Body::parse(bytes.clone(), limits) else { return WantedItems::default() };
+    outline(bytes, limits).0
+}
+
+/// As [`wanted_items`], with the body for [`translate_body`]; None for a body that is no JSON object.
+#[must_use]
+pub fn outline(bytes: &Bytes, limits: &RequestLimits) -> (WantedItems, Option<Body>) {
+    let Ok(body) = Body::parse(bytes.clone(), limits) else { return (WantedItems::default(), None) };
+    (wanted_of(&body, limits), Some(body))
+}
+
+fn wanted_of(body: &Body, limits: &RequestLimits) -> WantedItems {
     let items = body.view("input").into_iter().flat_map(View::elements);
     let references = items.filter(|item| is_reference(*item)).filter_map(|item| {
         let [id] = item.pick(["id"]);
@@ -131,7 +141,7 @@ pub fn wanted_items(bytes: &Bytes, limits: &RequestLimits) -> WantedItems {
     let has_earlier = body.get("previous_response_id").is_some() || !items.is_empty();
     let input = body.view("input").filter(|_| has_earlier);
     WantedItems {
-        previous_response_id: text_of(&body, "previous_response_id").map(Cow::into_owned),
+        previous_response_id: text_of(body, "previous_response_id").map(Cow::into_owned),
         items,
         store: body.get("store") != Some("false"),
         values: input.map_or(0, |input| input.extent().values as u64),
@@ -159,16 +169,27 @@ pub fn translate_with(
     limits: &RequestLimits,
     earlier: &EarlierItems<'_>,
 ) -> Result<ResponsesRequest, Invalid> {
-    let body = Body::parse(bytes.clone(), limits)?;
-    refuse_unsupported(&body)?;
-    params::check_metadata(&body)?;
+    translate_body(&Body::parse(bytes, limits)?, limits, earlier)
+}
+
+/// As [`translate_with`], for a body that [`outline`] read.
+///
+/// # Errors
+/// The first fault, with its error code.
+pub fn translate_body(
+    body: &Body,
+    limits: &RequestLimits,
+    earlier: &EarlierItems<'_>,
+) -> Result<ResponsesRequest, Invalid> {
+    refuse_unsupported(body)?;
+    params::check_metadata(body)?;
     let mut read = Surroundings {
         tools: ToolList::default(),
         warnings: Warnings::default(),
         bounds: RequestBounds::new(limits),
     };
     read.tools.read(&Path::Top("tools"), body.view("tools"), &mut read.bounds, &mut read.warnings)?;
-    let previous_response_id = text_of(&body, "previous_response_id").map(Cow::into_owned);
+    let previous_response_id = text_of(body, "previous_response_id").map(Cow::into_owned);
     let mut input = InputReader::new(earlier);
     if previous_response_id.is_some() {
         input.history(&mut read)?;
@@ -188,10 +209,10 @@ pub fn translate_with(
     }
     let mut chat = Vec::with_capacity(body.bytes.len() + body.bytes.len() / 4 + 512);
     let mut object = ObjectWriter::begin(&mut chat);
-    params::copied(&body, &mut object);
-    let instructions = text_of(&body, "instructions").filter(|text| !text.is_empty());
+    params::copied(body, &mut object);
+    let instructions = text_of(body, "instructions").filter(|text| !text.is_empty());
     input.write_messages(instructions.as_deref(), object.member("messages"));
-    params::translated(&body, &mut object, &mut bounds, &mut warnings)?;
+    params::translated(body, &mut object, &mut bounds, &mut warnings)?;
     let choice = tool_choice::read(body.view("tool_choice"), &tools, &mut warnings)?;
     if choice.requires_native {
         requires_native.get_or_insert("tools");
@@ -200,33 +221,38 @@ pub fn translate_with(
     if let Some(choice) = &choice.chat {
         object.raw("tool_choice", choice);
     }
-    params::extras(&body, &mut object);
+    params::extras(body, &mut object);
     object.finish();
-    let store = flag(&body, "store", true)?;
-    let background = flag(&body, "background", false)?;
+    let store = flag(body, "store", true)?;
+    let background = flag(body, "background", false)?;
     let echo = RequestEcho {
-        members: echo_members::write(&body),
-        service_tier: text_of(&body, "service_tier").map(Cow::into_owned),
+        members: echo_members::write(body),
+        service_tier: text_of(body, "service_tier").map(Cow::into_owned),
         is_background: background,
         previous_response_id: previous_response_id.clone(),
         tools: tools.take_names(),
-        has_logprobs: params::wants_logprobs(&body),
-        has_raw_reasoning: params::includes(&body, "reasoning.content"),
+        has_logprobs: params::wants_logprobs(body),
+        has_raw_reasoning: params::includes(body, "reasoning.content"),
     };
-    let policy = policy(&body, earlier, previous_response_id.is_some());
+    let policy = policy(body, earlier, previous_response_id.is_some());
     let hosted_tools = tools.into_hosted();
     let only_native = requires_native.is_some() || !hosted_tools.is_empty() || input.has_dropped();
     Ok(ResponsesRequest {
         chat,
         warnings: warnings.into_vec(),
         context: ResponsesContext::new(echo, store),
-        native: NativeBody { bytes, dialect: ClientDialect::Responses, only_native, policy: policy.into() },
+        native: NativeBody {
+            bytes: body.bytes.clone(),
+            dialect: ClientDialect::Responses,
+            only_native,
+            policy: policy.into(),
+        },
         requires_native,
         hosted_tools,
         previous_response_id,
         store,
         background,
-        stream: flag(&body, "stream", false)?,
+        stream: flag(body, "stream", false)?,
     })
 }
 

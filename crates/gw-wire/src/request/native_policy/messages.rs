@@ -11,16 +11,8 @@ use crate::request::fields::Path;
 pub fn survey_messages(text: &str) -> NativePolicy {
     let body = View::new(text);
     let mut survey = Surveyor::new(Surface::Messages);
-    survey.members(body);
-    let [tools, messages, system, thread, servers, context, compaction] = body.pick([
-        "tools",
-        "messages",
-        "system",
-        "thread",
-        "mcp_servers",
-        "context_management",
-        "compaction",
-    ]);
+    let names = ["tools", "messages", "system", "thread", "mcp_servers", "context_management", "compaction"];
+    let [tools, messages, system, thread, servers, context, compaction] = survey.members(body, names);
     let is_some = |value: Option<View<'_>>| value.is_some_and(|value| value.kind() != Kind::Null);
     survey.found.keeps_thread = is_some(thread);
     survey.found.inner.holds_history = thread.is_some_and(continues);

@@ -21,8 +21,7 @@ pub struct ResponsesSurvey {
 pub fn survey_responses(text: &str) -> ResponsesSurvey {
     let body = View::new(text);
     let mut survey = Surveyor::new(Surface::Responses);
-    survey.members(body);
-    let [tools, input, most, options, prompt, servers, context, reasoning] = body.pick([
+    let names = [
         "tools",
         "input",
         "max_tool_calls",
@@ -31,7 +30,8 @@ pub fn survey_responses(text: &str) -> ResponsesSurvey {
         "mcp_servers",
         "context_management",
         "reasoning",
-    ]);
+    ];
+    let [tools, input, most, options, prompt, servers, context, reasoning] = survey.members(body, names);
     if reasoning.is_some_and(has_other_mode) {
         survey.found.members.push(dropped_inside(REASONING_MODE));
     }

@@ -27,28 +27,36 @@ const COPIED: [(&str, &str); 18] = [
     ("metadata", "{}"),
 ];
 
+/// Enough for all members with their defaults.
+const DEFAULT_BYTES: usize = 768;
+
 /// Writes the members, each with a comma before it.
 pub(super) fn write(body: &Body) -> Vec<u8> {
-    let mut out = Vec::new();
+    let copied = COPIED.map(|(name, default)| (name, body.get(name).ok_or(default)));
+    let size: usize = copied.iter().map(|(_, value)| value.map_or(0, str::len)).sum();
+    let mut out = Vec::with_capacity(size + DEFAULT_BYTES);
     let mut echo = ObjectWriter::resume(&mut out);
-    for (name, default) in COPIED {
-        put_one_line(echo.member(name), body.get(name).unwrap_or(default));
+    for (name, value) in copied {
+        match value {
+            Ok(value) => put_one_line(echo.plain_member(name), value),
+            Err(default) => echo.plain_raw(name, default.as_bytes()),
+        }
     }
     let reasoning = body.view("reasoning").filter(|value| value.kind() == Kind::Object);
     let [effort, summary, former] =
         reasoning.map_or([None; 3], |value| value.pick(["effort", "summary", "generate_summary"]));
     echo.object("reasoning", |out| {
-        put_one_line(out.member("effort"), effort.map_or("null", View::text));
-        put_one_line(out.member("summary"), summary.or(former).map_or("null", View::text));
+        put_one_line(out.plain_member("effort"), effort.map_or("null", View::text));
+        put_one_line(out.plain_member("summary"), summary.or(former).map_or("null", View::text));
     });
     let text = body.view("text").filter(|value| value.kind() == Kind::Object);
     let [format, verbosity] = text.map_or([None; 2], |value| value.pick(["format", "verbosity"]));
     echo.object("text", |out| {
-        put_one_line(out.member("format"), format.map_or(r#"{"type":"text"}"#, View::text));
-        put_one_line(out.member("verbosity"), verbosity.map_or("\"medium\"", View::text));
+        put_one_line(out.plain_member("format"), format.map_or(r#"{"type":"text"}"#, View::text));
+        put_one_line(out.plain_member("verbosity"), verbosity.map_or("\"medium\"", View::text));
     });
     let tools = body.view("tools").filter(|value| value.kind() == Kind::Array);
-    write_array(echo.member("tools"), tools.into_iter().flat_map(View::elements), tool);
+    write_array(echo.plain_member("tools"), tools.into_iter().flat_map(View::elements), tool);
     out
 }
 
