@@ -31,7 +31,7 @@ use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT, hand_over, take_small};
+use crate::event_memory::{Full, HalfEvent, SMALL_EVENT, hand_over, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::recording::{Keep, Recording};
@@ -70,6 +70,8 @@ pub struct EventStream {
     closer: Option<Box<dyn AnswerEncoder>>,
     /// Stores the final object of a response.
     recording: Option<Box<Recording>>,
+    /// The memory for the end of a stream that fails.
+    ending: Option<HalfEvent>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -228,6 +230,7 @@ impl EventStream {
             opening: None,
             closer: None,
             recording: None,
+            ending: None,
         }
     }
 
@@ -245,7 +248,16 @@ impl EventStream {
         }
         self.failure = Some(error.clone());
         self.state = StreamState::Over;
-        self.send(out)
+        match self.ending.take() {
+            Some(held) => self.send_end(held, out),
+            None => self.send(out),
+        }
+    }
+
+    /// Sends the last frame. A large one is counted until its client has it.
+    fn send_end(&mut self, held: HalfEvent, out: Vec<u8>) -> Polled {
+        self.last_sent = clock::now();
+        Poll::Ready(Some(Ok(Frame::data(held.hand_out(out)))))
     }
 
     /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
@@ -279,18 +291,6 @@ impl EventStream {
         };
         self.last_sent = self.last_heard;
         Poll::Ready(Some(Ok(Frame::data(frame))))
-    }
-
-    /// Ends the stream, because there is no room for a large event.
-    fn fail_for_memory(&mut self) -> Polled {
-        let StreamState::Streaming(call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over)
-        else {
-            return Poll::Ready(None);
-        };
-        stream.cancel();
-        let message = "The gateway is holding as many large events as it can; the stream was cut.";
-        let error = Error::new(Kind::UpstreamStreamError, message);
-        self.break_off(call, stream, Vec::new(), error, false)
     }
 
     /// Reads the upstream; None = the state has changed.
@@ -360,6 +360,9 @@ impl EventStream {
             let error = Error { cause: Some(cause), ..Error::new(kind, failure.message) };
             return self.break_off(call, stream, out, error, goes_on);
         }
+        if stream.hold_ending().is_err() {
+            return self.cut_for_memory(call, stream);
+        }
         stream.observe(&call.context.upstream_calls);
         stream.trace_answer(&mut call);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
@@ -373,7 +376,7 @@ impl EventStream {
         self.close(&mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
-        self.send(out)
+        self.send_end(stream.take_held(), out)
     }
 
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.
