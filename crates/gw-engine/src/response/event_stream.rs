@@ -7,6 +7,7 @@ mod budget;
 mod clocks;
 mod continuing;
 mod digesting;
+pub(crate) mod following;
 pub(crate) mod recording;
 pub(crate) mod sharing;
 pub(crate) mod state;
@@ -55,6 +56,8 @@ pub struct EventStream {
     is_waiting: bool,
     /// The deadline of the whole request; None = it has none of its own.
     due: Option<Instant>,
+    /// The time in which a client that follows a response must have taken all events so far.
+    reading_time: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     /// It writes a log of its events for the requests that share the call.
     is_recorded: bool,
@@ -146,15 +149,6 @@ impl EventStream {
         Self::new(StreamState::Background(pieces), None, CutoffWatch::default(), None).due_by(due)
     }
 
-    /// A stream of the events of a response that is made in the background.
-    pub(crate) fn background(
-        events: BackgroundEvents,
-        keepalive: Option<Duration>,
-        cut: CutoffWatch,
-    ) -> Self {
-        Self::new(StreamState::Background(events), keepalive, cut, None)
-    }
-
     /// Has the final object stored before the client gets the last event.
     pub(crate) fn record(&mut self, keep: Keep) {
         self.recording = Some(Box::new(Recording::new(keep)));
@@ -174,21 +168,6 @@ impl EventStream {
                 if is_late && let Some(cut) = self.overdue(self.last_sent) {
                     return Some(cut);
                 }
-                Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
-            }
-            Poll::Ready(None) => {
-                self.state = StreamState::Over;
-                None
-            }
-            Poll::Pending => self.poll_clocks(cx),
-        }
-    }
-
-    fn poll_background(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let StreamState::Background(events) = &mut self.state else { return None };
-        match events.as_mut().poll_next(cx) {
-            Poll::Ready(Some(bytes)) => {
-                self.last_sent = clock::now();
                 Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
             }
             Poll::Ready(None) => {
@@ -222,6 +201,7 @@ impl EventStream {
             last_heard: now,
             is_waiting: true,
             due: None,
+            reading_time: None,
             timer: None,
             is_recorded: false,
             summary: None,
