@@ -61,6 +61,24 @@ impl HalfEvent {
         let bytes = if bytes > SMALL_EVENT { bytes as u64 } else { 0 };
         self.0.set(bytes).map_err(|_| Full)
     }
+
+    /// Takes what is counted out into a counter of its own.
+    pub(crate) fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
+    /// Gives the end of a stream as bytes, for which the stream holds at least as much. A large end is counted until it is
+    /// dropped.
+    pub(crate) fn hand_out(self, mut event: Vec<u8>) -> Bytes {
+        let mut bytes = self.0;
+        if event.len() <= SMALL_EVENT {
+            return hand_over(event);
+        }
+        event.shrink_to_fit();
+        // The estimate before the end was written stays if it was too low and there is no more room.
+        let _ = bytes.set(event.capacity() as u64);
+        Bytes::from_owner(Counted { event, _bytes: bytes })
+    }
 }
 
 /// There is no room: the key holds its share, or all keys hold everything.
@@ -138,6 +156,21 @@ mod tests {
         assert_eq!(half.set(1 << 30), Err(Full));
         drop(half);
         assert_eq!(memory.gauge().get(), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_stream_counts_until_it_is_dropped() {
+        let memory = EventMemory::default();
+        let mut half = memory.half_event(&key("a"));
+        half.set(300_000).unwrap();
+        let end = half.take().hand_out(vec![b'x'; 100_000]);
+        assert_eq!(memory.gauge().get(), 100_000);
+        drop((half, end));
+        assert_eq!(memory.gauge().get(), 0);
+        let mut half = memory.half_event(&key("a"));
+        half.set(SMALL_EVENT + 1).unwrap();
+        let small = half.take().hand_out(vec![b'x'; 1_000]);
+        assert_eq!((memory.gauge().get(), small.len()), (0, 1_000));
     }
 
     #[test]

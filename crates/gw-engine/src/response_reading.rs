@@ -1,7 +1,6 @@
 //! `GET`, `DELETE` and `cancel` of stored responses. Long answers are made piece by piece as their client reads them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -16,8 +15,9 @@ use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload, offload_if};
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::limit_error;
-use crate::read_memory::ReadPermit;
+use crate::read_memory::{READER_BYTES, ReadPermit};
 use crate::response::event_stream::EventStream;
+use crate::response::event_stream::following::READING_TIME;
 use crate::response::event_stream::state::BackgroundEvents;
 use crate::responses::text_of;
 use crate::shutdown::CutoffWatch;
@@ -185,7 +185,8 @@ impl Engine {
         let services = self.services();
         let running = services.stored_responses.background.follow(caller.key_id(), id, starting_after);
         if let Some(events) = running {
-            return Ok(Box::new(EventStream::background(events, None, CutoffWatch::default())));
+            let permit = services.stored_responses.reading.hold(caller.key_id(), READER_BYTES)?;
+            return Ok(Box::new(EventStream::background(events, permit, None, CutoffWatch::default())));
         }
         let found = if is_over(&found) { found } else { self.stored_response(caller, id).await? };
         if !is_over(&found) {
@@ -254,8 +255,6 @@ where
     Box::new(EventStream::pieces(events, crate::clock::now() + READING_TIME))
 }
 
-/// The time in which a client must read a stored response.
-const READING_TIME: Duration = Duration::from_secs(600);
 /// Objects up to this size are sent at once.
 const SMALL_BYTES: usize = 64 << 10;
 /// The pieces of a larger one.

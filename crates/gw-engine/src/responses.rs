@@ -8,7 +8,7 @@ use bytes::Bytes;
 use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, states};
-use gw_wire::dialects::{EncoderOpening, NativeBody, NativeNeed};
+use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeBody, NativeNeed};
 use gw_wire::json::View;
 use gw_wire::request::RequestLimits;
 
@@ -20,6 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
+use crate::read_memory::READER_BYTES;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
 use crate::request::operation::Operation;
@@ -67,7 +68,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     let surface = client.surface.clone();
     let summaries = SummarySealer::new(&services.sealer, &client.caller);
     let (is_plain, can_store) = (surface.is_plain, stored.is_on());
-    let mut made = None;
+    let (mut made, mut has_history) = (None, false);
     let parse = |body: Bytes, limits: &RequestLimits| {
         if let Some(refusal) = refusal {
             return Err(refusal);
@@ -99,13 +100,14 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         });
         let mut client = request.client(context);
         // No upstream knows the stored items, so they go along.
-        if is_stored || !texts.is_empty() {
+        if !texts.is_empty() {
             // A response in the background is read as a stream, so that its client can follow it.
             let streams = request.background;
             let candidates = earlier.candidates();
             let forwarding = Forwarding { streams, history: &texts, candidates, ..Forwarding::default() };
             client.native.bytes = with_history(&client.native, forwarding);
         }
+        has_history = !texts.is_empty();
         validated(request.chat, client, &surface, limits)
     };
     let mut call =
@@ -113,6 +115,10 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     call.context.conversation_memory = memory;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
     let cpu = services.cpu_pool.of(&owner);
+    let streams = made.is_background;
+    let forwarding =
+        (made.is_stored && !has_history).then_some(Forwarding { streams, ..Forwarding::default() });
+    offload_if(is_heavy, || settle_own_body(&mut call, forwarding)).await;
     let keeper = Keeper { stored, owner, id: call.context.id.clone(), before: Arc::new(earlier), cpu };
     if made.is_background {
         return background(engine, call, made, keeper).await;
@@ -137,6 +143,21 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
 fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
     let model = model_of(&native.bytes);
     for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep).into()
+}
+
+/// Prepares the client's own body for the upstreams of the plan that speak its dialect. If there is none, the body is dropped
+/// before the call: a large one would take memory until the answer ends.
+fn settle_own_body(call: &mut Call, forwarding: Option<Forwarding<'_>>) {
+    let Call { context, plan, .. } = call;
+    let ValidatedRequest::Chat(request) = &mut context.request else { return };
+    let Some(client) = &mut request.client else { return };
+    if !plan.candidates.iter().any(|candidate| candidate.speaks(client.native.dialect)) {
+        // A provider that learns this dialect in the meantime must not get the empty body.
+        client.native.dialect = ClientDialect::OpenAi;
+        client.native.bytes = Bytes::new();
+    } else if let Some(forwarding) = forwarding {
+        client.native.bytes = with_history(&client.native, forwarding);
+    }
 }
 
 fn no_background(can_store: bool) -> Error {
@@ -214,8 +235,11 @@ fn id_of(document: &[u8]) -> Option<String> {
 async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keeper: Keeper) -> Result<Reply> {
     let services = engine.services();
     let (stored, owner) = (Arc::clone(&keeper.stored), Arc::clone(&keeper.owner));
-    let place = match stored.background.take_place(&owner) {
-        Ok(place) => place,
+    // A client that follows the response counts as one that reads a stored response.
+    let reader = || made.is_stream.then(|| stored.reading.hold(&owner, READER_BYTES)).transpose();
+    let taken = stored.background.take_place(&owner).and_then(|place| Ok((place, reader()?)));
+    let (place, reader) = match taken {
+        Ok(taken) => taken,
         Err(error) => {
             call.fail(&error);
             return Err(error);
@@ -229,7 +253,6 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
         prompt_tokens: 0,
     };
     let (context, keepalive) = (made.context.clone(), call.context.client.keepalive);
-    let is_stream = made.is_stream;
     let document = Bytes::from(context.write_pending(&opening, "in_progress"));
     let turn = TurnFacts { is_streamed: true, ..TurnFacts::default() };
     let pending = StoredResponse::new([document, made.input.clone(), Bytes::new()], turn, stored.expiry());
@@ -251,11 +274,12 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     };
     // A task that ends without a word was stopped: somebody guessed the id.
     stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
-    let events = if is_stream { stored.background.follow(&owner, &id, None) } else { None };
+    let events = reader.and_then(|reader| Some((stored.background.follow(&owner, &id, None)?, reader)));
     let body = match events {
         // It ends when the response does, which a shutdown ends itself.
-        Some(events) => {
-            ReplyBody::Stream(Box::new(EventStream::background(events, keepalive, CutoffWatch::default())))
+        Some((events, reader)) => {
+            let cut = CutoffWatch::default();
+            ReplyBody::Stream(Box::new(EventStream::background(events, reader, keepalive, cut)))
         }
         None => ReplyBody::Full(context.write_pending(&opening, "queued").into()),
     };

@@ -99,6 +99,12 @@ impl PoolHolding {
         self.amount
     }
 
+    /// Takes the whole amount out into a holding of its own.
+    pub(crate) fn take(&mut self) -> Self {
+        let amount = std::mem::take(&mut self.amount);
+        Self { pool: Arc::clone(&self.pool), key: Arc::clone(&self.key), amount }
+    }
+
     /// Sets the amount. Less is always granted.
     ///
     /// # Errors

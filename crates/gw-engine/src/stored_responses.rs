@@ -5,6 +5,7 @@ pub(crate) mod conversation;
 mod keeping;
 mod memory;
 mod opened;
+mod opened_turns;
 mod stored_conversation;
 mod stored_response;
 
@@ -21,6 +22,7 @@ use crate::read_memory::ReadMemory;
 use crate::stored_responses::keeping::{KeyBytes, no_room, over_share};
 use crate::stored_responses::memory::MemoryResponses;
 use crate::stored_responses::opened::OpenedResponses;
+use crate::stored_responses::opened_turns::OpenedTurns;
 use crate::stored_responses::stored_response::Write;
 
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
@@ -114,6 +116,7 @@ pub struct StoredResponses {
     place: Backend,
     settings: StoredResponseSettings,
     opened: OpenedResponses,
+    opened_turns: OpenedTurns,
     key_bytes: KeyBytes,
     /// The memory in which responses are read.
     pub(crate) reading: ReadMemory,
@@ -148,6 +151,7 @@ impl StoredResponses {
             place,
             settings,
             opened: OpenedResponses::default(),
+            opened_turns: OpenedTurns::default(),
             key_bytes: KeyBytes::default(),
             reading: ReadMemory::default(),
             background: BackgroundResponses::default(),
@@ -157,6 +161,11 @@ impl StoredResponses {
     /// Whether responses are stored at all.
     pub(crate) fn is_on(&self) -> bool {
         !matches!(self.place, Backend::Off)
+    }
+
+    /// Whether responses are stored in the database.
+    fn is_in_database(&self) -> bool {
+        matches!(self.place, Backend::Database(_))
     }
 
     /// The moment at which a response that is stored now expires, in unix seconds.
@@ -287,6 +296,7 @@ impl StoredResponses {
     /// `store_unavailable`.
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
         self.key_bytes.forget(owner);
+        self.opened_turns.forget(owner, id);
         match &self.place {
             Backend::Off => Ok(false),
             Backend::Memory(memory) => Ok(memory.remove(owner, id)),

@@ -227,6 +227,12 @@ pub trait AnswerEncoder: Send + Sync + fmt::Debug {
 
     /// The bytes that the encoder keeps until the stream ends.
     fn held_bytes(&self) -> usize;
+
+    /// The bytes that the end of the stream takes while it is written, beside those that the encoder keeps: an estimate
+    /// from above.
+    fn ending_bytes(&self) -> usize {
+        self.held_bytes().saturating_mul(2)
+    }
 }
 
 #[cfg(test)]

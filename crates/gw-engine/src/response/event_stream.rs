@@ -7,6 +7,7 @@ mod budget;
 mod clocks;
 mod continuing;
 mod digesting;
+pub(crate) mod following;
 pub(crate) mod recording;
 pub(crate) mod sharing;
 pub(crate) mod state;
@@ -31,7 +32,7 @@ use crate::call::progress::OK;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT, hand_over, take_small};
+use crate::event_memory::{Full, HalfEvent, SMALL_EVENT, hand_over, take_small};
 use crate::request::context::CallLog;
 use crate::response::disconnect::DisconnectDrain;
 use crate::response::event_stream::recording::{Keep, Recording};
@@ -55,6 +56,8 @@ pub struct EventStream {
     is_waiting: bool,
     /// The deadline of the whole request; None = it has none of its own.
     due: Option<Instant>,
+    /// The time in which a client that follows a response must have taken all events so far.
+    reading_time: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     /// It writes a log of its events for the requests that share the call.
     is_recorded: bool,
@@ -70,6 +73,8 @@ pub struct EventStream {
     closer: Option<Box<dyn AnswerEncoder>>,
     /// Stores the final object of a response.
     recording: Option<Box<Recording>>,
+    /// The memory for the end of a stream that fails.
+    ending: Option<HalfEvent>,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -144,15 +149,6 @@ impl EventStream {
         Self::new(StreamState::Background(pieces), None, CutoffWatch::default(), None).due_by(due)
     }
 
-    /// A stream of the events of a response that is made in the background.
-    pub(crate) fn background(
-        events: BackgroundEvents,
-        keepalive: Option<Duration>,
-        cut: CutoffWatch,
-    ) -> Self {
-        Self::new(StreamState::Background(events), keepalive, cut, None)
-    }
-
     /// Has the final object stored before the client gets the last event.
     pub(crate) fn record(&mut self, keep: Keep) {
         self.recording = Some(Box::new(Recording::new(keep)));
@@ -172,21 +168,6 @@ impl EventStream {
                 if is_late && let Some(cut) = self.overdue(self.last_sent) {
                     return Some(cut);
                 }
-                Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
-            }
-            Poll::Ready(None) => {
-                self.state = StreamState::Over;
-                None
-            }
-            Poll::Pending => self.poll_clocks(cx),
-        }
-    }
-
-    fn poll_background(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
-        let StreamState::Background(events) = &mut self.state else { return None };
-        match events.as_mut().poll_next(cx) {
-            Poll::Ready(Some(bytes)) => {
-                self.last_sent = clock::now();
                 Some(Poll::Ready(Some(Ok(Frame::data(bytes)))))
             }
             Poll::Ready(None) => {
@@ -220,6 +201,7 @@ impl EventStream {
             last_heard: now,
             is_waiting: true,
             due: None,
+            reading_time: None,
             timer: None,
             is_recorded: false,
             summary: None,
@@ -228,6 +210,7 @@ impl EventStream {
             opening: None,
             closer: None,
             recording: None,
+            ending: None,
         }
     }
 
@@ -245,7 +228,16 @@ impl EventStream {
         }
         self.failure = Some(error.clone());
         self.state = StreamState::Over;
-        self.send(out)
+        match self.ending.take() {
+            Some(held) => self.send_end(held, out),
+            None => self.send(out),
+        }
+    }
+
+    /// Sends the last frame. A large one is counted until its client has it.
+    fn send_end(&mut self, held: HalfEvent, out: Vec<u8>) -> Polled {
+        self.last_sent = clock::now();
+        Poll::Ready(Some(Ok(Frame::data(held.hand_out(out)))))
     }
 
     /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
@@ -279,18 +271,6 @@ impl EventStream {
         };
         self.last_sent = self.last_heard;
         Poll::Ready(Some(Ok(Frame::data(frame))))
-    }
-
-    /// Ends the stream, because there is no room for a large event.
-    fn fail_for_memory(&mut self) -> Polled {
-        let StreamState::Streaming(call, mut stream) = std::mem::replace(&mut self.state, StreamState::Over)
-        else {
-            return Poll::Ready(None);
-        };
-        stream.cancel();
-        let message = "The gateway is holding as many large events as it can; the stream was cut.";
-        let error = Error::new(Kind::UpstreamStreamError, message);
-        self.break_off(call, stream, Vec::new(), error, false)
     }
 
     /// Reads the upstream; None = the state has changed.
@@ -360,6 +340,9 @@ impl EventStream {
             let error = Error { cause: Some(cause), ..Error::new(kind, failure.message) };
             return self.break_off(call, stream, out, error, goes_on);
         }
+        if stream.hold_ending().is_err() {
+            return self.cut_for_memory(call, stream);
+        }
         stream.observe(&call.context.upstream_calls);
         stream.trace_answer(&mut call);
         let billed = call.progress.end_attempt(&stream.candidate, stream.attempt, AttemptOutcome::Served, OK);
@@ -373,7 +356,7 @@ impl EventStream {
         self.close(&mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
-        self.send(out)
+        self.send_end(stream.take_held(), out)
     }
 
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.

@@ -136,18 +136,22 @@ impl FollowerStream {
             return rendered::replayed(&reply_context, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
-        let mut out = Vec::with_capacity(1024);
-        match (&self.role, &done.closing) {
-            (ReaderRole::Leader(_), Some(closing)) => self.reader.finish(&closing.borrowed(), &mut out),
+        let end = match (&self.role, &done.closing) {
+            (ReaderRole::Leader(_), Some(closing)) => self.reader.finish(&closing.borrowed()),
             (ReaderRole::Leader(_), None) => return self.broken(&gone()),
             (ReaderRole::Joined(_), _) => {
                 let gateway = reply_context.meta(answer, warnings);
                 let closing = Closing { usage: answer.usage, cost: Some(Money::ZERO), gateway: &gateway };
-                self.reader.finish(&closing, &mut out);
+                self.reader.finish(&closing)
             }
+        };
+        match end {
+            Ok(end) => {
+                self.finish_joined(done);
+                end
+            }
+            Err(fault) => self.broken(&fault.error()),
         }
-        self.finish_joined(done);
-        out.into()
     }
 
     /// Settles the call of a request that got another request's answer.
@@ -187,7 +191,7 @@ impl FollowerStream {
 
     fn write_error(&mut self, error: &StreamError<'_>, mut out: Vec<u8>) -> Bytes {
         close_with_error(self.take_encoder(), &mut out, error);
-        out.into()
+        self.reader.hand_out_end(out)
     }
 }
 

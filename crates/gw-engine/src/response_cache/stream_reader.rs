@@ -12,7 +12,7 @@ use gw_wire::stream::{Closing, KEEPALIVE, Normaliser, Opening};
 
 use crate::cpu_pool::{CpuPool, HEAVY_BYTES, offload};
 use crate::error::{Error, Kind};
-use crate::event_memory::{EventMemory, Full, SMALL_EVENT, take_small};
+use crate::event_memory::{EventMemory, Full, HalfEvent, SMALL_EVENT, take_small};
 use crate::response_cache::shared_answer::gone;
 
 /// A fault that ends the stream of one reader.
@@ -45,6 +45,8 @@ pub(crate) struct StreamReader {
     closer: Option<Box<dyn AnswerEncoder>>,
     cpu: CpuPool,
     memory: ReaderMemory,
+    /// The content that the client's encoder keeps.
+    kept: HalfEvent,
 }
 
 /// The memory for large events, and the id of the key that uses it.
@@ -61,6 +63,11 @@ struct ClientWriter {
     output: Vec<u8>,
     /// The largest event that is written for the client.
     max_event_bytes: usize,
+}
+
+/// Holds the memory in which the end of the stream is written.
+fn hold_ending(kept: &mut HalfEvent, normaliser: &Normaliser) -> Result<(), Full> {
+    kept.set(normaliser.member_bytes().saturating_add(normaliser.ending_bytes()))
 }
 
 /// A large piece that the CPU pool reads.
@@ -92,7 +99,8 @@ impl StreamReader {
     pub(crate) fn new(opening: Opening, max_event_bytes: usize, cpu: CpuPool, memory: ReaderMemory) -> Self {
         let normaliser = Normaliser::new(opening);
         let writer = Box::new(ClientWriter { normaliser, output: Vec::new(), max_event_bytes });
-        Self { writer: Some(writer), reading: None, closer: None, cpu, memory }
+        let kept = memory.events.half_event(&memory.key_id);
+        Self { writer: Some(writer), reading: None, closer: None, cpu, memory, kept }
     }
 
     /// Reads a piece; None = the CPU pool reads it, because it is large.
@@ -124,7 +132,9 @@ impl StreamReader {
         writer: Box<ClientWriter>,
         read: Result<(), ReadFault>,
     ) -> Result<Bytes, ReadFault> {
+        let kept = self.kept.set(writer.normaliser.member_bytes()).map_err(|Full| ReadFault::MemoryFull);
         let output = &mut self.writer.insert(writer).output;
+        let read = read.and(kept);
         if read.is_err() {
             *output = Vec::new();
         }
@@ -142,10 +152,21 @@ impl StreamReader {
     }
 
     /// Writes the end of a complete answer.
-    pub(crate) fn finish(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// There is no memory for a large end.
+    pub(crate) fn finish(&mut self, closing: &Closing<'_>) -> Result<Bytes, ReadFault> {
+        let mut out = Vec::with_capacity(1024);
         if let Some(writer) = &mut self.writer {
-            writer.normaliser.finish(closing, out);
+            hold_ending(&mut self.kept, &writer.normaliser).map_err(|Full| ReadFault::MemoryFull)?;
+            writer.normaliser.finish(closing, &mut out);
         }
+        Ok(self.hand_out_end(out))
+    }
+
+    /// Gives the last frame to the client. A large one is counted until the client has it.
+    pub(crate) fn hand_out_end(&mut self, out: Vec<u8>) -> Bytes {
+        self.kept.take().hand_out(out)
     }
 
     /// Writes the usage of an answer that ends early.
@@ -158,7 +179,11 @@ impl StreamReader {
     /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
     pub(crate) fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
         match &mut self.writer {
-            Some(writer) => writer.normaliser.take_encoder(),
+            // Without room for the content so far, the stream ends without repeating it.
+            Some(writer) => match hold_ending(&mut self.kept, &writer.normaliser) {
+                Ok(()) => writer.normaliser.take_encoder(),
+                Err(Full) => writer.normaliser.closer(),
+            },
             None => self.closer.take(),
         }
     }

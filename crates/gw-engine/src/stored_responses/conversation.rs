@@ -7,6 +7,7 @@ use gw_wire::dialects::responses::WantedItems;
 use gw_wire::request::RequestLimits;
 
 use super::keeping::{FoundResponse, not_found};
+use super::opened_turns::MAX_TURN_BYTES;
 use super::stored_conversation::{ReferenceCounts, StoredConversation};
 use super::stored_response::response_of;
 use super::{ConversationSize, StoredResponses};
@@ -68,10 +69,18 @@ impl StoredResponses {
             }
         }
         for one in chain.into_iter().rev() {
+            if let Some(turn) = self.opened_turns.get(owner, &one.facts) {
+                offload_if(turn.bytes() >= HEAVY_BYTES, || conversation.add_items(&turn)).await;
+                continue;
+            }
+            let (row, first) = (one.facts.clone(), conversation.item_count());
             let response = self.open_alone(owner, one).await?;
             let gone = || not_found(self, previous.as_deref().unwrap_or_default());
             let response = response.ok_or_else(gone)?;
             offload_if(response.bytes() >= HEAVY_BYTES, || conversation.add_turn(&response)).await;
+            if self.is_in_database() && row.bytes <= MAX_TURN_BYTES {
+                self.opened_turns.keep(owner, &row, conversation.items_from(first));
+            }
         }
         if !references.counts.is_empty() {
             offload_if(conversation.is_heavy(), || conversation.expand(&references.counts)).await;

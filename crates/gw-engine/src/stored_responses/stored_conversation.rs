@@ -34,6 +34,27 @@ pub(crate) struct StoredConversation {
     pub(super) permit: Option<ReadPermit>,
 }
 
+/// The items of one turn: their JSON texts, one behind the other.
+#[derive(Default)]
+pub(super) struct TurnItems {
+    pub(super) text: String,
+    /// The end of each item.
+    pub(super) ends: Vec<usize>,
+}
+
+impl std::fmt::Debug for TurnItems {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnItems").field("bytes", &self.bytes()).finish_non_exhaustive()
+    }
+}
+
+impl TurnItems {
+    /// The bytes that the items take.
+    pub(super) fn bytes(&self) -> usize {
+        self.text.len() + self.ends.len() * size_of::<usize>()
+    }
+}
+
 impl std::fmt::Debug for StoredConversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredConversation").field("expanded", &self.expanded).finish_non_exhaustive()
@@ -60,6 +81,25 @@ impl StoredConversation {
     /// Copies the items of the next turn.
     pub(super) fn add_turn(&mut self, response: &StoredResponse) {
         items_of(response).for_each(|item| self.push(item));
+    }
+
+    /// Copies the items of the next turn, which was opened before.
+    pub(super) fn add_items(&mut self, turn: &TurnItems) {
+        let start = self.text.len();
+        self.text.push_str(&turn.text);
+        self.ends.extend(turn.ends.iter().map(|end| start + end));
+    }
+
+    /// The number of items so far.
+    pub(super) fn item_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// A copy of the items from this place on.
+    pub(super) fn items_from(&self, place: usize) -> TurnItems {
+        let start = place.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default();
+        let ends = self.ends.get(place..).unwrap_or_default().iter().map(|end| end - start).collect();
+        TurnItems { text: self.text.get(start..).unwrap_or_default().to_owned(), ends }
     }
 
     fn push(&mut self, item: View<'_>) {

@@ -22,7 +22,7 @@ use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::{Attempt, BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::clock;
 use crate::cpu_pool::{is_heavy, offload, offload_if};
-use crate::event_memory::{HalfEvent, SMALL_EVENT};
+use crate::event_memory::{Full, HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
 use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
@@ -104,6 +104,20 @@ impl UpstreamStream {
             self.normaliser.accept(Event::Error(failure), &mut self.output);
             self.cancel();
         }
+    }
+
+    /// Holds the memory in which the end of the stream is written.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room for it.
+    pub(crate) fn hold_ending(&mut self) -> Result<(), Full> {
+        let kept = self.normaliser.member_bytes().saturating_add(self.normaliser.ending_bytes());
+        self.half_event.set(kept.saturating_add(self.output.capacity()))
+    }
+
+    /// Takes the memory that the stream holds.
+    pub(crate) fn take_held(&mut self) -> HalfEvent {
+        self.half_event.take()
     }
 
     /// Measures the throughput of a stream that ended after this many tokens.

@@ -35,6 +35,13 @@ impl Normaliser {
         self.members.bytes() + self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes())
     }
 
+    /// The bytes that the end of the stream takes while it is written, beside those that are kept: an estimate from above.
+    #[must_use]
+    pub fn ending_bytes(&self) -> usize {
+        let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.ending_bytes());
+        self.members.bytes().saturating_mul(2).saturating_add(encoder)
+    }
+
     pub(super) fn write_members(&self, out: &mut Vec<u8>) {
         let shown = self.members.iter().filter(|(name, _)| *name != STOP_SEQUENCE);
         shown.for_each(|(name, value)| render::member(out, name, value));

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::call::settlement::Outcome;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::SMALL_EVENT;
+use crate::event_memory::{Full, SMALL_EVENT};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::resume;
@@ -62,13 +62,34 @@ impl EventStream {
                 self.send(out)
             }
             Err((mut call, mut stream)) => {
-                self.closer = stream.normaliser.take_encoder();
+                // Without room for the content so far, the stream ends without repeating it.
+                self.closer = match stream.hold_ending() {
+                    Ok(()) => stream.normaliser.take_encoder(),
+                    Err(Full) => stream.normaliser.closer(),
+                };
+                self.ending = Some(stream.take_held());
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, kind.code());
                 let gateway = call.meta(&stream.candidate, true);
                 self.fail(out, &error, kind, Some(&gateway))
             }
         }
+    }
+
+    /// Ends the stream, because there is no room for a large event.
+    pub(super) fn fail_for_memory(&mut self) -> Polled {
+        match std::mem::replace(&mut self.state, StreamState::Over) {
+            StreamState::Streaming(call, stream) => self.cut_for_memory(call, stream),
+            _ => Poll::Ready(None),
+        }
+    }
+
+    /// As [`Self::fail_for_memory`], for a call and a stream that the state has given away.
+    pub(super) fn cut_for_memory(&mut self, call: Box<Call>, mut stream: Box<UpstreamStream>) -> Polled {
+        stream.cancel();
+        let message = "The gateway is holding as many large events as it can; the stream was cut.";
+        let error = Error::new(Kind::UpstreamStreamError, message);
+        self.break_off(call, stream, Vec::new(), error, false)
     }
 
     /// Ends a stream at a timeout: of a silent upstream, or of the whole request.

@@ -146,7 +146,7 @@ fn finished(reader: &mut StreamReader, request: &str) -> String {
     };
     let mut out = Vec::new();
     let closing = Closing { usage: Usage::default(), cost: Some(Money::ZERO), gateway: &gateway };
-    reader.finish(&closing, &mut out);
+    out.extend_from_slice(&reader.finish(&closing).unwrap());
     String::from_utf8(out).unwrap()
 }
 

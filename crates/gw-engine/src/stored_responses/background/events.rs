@@ -71,15 +71,16 @@ pub(super) fn events_for(frame: &Bytes, seen: u64) -> Option<Bytes> {
 /// The events of a frame with a sequence number above this one. None = the frame has none.
 fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
     const END: &[u8] = b"\n\n";
-    let (mut kept, mut rest) = (Vec::new(), &frame[..]);
-    while let Some(end) = memmem::find(rest, END) {
-        let (event, after) = rest.split_at_checked(end + END.len())?;
-        if sequence_number(event).is_none_or(|found| found > number) {
-            kept.extend_from_slice(event);
+    // The numbers grow, so the events behind the last one that the client has seen are a part of the frame without a copy.
+    let (mut at, mut seen) = (0, 0);
+    while let Some(end) = frame.get(at..).and_then(|rest| memmem::find(rest, END)) {
+        let event = at..at + end + END.len();
+        at = event.end;
+        if sequence_number(frame.get(event)?).is_some_and(|found| found <= number) {
+            seen = at;
         }
-        rest = after;
     }
-    (!kept.is_empty()).then(|| kept.into())
+    (seen < at).then(|| frame.slice(seen..at))
 }
 
 fn sequence_number(event: &[u8]) -> Option<u64> {

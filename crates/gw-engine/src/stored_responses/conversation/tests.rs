@@ -1,7 +1,7 @@
 //! The bounds of the items that one request brings in from the store, and the memory that the request holds for them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -114,6 +114,14 @@ struct LargeTable {
     turns: u64,
     /// The number of questions for items.
     asked: AtomicU64,
+    /// The number of turns that were opened.
+    opened: AtomicU64,
+    /// The turns that were stored after the first ones.
+    added: AtomicU64,
+    /// Added to the version of each row.
+    written_anew: AtomicI64,
+    /// The turn that another replica deleted.
+    deleted: AtomicU64,
 }
 
 fn table_of(table: &Arc<LargeTable>) -> StoredResponses {
@@ -125,21 +133,37 @@ fn table_of(table: &Arc<LargeTable>) -> StoredResponses {
 impl LargeTable {
     fn facts(&self, n: u64) -> ResponseFacts {
         let size = ConversationSize { bytes: 100 * n, items: 2 * n, values: 10 * n, turns: n };
-        ResponseFacts { id: id(n), bytes: self.bytes, size, expires_at: u64::MAX, ..Default::default() }
+        let version = self.written_anew.load(Ordering::Relaxed);
+        ResponseFacts {
+            id: id(n),
+            version,
+            bytes: self.bytes,
+            size,
+            expires_at: u64::MAX,
+            ..Default::default()
+        }
+    }
+
+    fn all(&self) -> u64 {
+        self.turns + self.added.load(Ordering::Relaxed)
     }
 }
 
 impl ResponseTable for LargeTable {
     fn find<'a>(&'a self, _: &'a str, asked: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
-        Box::pin(async move { Ok((1..=self.turns).find(|n| id(*n) == asked).map(|n| self.facts(n))) })
+        Box::pin(async move { Ok((1..=self.all()).find(|n| id(*n) == asked).map(|n| self.facts(n))) })
     }
 
     fn chain<'a>(&'a self, _: &'a str, _: &'a str, _: u32) -> TableFuture<'a, Vec<ResponseFacts>> {
-        Box::pin(async { Ok((1..=self.turns).rev().map(|n| self.facts(n)).collect()) })
+        let is_there = |n: &u64| *n != self.deleted.load(Ordering::Relaxed);
+        Box::pin(
+            async move { Ok((1..=self.all()).rev().take_while(is_there).map(|n| self.facts(n)).collect()) },
+        )
     }
 
     fn open<'a>(&'a self, _: &'a str, asked: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
-        Box::pin(async move { Ok((1..=self.turns).find(|n| id(*n) == asked).map(|n| turn(n, "a"))) })
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move { Ok((1..=self.all()).find(|n| id(*n) == asked).map(|n| turn(n, "a"))) })
     }
 
     fn responses_of_items<'a>(&'a self, _: &'a str, _: &'a [String]) -> TableFuture<'a, Vec<String>> {
@@ -195,4 +219,41 @@ async fn a_long_conversation_holds_one_opened_turn_at_a_time() {
     assert_eq!(refused.kind, Kind::RateLimitExceeded);
     drop((found, other));
     assert_eq!(stored.reading.gauge().get(), 0);
+}
+
+#[tokio::test]
+async fn the_next_turn_of_a_conversation_opens_only_what_is_new() {
+    let limits = RequestLimits::default();
+    let table = Arc::new(LargeTable { bytes: 300, turns: 50, ..LargeTable::default() });
+    let stored = table_of(&table);
+    let continued = |n: u64| {
+        let (stored, limits, table) = (&stored, &limits, &table);
+        async move {
+            let before = table.opened.load(Ordering::Relaxed);
+            let wanted = WantedItems { previous_response_id: Some(id(n)), ..WantedItems::default() };
+            let found = ask(stored, &wanted, limits).await;
+            let texts = found.map(|found| found.texts().concat());
+            (texts, table.opened.load(Ordering::Relaxed) - before)
+        }
+    };
+    let (first, opens) = continued(50).await;
+    assert_eq!(opens, 50);
+    let (again, opens) = continued(50).await;
+    assert_eq!((again.unwrap(), opens), (first.unwrap(), 0), "the same items, and nothing is opened");
+    table.added.store(1, Ordering::Relaxed);
+    let (longer, opens) = continued(51).await;
+    assert!(longer.unwrap().contains(&item_id(51)));
+    assert_eq!(opens, 1, "the new turn");
+    // Another key's conversation is not known.
+    let wanted = WantedItems { previous_response_id: Some(id(51)), ..WantedItems::default() };
+    let bounds = ConversationBounds { body_bytes: 1000, limits: &limits };
+    let before = table.opened.load(Ordering::Relaxed);
+    stored.conversation("other", &wanted, bounds).await.unwrap();
+    assert_eq!(table.opened.load(Ordering::Relaxed) - before, 51);
+    // Rows that were written anew are opened anew, and a turn that another replica deleted is not there.
+    table.written_anew.store(1, Ordering::Relaxed);
+    assert_eq!(continued(51).await.1, 51);
+    table.deleted.store(20, Ordering::Relaxed);
+    let (refused, opens) = continued(51).await;
+    assert_eq!((refused.unwrap_err().code.as_deref(), opens), (Some("previous_response_not_found"), 0));
 }

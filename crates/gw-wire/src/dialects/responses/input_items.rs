@@ -15,10 +15,7 @@ pub fn input_items(body: &[u8], history: &[&str]) -> Vec<u8> {
     let mut index = ItemIndex::new(history);
     let mut out = vec![b'['];
     match input.filter(|input| input.kind() == Kind::String) {
-        Some(text) => {
-            let item = format!("{{\"role\":\"user\",\"content\":{}}}", text.text());
-            listed(0, View::new(&item), &mut index, &mut out);
-        }
+        Some(words) => listed_text(words, &mut out),
         None => {
             for (at, item) in input.into_iter().flat_map(View::elements).enumerate() {
                 if at > 0 {
@@ -31,6 +28,22 @@ pub fn input_items(body: &[u8], history: &[&str]) -> Vec<u8> {
     out.push(b']');
     out
 }
+
+/// Writes the item of an input that is a text, without a copy of the text on the way. Its id is that of the same item in a
+/// list.
+fn listed_text(words: View<'_>, out: &mut Vec<u8>) {
+    out.reserve_exact(words.text().len() + 192);
+    let mut object = ObjectWriter::begin(out);
+    object.string("id", &made_id("message", 0, &[TEXT_ITEM.0, words.text(), TEXT_ITEM.1]));
+    object.string("type", "message");
+    object.string("status", "completed");
+    object.string("role", "user");
+    parts_of_text(object.member("content"), words, false);
+    object.finish();
+}
+
+/// The item of a text as a client would write it: the parts before and behind the text.
+const TEXT_ITEM: (&str, &str) = ("{\"role\":\"user\",\"content\":", "}");
 
 /// Writes one item. Its id is derived from its place and its content, so that a request always has the same ids.
 fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>, out: &mut Vec<u8>) {
@@ -46,7 +59,7 @@ fn listed(at: usize, item: View<'_>, index: &mut ItemIndex<'_>, out: &mut Vec<u8
     let mut object = ObjectWriter::begin(out);
     match text(id) {
         Some(id) => object.string("id", &id),
-        None => object.string("id", &made_id(&kind, at, item)),
+        None => object.string("id", &made_id(&kind, at, &[item.text()])),
     }
     object.string("type", &kind);
     if status.is_none() && (is_message || kind.ends_with("_call") || kind.ends_with("_output")) {
@@ -81,7 +94,8 @@ fn parts_of_text(out: &mut Vec<u8>, content: View<'_>, is_answer: bool) {
     out.push(b']');
 }
 
-fn made_id(kind: &str, at: usize, item: View<'_>) -> String {
+/// The id of an item, whose JSON text is given in parts.
+fn made_id(kind: &str, at: usize, item: &[&str]) -> String {
     let prefix = match kind {
         "message" => "msg",
         "function_call" => "fc",
@@ -95,7 +109,10 @@ fn made_id(kind: &str, at: usize, item: View<'_>) -> String {
     };
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
-        (salt, at, item.text()).hash(&mut hasher);
+        (salt, at).hash(&mut hasher);
+        item.iter().for_each(|part| hasher.write(part.as_bytes()));
+        // The end of a text, as the standard library marks it.
+        hasher.write_u8(0xff);
         hasher.finish()
     };
     format!("{prefix}_{:016x}{:016x}", half(0), half(1))

@@ -238,6 +238,8 @@ impl AnswerEncoder for ResponsesEncoder {
             return;
         }
         self.open(out);
+        // Growing in steps would take twice the memory.
+        out.reserve_exact(self.items.ending_bytes());
         let ended = self.end_items(finish, out);
         let kind = if ended.incomplete.is_some() { "response.incomplete" } else { "response.completed" };
         self.terminate(kind, out, |answer, out| answer.write_end(ended, closing, out));
@@ -313,5 +315,11 @@ impl AnswerEncoder for ResponsesEncoder {
     fn held_bytes(&self) -> usize {
         let native = self.native.as_ref().map_or(0, NativeFrames::held_bytes);
         self.items.held_bytes() + native
+    }
+
+    fn ending_bytes(&self) -> usize {
+        // An upstream's last object is read, changed and written.
+        let native = self.native.as_ref().map_or(0, NativeFrames::held_bytes);
+        self.items.ending_bytes().saturating_add(native.saturating_mul(3))
     }
 }

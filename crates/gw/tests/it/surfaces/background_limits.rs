@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use gw_testkit::upstream::{Recorded, chat_transcript, sse_data};
 use gw_testkit::wait::within;
-use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal, open_files};
 use serde_json::{Value, json};
 
-use super::ask_responses;
 use super::background::{in_background, until};
+use super::stored_load::stalled;
+use super::{ask_responses, response};
 use crate::harness::{ADMIN, BINARY, METERED, Setup, World, chat, logged, with};
 
 /// A key that may have one request in flight.
@@ -232,4 +233,41 @@ async fn a_deleted_response_never_comes_back() {
         assert_eq!(world.client.get(&format!("/v1/responses/{id}")).await.status, 404);
     }
     world.chat_ok(&chat("acme/fast")).await;
+}
+
+#[tokio::test]
+async fn c35_followers_of_a_running_response_count_as_readers() {
+    open_files(8192);
+    let world = Setup { acme: "responses = false".to_owned(), ..Setup::default() }.start().await;
+    let text = "word ".repeat(100_000);
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": text}), None)]).hang());
+    let id = ask_responses(&world.client, &in_background()).await.ok().json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let path = format!("/v1/responses/{id}?stream=true");
+    let mut followers = Vec::new();
+    // The share of a key is 1024 readers.
+    let refused = loop {
+        let (follower, status) = stalled(&world.client, &path).await;
+        if status != 200 || followers.len() > 1024 {
+            break status;
+        }
+        followers.push(follower);
+    };
+    assert_eq!((refused, followers.len()), (429, 1024));
+    // The key still polls, and another key reads and follows.
+    assert_eq!(world.client.get(&format!("/v1/responses/{id}")).await.ok().json()["status"], "in_progress");
+    let other = world.gateway.client().with_key(ADMIN);
+    let own = ask_responses(&other, &response("acme/fast")).await.ok().json();
+    let own = format!("/v1/responses/{}", own["id"].as_str().expect("an id"));
+    assert_eq!(other.get(&own).await.status, 200);
+    assert_eq!(other.get(&format!("{own}?stream=true")).await.status, 200);
+    drop(followers);
+    within("the followers' memory is given back", async {
+        while stalled(&world.client, &path).await.1 != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }

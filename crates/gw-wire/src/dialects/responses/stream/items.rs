@@ -95,8 +95,24 @@ impl Items {
             Some(OpenItem::Call(call)) => call.held_bytes(),
             None => 0,
         };
+        self.output.capacity() + open + self.waiting_bytes()
+    }
+
+    /// Bytes of the content that is not written yet.
+    fn waiting_bytes(&self) -> usize {
         let waiting = self.signatures.iter().chain(&self.annotations).map(Vec::capacity).sum::<usize>();
-        self.output.capacity() + open + waiting + self.pending.held_bytes()
+        waiting + self.pending.held_bytes()
+    }
+
+    /// The bytes that the end of all items and the final object take while they are written.
+    pub(super) fn ending_bytes(&self) -> usize {
+        // Four events repeat an open item: the ends of its text, its part and itself, and the final object.
+        let open = match &self.open {
+            Some(OpenItem::Message(message)) => message.len(),
+            _ => self.held_bytes().saturating_sub(self.output.capacity()),
+        };
+        let waiting = self.waiting_bytes().saturating_mul(5);
+        open.saturating_mul(4).saturating_add(waiting).saturating_add(self.output.len())
     }
 
     /// Writes an event.
@@ -221,7 +237,7 @@ impl Items {
                 self.close("completed", to);
                 let place = self.place("ig", to);
                 let item = write_image(&place, &media_type, &base64, to.frames, to.out);
-                self.keep(&item);
+                self.keep(item);
             }
         }
     }
@@ -326,7 +342,7 @@ impl Items {
             Some(OpenItem::Call(call)) => call.partial(),
             None => return,
         };
-        self.keep(&item);
+        self.keep(item);
     }
 
     /// Ends the open item, and writes the opaque strings that waited for its end.
@@ -337,7 +353,7 @@ impl Items {
             let is_raw = to.echo.has_raw_reasoning;
             let item = ReasoningItem::open(place, is_raw, Some(encrypted), to.frames, to.out);
             let item = item.close("completed", to.frames, to.out);
-            self.keep(&item);
+            self.keep(item);
         }
     }
 
@@ -348,12 +364,16 @@ impl Items {
             Some(OpenItem::Call(call)) => call.close(status, to.frames, to.out),
             None => return,
         };
-        self.keep(&item);
+        self.keep(item);
     }
 
-    fn keep(&mut self, item: &[u8]) {
+    fn keep(&mut self, item: Vec<u8>) {
+        if self.output.is_empty() {
+            self.output = item;
+            return;
+        }
         separate(&mut self.output);
-        self.output.extend_from_slice(item);
+        self.output.extend_from_slice(&item);
     }
 
     fn place(&mut self, prefix: &str, to: &ItemWriter<'_>) -> ItemPlace {

@@ -63,6 +63,15 @@ impl MessageItem {
         self.parts.capacity() + part
     }
 
+    /// Bytes of the content so far.
+    pub(super) fn len(&self) -> usize {
+        let part = self
+            .part
+            .as_ref()
+            .map_or(0, |part| part.text.len() + part.logprobs.len() + part.annotations.len());
+        self.parts.len() + part
+    }
+
     /// Writes a piece of text.
     pub(super) fn text(&mut self, text: &str, logprobs: &[u8], frames: &mut Frames, out: &mut Vec<u8>) {
         let part = self.part_of(false, frames, out);
@@ -107,6 +116,7 @@ impl MessageItem {
     pub(super) fn close(mut self, status: &str, frames: &mut Frames, out: &mut Vec<u8>) -> Vec<u8> {
         self.end_part(frames, out);
         let item = self.json(status);
+        self.parts = Vec::new();
         frames.item(ITEM_DONE, &self.place, &item, out);
         item
     }
@@ -163,6 +173,7 @@ impl MessageItem {
     fn keep_part(&mut self) {
         if let Some(part) = self.part.take() {
             separate(&mut self.parts);
+            self.parts.reserve_exact(part.text.len() + part.logprobs.len() + part.annotations.len() + 128);
             part.write(&mut self.parts);
             self.count += 1;
         }

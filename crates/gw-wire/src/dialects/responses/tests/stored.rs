@@ -39,7 +39,9 @@ fn items_are_listed_with_ids_of_their_content() {
     let next = page(20, true, first["last_id"].as_str());
     assert_eq!((next["data"].as_array().unwrap().len(), &next["has_more"]), (4, &json!(false)));
     assert_eq!(page(20, false, None)["first_id"], values[0]["id"]);
+    let listed = input_items(br#"{"input":[{"role":"user","content":"hi"}]}"#, &[]);
     let text = input_items(br#"{"input":"hi"}"#, &[]);
+    assert_eq!(text, listed, "a text is the item of a user, with the same id");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(r#""content":[{"type":"input_text","text":"hi"}]"#), "{text}");
 }
