@@ -291,7 +291,7 @@ pub(super) fn is_type(name: &str) -> bool {
 }
 
 /// All values that a reader could take for the tool's `type`, in lower case.
-fn tool_types(tool: View<'_>) -> impl Iterator<Item = String> {
+pub(super) fn tool_types(tool: View<'_>) -> impl Iterator<Item = String> {
     let types = tool.members().filter(|(name, _)| name.string().is_some_and(|name| is_type(&name)));
     types.map(|(_, value)| value.string().unwrap_or_default().to_ascii_lowercase())
 }
@@ -301,7 +301,7 @@ fn is_client_type(kind: &str) -> bool {
 }
 
 /// Whether the client runs the tool itself.
-fn is_client_tool(tool: View<'_>) -> bool {
+pub(super) fn is_client_tool(tool: View<'_>) -> bool {
     let mut types = tool_types(tool).peekable();
     types.peek().is_some() && types.all(|kind| is_client_type(&kind))
 }
@@ -317,6 +317,12 @@ impl GuardedMember {
     #[must_use]
     pub fn written(&self) -> &str {
         &self.written
+    }
+
+    /// Whether a provider that gets the member may search or run tools before it answers.
+    #[must_use]
+    pub fn runs_tools(&self) -> bool {
+        self.rule == Rule::Search || self.name == "plugins"
     }
 }
 
