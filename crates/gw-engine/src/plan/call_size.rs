@@ -230,8 +230,8 @@ impl ValidatedRequest {
             let is_search = member.name == "web_search_options";
             // The tools of a chat are counted one by one.
             let is_counted = member.name == "tools" && matches!(self, Self::Chat(_));
-            let is_sent = provider.forwards_member(&member.name)
-                && (is_search || provider.takes_member(&member.name));
+            let is_sent =
+                provider.forwards_member(&member.name) && (is_search || provider.takes_member(&member.name));
             if is_sent && !is_counted {
                 // A model that takes `web_search_options` searches once for each answer.
                 let once = is_search && !provider.counts_searches();

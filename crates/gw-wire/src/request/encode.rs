@@ -236,7 +236,8 @@ fn without_withheld(withheld: &[&str], name: &str, value: &str) -> Option<Vec<u8
     if !withheld.iter().any(inside) {
         return None;
     }
-    let inner: Vec<&str> = withheld.iter().filter_map(|held| held.strip_prefix(name)?.strip_prefix('.')).collect();
+    let inner: Vec<&str> =
+        withheld.iter().filter_map(|held| held.strip_prefix(name)?.strip_prefix('.')).collect();
     let mut out = Vec::with_capacity(value.len());
     write_object(&mut out, |object| {
         for (name, value) in View::new(value).members() {
@@ -315,12 +316,10 @@ impl<'a, 'o> Splice<'a, 'o> {
             // Known names are borrowed, and none needs an escape.
             name => match written {
                 Cow::Borrowed(name) => self.out.plain_raw(name, self.body.raw(range)),
-                Cow::Owned(_) => {
-                    match without_withheld(self.options.withheld, name, self.body.text(range)) {
-                        Some(value) => self.out.raw(name, value),
-                        None => self.out.raw(name, self.body.raw(range)),
-                    }
-                }
+                Cow::Owned(_) => match without_withheld(self.options.withheld, name, self.body.text(range)) {
+                    Some(value) => self.out.raw(name, value),
+                    None => self.out.raw(name, self.body.raw(range)),
+                },
             },
         }
     }

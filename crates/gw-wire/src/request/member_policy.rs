@@ -14,7 +14,7 @@ use crate::json::{Kind, View};
 use crate::usage::USUAL_TIERS;
 use rules::named;
 
-pub use rules::{RULES, Rule, STEERING_PREFIXES, rule_of};
+pub use rules::{REASONING_MODE, RULES, Rule, STEERING_PREFIXES, rule_of};
 
 /// A member of a request that has a [`Rule`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -241,10 +241,6 @@ fn steering_metadata(value: View<'_>) -> Option<GuardedMember> {
     };
     value.members().find_map(steers)
 }
-
-/// The `mode` of `reasoning`. Any mode but the standard one has another model or more work answer (OpenRouter sends "pro"
-/// to the model's `-pro` variant).
-pub(super) const REASONING_MODE: &str = "reasoning.mode";
 
 /// Whether this member is a `reasoning` with another mode than the standard one, in any spelling.
 fn other_mode(name: &str, value: View<'_>) -> bool {

@@ -55,7 +55,8 @@ fn hosted_chats() -> [Value; 4] {
 
 fn chat_answer(prompt_tokens: u64) -> Answer {
     let mut answer = gw_testkit::upstream::chat_body("searching", "Hi");
-    answer["usage"] = json!({"prompt_tokens": prompt_tokens, "completion_tokens": 50, "total_tokens": prompt_tokens + 50});
+    answer["usage"] =
+        json!({"prompt_tokens": prompt_tokens, "completion_tokens": 50, "total_tokens": prompt_tokens + 50});
     Answer::json(200, &answer)
 }
 
@@ -72,7 +73,12 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
         assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}");
         let calls = world.upstream.hits();
         let refused = poor.post_json("/v1/chat/completions", &body).await;
-        assert_eq!((refused.status, &*refused.code()), (429, "insufficient_quota"), "{more}: {}", refused.text());
+        assert_eq!(
+            (refused.status, &*refused.code()),
+            (429, "insufficient_quota"),
+            "{more}: {}",
+            refused.text()
+        );
         assert_eq!(world.upstream.hits(), calls, "ten results are 80,000 tokens: {more}");
     }
     // Without such a tool, no model reads more than its context holds.
@@ -81,7 +87,8 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
     assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]));
     world.upstream.always(chat_answer(10));
     poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, own)).await.ok();
-    let once = json!({"tools": [{"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}], "max_tokens": 50});
+    let once =
+        json!({"tools": [{"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}], "max_tokens": 50});
     poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, once)).await.ok();
 }
 
