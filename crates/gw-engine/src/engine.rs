@@ -268,7 +268,7 @@ impl Engine {
         if !caller.logs_payloads() {
             return None;
         }
-        self.payloads.as_ref().map(|payloads| payloads.hear(request_id, body))
+        self.payloads.as_ref().map(|payloads| payloads.hear(caller.key_id(), request_id, body))
     }
 
     /// Charges the budgets of a key and its team for a request that was under way when a process died. `cost` is in

@@ -1,8 +1,8 @@
 //! Stores the prompts and answers of keys with payload logging. The edge hands them over, and a task masks and writes
 //! them beside the request's path.
 //!
-//! Best effort: a bounded number waits in memory, more are dropped and counted, and a killed process loses the waiting
-//! ones. The ledger does not depend on payloads, and no request fails because of them.
+//! Best effort: a bounded number waits in memory, of which each key has a share. More are dropped and counted, and a killed
+//! process loses the waiting ones. The ledger does not depend on payloads, and no request fails because of them.
 
 mod assemble;
 mod captured;
@@ -21,19 +21,20 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::unix_millis;
+use crate::shared_pool::{PoolHolding, SharedPool};
 
 pub use captured::{CapturedContent, ContentCapture};
 pub use patterns::Masks;
 pub use redact::Redactor;
 
 /// Payloads that may wait in memory.
-const MAX_WAITING: usize = 10_000;
+const MAX_WAITING: u64 = 10_000;
 /// The bytes of the waiting payloads, before masking and cutting.
-const MAX_WAITING_BYTES: usize = 64 << 20;
+const MAX_WAITING_BYTES: u64 = 64 << 20;
 /// Payloads in one transaction.
 const BATCH: usize = 64;
 /// The bytes of one transaction: the ledger's rows wait for it.
-const BATCH_BYTES: usize = 4 << 20;
+const BATCH_BYTES: u64 = 4 << 20;
 /// How long payloads are gathered before they are written.
 const GATHER: Duration = Duration::from_millis(100);
 /// The longest pause between two tries while the store is unavailable.
@@ -61,20 +62,16 @@ impl Default for PayloadSettings {
 pub struct Payloads {
     redactor: Arc<Redactor>,
     most: usize,
-    waiting: Mutex<PendingPayloads>,
+    waiting: Mutex<VecDeque<Heard>>,
+    /// The payloads that wait or are being written, by key.
+    places: Arc<SharedPool>,
+    /// Their bytes, by key.
+    memory: Arc<SharedPool>,
     wake: Notify,
     /// Ends a pause early.
     stop: Notify,
     closing: AtomicBool,
     dropped: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct PendingPayloads {
-    heard: VecDeque<Heard>,
-    /// The payloads and their bytes, including those that are being written.
-    count: usize,
-    bytes: usize,
 }
 
 /// The payload of one request.
@@ -84,6 +81,14 @@ struct Heard {
     request: Bytes,
     response: Bytes,
     is_cut: bool,
+    held: HeldRoom,
+}
+
+/// The room that a payload takes in the queue until it is written.
+#[derive(Debug)]
+struct HeldRoom {
+    place: PoolHolding,
+    memory: PoolHolding,
 }
 
 impl std::fmt::Debug for Heard {
@@ -93,8 +98,14 @@ impl std::fmt::Debug for Heard {
 }
 
 impl Heard {
-    fn bytes(&self) -> usize {
-        self.request.len() + self.response.len()
+    fn bytes(&self) -> u64 {
+        (self.request.len() + self.response.len()) as u64
+    }
+
+    /// Takes room for the payload. A single payload is always accepted, whatever its size; false beyond the key's share.
+    fn take_room(&mut self) -> bool {
+        let bytes = self.bytes().min(MAX_WAITING_BYTES);
+        self.held.place.set(1).is_ok() && self.held.memory.set(bytes).is_ok()
     }
 
     fn masked(&self, redactor: &Redactor) -> Payload {
@@ -117,6 +128,8 @@ impl Payloads {
             redactor: Arc::new(Redactor::new(settings.masks, settings.most)?),
             most: settings.most,
             waiting: Mutex::default(),
+            places: SharedPool::new(MAX_WAITING),
+            memory: SharedPool::new(MAX_WAITING_BYTES),
             wake: Notify::new(),
             stop: Notify::new(),
             closing: AtomicBool::new(false),
@@ -125,9 +138,15 @@ impl Payloads {
     }
 
     /// Begins to capture a request whose body was read.
-    pub(crate) fn hear(self: &Arc<Self>, request_id: &Arc<str>, request: &Bytes) -> Box<Capture> {
+    pub(crate) fn hear(
+        self: &Arc<Self>,
+        key: &Arc<str>,
+        request_id: &Arc<str>,
+        request: &Bytes,
+    ) -> Box<Capture> {
         Box::new(Capture {
             payloads: Arc::clone(self),
+            key: Arc::clone(key),
             request_id: Arc::clone(request_id),
             content: ContentCapture::new(request.clone(), self.most),
         })
@@ -136,7 +155,7 @@ impl Payloads {
     /// The payloads that are not in the store yet.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.waiting.lock().count as u64
+        u64::try_from(self.places.gauge().get()).unwrap_or_default()
     }
 
     /// The payloads that were dropped since the start, because too many waited or the store refused them.
@@ -152,20 +171,12 @@ impl Payloads {
         self.stop.notify_one();
     }
 
-    fn push(&self, heard: Heard) {
-        let mut waiting = self.waiting.lock();
-        let bytes = heard.bytes();
-        // A single payload is always accepted, whatever its size.
-        let is_full = waiting.count >= MAX_WAITING || waiting.bytes.saturating_add(bytes) > MAX_WAITING_BYTES;
-        if is_full && waiting.count > 0 {
-            drop(waiting);
-            self.missed(1, "too many wait for the store");
+    fn push(&self, mut heard: Heard) {
+        if !heard.take_room() {
+            self.missed(1, "too many of one key wait for the store");
             return;
         }
-        waiting.count += 1;
-        waiting.bytes += bytes;
-        waiting.heard.push_back(heard);
-        drop(waiting);
+        self.waiting.lock().push_back(heard);
         self.wake.notify_one();
     }
 
@@ -181,7 +192,7 @@ impl Payloads {
     /// Masks payloads and writes them into the store until [`Payloads::close`] and all are written. One task runs it.
     pub async fn run(&self, store: &Store) {
         loop {
-            let (heard, bytes) = self.next_batch();
+            let heard = self.next_batch();
             if heard.is_empty() {
                 if self.closing.load(Ordering::Acquire) {
                     return;
@@ -194,15 +205,14 @@ impl Payloads {
             let redactor = Arc::clone(&self.redactor);
             // Masking takes milliseconds, so it runs on a thread of its own.
             let masking = tokio::task::spawn_blocking(move || {
-                heard.iter().map(|heard| heard.masked(&redactor)).collect::<Vec<_>>()
+                let masked = heard.into_iter().map(|heard| (heard.masked(&redactor), heard.held));
+                masked.unzip::<_, _, Vec<_>, Vec<_>>()
             });
             match masking.await {
-                Ok(payloads) => self.write(store, &payloads).await,
+                // The room is free once the payloads are written.
+                Ok((payloads, _held)) => self.write(store, &payloads).await,
                 Err(error) => self.missed(count, &format!("they cannot be masked ({error})")),
             }
-            let mut waiting = self.waiting.lock();
-            waiting.count = waiting.count.saturating_sub(count);
-            waiting.bytes = waiting.bytes.saturating_sub(bytes);
         }
     }
 
@@ -225,11 +235,11 @@ impl Payloads {
         }
     }
 
-    fn next_batch(&self) -> (Vec<Heard>, usize) {
+    fn next_batch(&self) -> Vec<Heard> {
         let mut waiting = self.waiting.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < BATCH
-            && let Some(heard) = waiting.heard.pop_front()
+            && let Some(heard) = waiting.pop_front()
         {
             bytes += heard.bytes();
             batch.push(heard);
@@ -237,13 +247,14 @@ impl Payloads {
                 break;
             }
         }
-        (batch, bytes)
+        batch
     }
 }
 
 /// Captures one request. Its drop hands the payload to the queue. Its `Debug` output has no payload.
 pub struct Capture {
     payloads: Arc<Payloads>,
+    key: Arc<str>,
     request_id: Arc<str>,
     content: ContentCapture,
 }
@@ -270,7 +281,9 @@ impl Drop for Capture {
     fn drop(&mut self) {
         let CapturedContent { request, response, is_cut } = self.content.take();
         let (request_id, at) = (Arc::clone(&self.request_id), unix_millis());
-        self.payloads.push(Heard { request_id, at, request, response, is_cut });
+        let Payloads { places, memory, .. } = &*self.payloads;
+        let held = HeldRoom { place: places.holding(&self.key), memory: memory.holding(&self.key) };
+        self.payloads.push(Heard { request_id, at, request, response, is_cut, held });
     }
 }
 

@@ -105,6 +105,7 @@ pub struct ModelSettings {
     pub category: Option<Vec<String>>,
     pub context_length: Option<u64>,
     pub max_output_tokens: Option<u64>,
+    pub max_tools: Option<usize>,
     pub modalities_input: Option<Vec<String>>,
     pub modalities_output: Option<Vec<String>>,
     pub features: Option<Vec<String>>,

@@ -210,7 +210,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Whether it is known that the provider speaks the dialects that [`Adapter::speaks`] names.
+    /// Whether the provider speaks the dialects that [`Adapter::speaks`] names, whatever it answers.
     fn is_native_certain(&self) -> bool {
         true
     }

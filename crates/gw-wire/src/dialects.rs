@@ -22,6 +22,7 @@ use crate::gateway::GatewayMeta;
 use crate::json::View;
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
+use crate::request::member_policy::is_spelling;
 use crate::request::native_policy::{NativePolicy, PolicyPlace, Surface, Treatment, plain, treatment};
 use crate::request::{AllowedMembers, Invalid};
 use crate::stream::Closing;
@@ -150,7 +151,7 @@ fn without_members(bytes: &Bytes, names: &[&str]) -> Vec<u8> {
         let is_outer = |name: View<'_>| name.string().is_some_and(|name| name == outer);
         // An edit inside a member that is removed itself would be a second edit of the same text.
         for (_, value) in body.members().filter(|(name, _)| !names.contains(outer) && is_outer(*name)) {
-            edits.remove_members(value, |name| name == inner);
+            edits.remove_members(value, |name| is_spelling(name, inner));
         }
     }
     edits.apply()

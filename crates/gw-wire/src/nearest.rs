@@ -3,6 +3,17 @@
 /// `did you mean 'a'?`, with every name at the smallest distance; None when no name is similar.
 #[must_use]
 pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    within(usize::MAX, written, known)
+}
+
+/// As [`did_you_mean`], for names that differ in two letters at most.
+#[must_use]
+pub fn misspelled<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    within(2, written, known)
+}
+
+/// The hint with the names at the smallest distance, which is `most` at most.
+fn within<'a>(most: usize, written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let written = folded(written);
     let length = written.len();
     let mut best = usize::MAX;
@@ -10,7 +21,7 @@ pub fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str>)
     for name in known {
         let candidate = folded(name);
         // Up to a third of the longer name may differ, and always one letter.
-        let allowed = (length.max(candidate.len()) / 3).max(1);
+        let allowed = (length.max(candidate.len()) / 3).clamp(1, most);
         if length.abs_diff(candidate.len()) > allowed {
             continue;
         }

@@ -1,8 +1,9 @@
 //! Names in `allow_members` that this release does not know. A vendor may have made them after the release, so they are
-//! allowed with a note.
+//! allowed with a note, except misspellings of known names.
 
 use gw_providers::settings::{Api, ProviderSettings};
-use gw_wire::nearest::did_you_mean;
+use gw_wire::nearest::{did_you_mean, misspelled};
+use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{RULES, rule_of};
 use gw_wire::request::native_policy::{PolicyPlace, Surface, Treatment, treatment};
 
@@ -33,6 +34,31 @@ fn is_known(api: Api, name: &str) -> bool {
         || native_surface(api).is_some_and(|surface| opens(surface, name))
 }
 
+/// The places of names that the setting opens.
+const PLACES: [PolicyPlace; 4] =
+    [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part];
+
+/// `did you mean '…'?` for a name that differs in a letter or two from one that the setting opens. A new version of a known
+/// name, which differs in digits, is no misspelling.
+pub fn misspelling(api: Api, name: &str) -> Option<String> {
+    let is_named = |surface: Surface| PLACES.iter().any(|place| treatment(surface, *place, name).is_some());
+    if is_known(api, name) || Surface::ALL.into_iter().any(is_named) {
+        return None;
+    }
+    let surfaces = [Some(Surface::Chat), native_surface(api)].into_iter().flatten();
+    let rows = surfaces.flat_map(|surface| PLACES.map(|place| (surface, surface.rows(place))));
+    let held = rows.flat_map(|(surface, rows)| rows.into_iter().map(move |(known, _)| (surface, known)));
+    let names: Vec<&str> =
+        held.filter(|(surface, known)| opens(*surface, known)).map(|(_, known)| known).collect();
+    let own = AllowedMembers::new([name]);
+    let is_version = |known: &&str| own.has(known) || without_digits(known) == without_digits(name);
+    if names.iter().any(is_version) { None } else { misspelled(name, names) }
+}
+
+fn without_digits(name: &str) -> String {
+    name.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
 /// The surface whose requests a provider of this API gets as the client wrote them.
 pub fn native_surface(api: Api) -> Option<Surface> {
     match api {
@@ -48,10 +74,7 @@ pub fn opens(surface: Surface, name: &str) -> bool {
         use Treatment::{Dropped, Priced, Refused};
         matches!(treatment(surface, place, name), Some(Dropped | Priced(_) | Refused))
     };
-    name == "tools"
-        || [PolicyPlace::Member, PolicyPlace::Header, PolicyPlace::Tool, PolicyPlace::Part]
-            .into_iter()
-            .any(is_held)
+    name == "tools" || PLACES.into_iter().any(is_held)
 }
 
 #[cfg(test)]
@@ -59,6 +82,32 @@ mod tests {
     use std::path::Path;
 
     use super::notes;
+
+    #[test]
+    fn a_misspelled_name_is_refused_with_the_known_name() {
+        let parse = |api: &str, name: &str| {
+            let text = format!(
+                "[[providers]]\nname = \"p\"\napi = \"{api}\"\nbase_url = \"http://127.0.0.1:1/v1\"\nallow_members = [\"{name}\"]"
+            );
+            crate::config::parse(&text, Path::new("gateway.toml"), &|_: &str| None)
+        };
+        for (api, name, known) in [
+            ("openai", "servce_tier", "service_tier"),
+            ("openai", "web_serch", "web_search"),
+            ("openai", "tool", "tools"),
+            ("anthropic", "mcp_severs", "mcp_servers"),
+            ("bedrock", "web_searhc_20250305", "web_search_20250305"),
+        ] {
+            let refused = parse(api, name).expect_err(name);
+            let shown = format!("{refused:?}");
+            assert!(shown.contains(&format!("did you mean '{known}'")), "{name}: {shown}");
+        }
+        // Other spellings, new versions, new names and names that are always forwarded.
+        for name in ["Service-Tier", "web_search_20270101", "next_month", "verbosity", "stop", "mcp", "tools"]
+        {
+            parse("openai", name).unwrap_or_else(|refused| panic!("{name}: {refused:?}"));
+        }
+    }
 
     #[test]
     fn a_type_of_next_month_is_allowed_with_a_note() {

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, request as ask } from "node:http";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -138,6 +138,23 @@ async function llamaUpstream() {
     rmSync(folder, { recursive: true });
   };
   return { url, stop };
+}
+
+/** A server before another one: it notes the method and the path of each request, and passes the request on. */
+export async function counting(url) {
+  const asked = [];
+  const { hostname, port } = new URL(url);
+  const server = createServer((request, response) => {
+    const { method, headers, url: path } = request;
+    asked.push(`${method} ${path.split("?")[0]}`);
+    const onward = ask({ hostname, port, path, method, headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    onward.on("error", () => response.destroy());
+    request.pipe(onward);
+  });
+  return { asked, ...(await listen(server)) };
 }
 
 /** A proxy for everything that is not on this machine: it notes each destination and refuses it. */

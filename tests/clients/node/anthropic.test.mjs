@@ -295,6 +295,12 @@ describe("Anthropic's SDK for Node", () => {
     calls = 0;
     assert.equal((await call("demo/error-500")).status, 502);
     assert.equal(calls, 3);
+    calls = 0;
+    const stranger = connect({ apiKey: "wrong", maxRetries: 2, fetch: counting });
+    const refused = await stranger.messages.create({ model: "demo/chat", max_tokens: 10, messages }).catch((error) => error);
+    assert.equal(refused.status, 401);
+    assert.equal(refused.headers.get("x-should-retry"), "false");
+    assert.equal(calls, 1);
   });
 
   for (const model of ["demo/cut", "demo/truncate", "demo/error-mid"]) {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { claude, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
+import { claude, counting, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
 
 const QUIET = [
   "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
@@ -99,6 +99,21 @@ describe("Claude Code", () => {
       assert.deepEqual(stage.proxy.asked, []);
     });
   }
+
+  it("gives up a wrong key after one request", async () => {
+    const front = await counting(stage.url);
+    try {
+      const quiet = Object.fromEntries(QUIET.map((name) => [name, "1"]));
+      const wrong = { ANTHROPIC_BASE_URL: front.url, ANTHROPIC_AUTH_TOKEN: "sk-wrong", ANTHROPIC_MODEL: stage.model, ...quiet };
+      const done = await stage.run("claude", ["-p", FIRST, ...ALLOWED], wrong);
+      assert.equal(done.status, 1, done.stderr);
+      assert.match(done.stdout + done.stderr, /401/);
+      assert.deepEqual(front.asked.filter((asked) => asked === "POST /v1/messages"), ["POST /v1/messages"]);
+      assert.equal(stage.upstream.requests.length, 0);
+    } finally {
+      await front.stop();
+    }
+  });
 
   it("asks the provider for nothing that only Anthropic's API knows", async () => {
     const before = ["run", "--no-telemetry", "--url", stage.url, "--model", stage.model, "--", "claude"];

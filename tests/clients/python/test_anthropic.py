@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import anthropic
+import openai
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from openai import OpenAI
@@ -38,6 +39,11 @@ key = "{key}-limited"
 models = ["demo/*"]
 rpm = 2
 
+[[keys]]
+name = "spent"
+key = "{key}-spent"
+budget_usd = 0.0000001
+
 [[providers]]
 name = "demo"
 api = "demo"
@@ -60,6 +66,10 @@ id = "claude/claude-opus-4-5"
 
 [[models]]
 id = "chatty/plain"
+
+[[models]]
+id = "chatty/priced"
+pricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0 }}
 """
 
 
@@ -569,6 +579,40 @@ def test_key_errors(url):
     error = refused(limited, anthropic.RateLimitError)
     assert error.body["error"]["type"] == "rate_limit_error"
     assert 1 <= int(error.response.headers["retry-after"]) <= 120
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "status"),
+    [("wrong", "demo/chat", 401), (KEY + "-spent", "chatty/priced", 429), (KEY, "demo/error-401", 502)],
+    ids=["wrong key", "spent budget", "the provider's key is wrong"],
+)
+@pytest.mark.parametrize("sdk", [Anthropic, OpenAI], ids=["anthropic", "openai"])
+def test_what_a_retry_cannot_mend_is_asked_once(url, sdk, key, model, status):
+    """The SDKs try twice again after 429 and 5xx, and Claude Code also after 401, unless `x-should-retry` is false."""
+    sent = []
+    hooks = {"request": [lambda request: sent.append(request.url.path)]}
+    if sdk is Anthropic:
+        client = Anthropic(
+            base_url=url, api_key=key, http_client=anthropic.DefaultHttpxClient(event_hooks=hooks, trust_env=False)
+        )
+        paths = {"/v1/messages": lambda: client.messages.create(model=model, max_tokens=10, messages=HELLO)}
+    else:
+        client = OpenAI(
+            base_url=url + "/v1", api_key=key, http_client=openai.DefaultHttpxClient(event_hooks=hooks, trust_env=False)
+        )
+        paths = {
+            "/v1/chat/completions": lambda: client.chat.completions.create(model=model, messages=HELLO),
+            "/v1/responses": lambda: client.responses.create(model=model, input="Hello there"),
+        }
+    assert client.max_retries == 2
+    with client:
+        for path, ask in paths.items():
+            sent.clear()
+            with pytest.raises((anthropic.APIStatusError, openai.APIStatusError)) as caught:
+                ask()
+            assert caught.value.status_code == status
+            assert caught.value.response.headers["x-should-retry"] == "false"
+            assert sent == [path]
 
 
 def test_an_unknown_url(claude):

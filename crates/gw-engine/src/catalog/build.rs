@@ -192,6 +192,7 @@ impl ModelDraft<'_> {
         model.features = set.features.as_ref().map(texts).or(model.features.take());
         model.context_length = set.context_length.or(model.context_length);
         model.max_output_tokens = set.max_output_tokens.or(model.max_output_tokens);
+        model.max_tools = set.max_tools.or(model.max_tools);
         if set.modalities_input.is_some() || set.modalities_output.is_some() {
             let modalities = model.modalities.get_or_insert_default();
             replace(&mut modalities.input, set.modalities_input.as_ref().map(texts));
@@ -261,6 +262,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         category: None,
         context_length: None,
         max_output_tokens: None,
+        max_tools: None,
         modalities: None,
         features: None,
         license: None,
@@ -292,6 +294,7 @@ fn fill(model: &mut Model, entry: &shipped::ShippedEntry<'_>) {
     model.category.clone_from(&entry.category);
     model.context_length = entry.context_length;
     model.max_output_tokens = entry.max_output_tokens;
+    model.max_tools = entry.max_tools;
     model.modalities = entry
         .modalities
         .as_ref()

@@ -79,6 +79,8 @@ pub struct Model {
     pub context_length: Option<u64>,
     /// Tokens of an answer.
     pub max_output_tokens: Option<u64>,
+    /// Tools of a request; None: the provider's limit holds.
+    pub max_tools: Option<usize>,
     /// Kinds of content.
     pub modalities: Option<Modalities>,
     /// The features, by the names of the API.

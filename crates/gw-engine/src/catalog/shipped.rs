@@ -23,6 +23,7 @@ pub(super) struct ShippedEntry<'a> {
     pub(super) category: Option<Vec<Box<str>>>,
     pub(super) context_length: Option<u64>,
     pub(super) max_output_tokens: Option<u64>,
+    pub(super) max_tools: Option<usize>,
     pub(super) modalities: Option<ShippedModalities>,
     pub(super) features: Option<Vec<Box<str>>>,
     pub(super) license: Option<Box<str>>,

@@ -12,7 +12,7 @@ use gw_providers::adapter::Encoded;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
-use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, SEARCH_RESULT_TOKENS};
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
@@ -143,14 +143,17 @@ impl ValidatedRequest {
     /// The size of the upstream call for a sub-request of a chat or a completion.
     pub(crate) fn size_of(&self, candidate: &Candidate, part: &SubRequest) -> CallSize {
         match self {
-            Self::Chat(request) => CallSize {
+            Self::Chat(_) => CallSize {
                 prompt_tokens: self.prompt_tokens(candidate),
                 prompts: 1,
                 answers: u64::from(part.share.n),
                 hosted: self.certain_searches(candidate, part.share.n),
-                has_inner_calls: request.runs_hosted_tools(),
+                has_inner_calls: self.inner_work(candidate, u64::from(part.share.n)).calls_model,
             },
-            Self::Completion(request) => completion_size(request, part),
+            Self::Completion(request) => {
+                let size = completion_size(request, part);
+                CallSize { has_inner_calls: self.inner_work(candidate, size.answers).calls_model, ..size }
+            }
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
         }
     }
@@ -193,6 +196,9 @@ impl ValidatedRequest {
         let native =
             native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
         let mut most = native.map(|native| native.policy.most_calls).unwrap_or_default();
+        if let Some((_, calls)) = self.chat_tools(candidate) {
+            most = most.plus(&calls);
+        }
         if candidate.provider.counts_searches() && self.asks_for_search(candidate) {
             most.add(HostedTool::WebSearch, MOST_HOSTED_CALLS);
             most.add(HostedTool::SearchAnswer, 1);
@@ -201,22 +207,46 @@ impl ValidatedRequest {
         most
     }
 
-    /// The work of a candidate beyond one reading of the prompt and one answer.
-    fn inner_work(&self, candidate: &Candidate, size: &CallSize) -> InnerWork {
+    /// The tools of a chat that the candidate runs itself; None if it gets the client's own body, or no such tools.
+    fn chat_tools(&self, candidate: &Candidate) -> Option<(InnerWork, HostedCalls)> {
+        let Self::Chat(request) = self else { return None };
+        let is_native = || self.client().is_some_and(|client| candidate.speaks(client.native.dialect));
+        let is_sent = request.hosted.0.calls_model
+            && candidate.provider.adapter().capabilities().openai_fields
+            && !is_native();
+        is_sent.then_some(request.hosted)
+    }
+
+    /// The work of a candidate beyond one reading of the prompt and one answer, whatever API the client speaks. A
+    /// reservation assumes this work, and the upstream's report of it is believed.
+    fn inner_work(&self, candidate: &Candidate, answers: u64) -> InnerWork {
         let native = self.client().map(|client| &client.native);
         if let Some(native) = native.filter(|native| candidate.speaks(native.dialect)) {
             return native.policy.inner;
         }
-        let searches = size.hosted.web_search;
-        let result_tokens = u64::from(searches).saturating_mul(SEARCH_RESULT_TOKENS);
-        InnerWork { tool_calls: searches, result_tokens, ..InnerWork::default() }
+        let provider = &candidate.provider;
+        let mut work = self.chat_tools(candidate).map(|(work, _)| work).unwrap_or_default();
+        for member in self.guarded().iter().filter(|member| member.runs_tools()) {
+            let is_search = member.name == "web_search_options";
+            // The tools of a chat are counted one by one.
+            let is_counted = member.name == "tools" && matches!(self, Self::Chat(_));
+            let is_sent =
+                provider.forwards_member(&member.name) && (is_search || provider.takes_member(&member.name));
+            if is_sent && !is_counted {
+                // A model that takes `web_search_options` searches once for each answer.
+                let once = is_search && !provider.counts_searches();
+                let calls = if once { u32::try_from(answers).unwrap_or(u32::MAX) } else { MOST_HOSTED_CALLS };
+                work = work.with_tool(calls);
+            }
+        }
+        work
     }
 
     /// The most tokens that the model reads for an upstream call, and the most answers and summaries that it writes. After
     /// each call of a hosted tool it reads the prompt once more, with the results. It never reads more at once than its
     /// context holds.
     pub(crate) fn reserved(&self, candidate: &Candidate, size: &CallSize) -> (u64, u64) {
-        let inner = self.inner_work(candidate, size);
+        let inner = self.inner_work(candidate, size.answers);
         if inner == InnerWork::default() {
             return (size.prompt_tokens, size.answers);
         }
@@ -241,9 +271,17 @@ impl ValidatedRequest {
         CallSize { prompt_tokens: size.prompt_tokens.min(most), ..size }
     }
 
-    /// The cost of reading the prompts once at a candidate, as far as it can be estimated.
+    /// The cost of all that a candidate reads before it answers, with the tools that it runs itself, as far as it can be
+    /// estimated.
     pub(crate) fn prompt_cost(&self, candidate: &Candidate) -> Money {
-        candidate.model.cost(&Usage::estimate(self.prompt_tokens(candidate), 0)).unwrap_or_default()
+        let most_hosted = self.most_hosted(candidate);
+        let mut sum = Money::ZERO;
+        self.each_size(candidate, |size| {
+            let (prompt, _) = self.reserved(candidate, &size);
+            let usage = Usage { hosted: size.hosted.plus(&most_hosted), ..Usage::estimate(prompt, 0) };
+            sum += candidate.model.charge(&usage).known;
+        });
+        sum
     }
 
     /// The estimated tokens of all prompts, read once by a candidate.

@@ -57,7 +57,7 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
                 return Err(unsupported_model(id, "is an embedding model and cannot chat"));
             }
             chat_needs(model, can.openai_fields, needs)?;
-            within_max_tools(id, can.max_tools, needs.tool_count)?;
+            within_max_tools(id, model.max_tools.or(can.max_tools), needs.tool_count)?;
             several_choices(id, &can, n, 1)
         }
         RequiredCapabilities::Completion { suffix, tokens, n, prompts } => {
@@ -126,7 +126,7 @@ fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Resu
     Ok(())
 }
 
-/// Checks the number of tools against the provider's limit. No tool is ever left out silently.
+/// Checks the number of tools against the model's limit, or else the provider's. No tool is ever left out silently.
 fn within_max_tools(id: &str, max_tools: Option<usize>, count: usize) -> Result<()> {
     let Some(most) = max_tools.filter(|most| count > *most) else { return Ok(()) };
     let message = format!(

@@ -4,8 +4,9 @@
 //! expensive candidate of the plan. A divided request is the sum of its calls, each in its own price tier. Usage beyond
 //! the reservation is counted when the request ends.
 //!
-//! Tokens per minute count an answer without a bound as 4,096 tokens: such a limit is about the pace, and models that
-//! could write 128,000 tokens rarely do.
+//! Tokens per minute count an answer without a bound as 4,096 tokens, and one reading of the prompt by each upstream: such
+//! a limit is about the pace, and models that could write 128,000 tokens rarely do. The further readings of an upstream that
+//! runs tools count when the request ends.
 
 use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
@@ -75,9 +76,13 @@ fn sum_of_calls(
         let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
         return (tokens.saturating_mul(times as u64), all);
     }
-    // A hedge calls two upstreams, and both bill the prompt.
-    let beside = plan.candidates.iter().map(|candidate| request.prompt_cost(candidate)).max();
-    (tokens, cost + beside.filter(|_| routing.hedge.is_some()).unwrap_or_default())
+    if routing.hedge.is_none() {
+        return (tokens, cost);
+    }
+    // A hedge calls two upstreams, and both read the prompt and run tools.
+    let read = |candidate: &Candidate| (request.prompt_tokens(candidate), request.prompt_cost(candidate));
+    let (beside, dearer) = plan.candidates.iter().map(read).fold((0, Money::ZERO), most);
+    (tokens.saturating_add(beside), cost + dearer)
 }
 
 /// The expected cost at a candidate: the estimated prompt, and an answer of the client's bound or of 4,096 tokens. None

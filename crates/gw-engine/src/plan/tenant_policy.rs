@@ -22,7 +22,7 @@ pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Re
     match native.map(|native| forwarded(provider, model, &native.policy)) {
         Some(Ok(())) => {}
         Some(Err(error)) if provider.adapter().is_native_certain() => return Err(error),
-        // The provider may have no such API, and a chat without these parts suits it.
+        // The provider may have no such API, and a chat without these parts suits it. A warning names them.
         Some(Err(_)) | None => members(provider, model, request.guarded())?,
     }
     if provider.takes_references() {

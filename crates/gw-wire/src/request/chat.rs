@@ -8,12 +8,14 @@ use super::limits::RequestLimits;
 use super::measure::{ForwardedPrompt, PromptExtras};
 use super::member_policy::{self, Endpoint, GuardedMember};
 use super::messages::messages;
+use super::native_policy::{InnerWork, chat_tools};
 use super::needs::Needs;
 use super::options::{CacheOptions, Fields, Routing};
 use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
 use crate::dialects::{ClientDialect, ClientRequest};
+use crate::hosted_tools::HostedCalls;
 use crate::json::{Kind, View};
 
 /// A validated chat completion request.
@@ -45,6 +47,8 @@ pub struct ChatRequest {
     pub references: References,
     /// Members that choose a model, an upstream or a price.
     pub guarded: Vec<GuardedMember>,
+    /// The work of the tools in `tools` that a provider runs itself, and their most calls with a price.
+    pub hosted: (InnerWork, HostedCalls),
     /// The parts of a request in another dialect that this one was translated from; None = the client speaks OpenAI's.
     pub client: Option<Box<ClientRequest>>,
     /// The prompt of the client's own body, for an upstream that gets it.
@@ -108,6 +112,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
     let other_tools = survey.needs.openai_only.is_some() || survey.needs.custom_tools;
+    let hosted = fields.get("tools").filter(|_| other_tools).map(chat_tools).unwrap_or_default();
     let references = &mut survey.references;
     let guarded =
         member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);
@@ -126,6 +131,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         extras: survey.extras,
         references: survey.references,
         guarded,
+        hosted,
         client: None,
         forwarded: ForwardedPrompt::default(),
         has_plain_messages: survey.is_plain,
@@ -136,9 +142,8 @@ impl ChatRequest {
     /// Whether the provider may run tools itself. One upstream call then holds several calls of the model.
     #[must_use]
     pub fn runs_hosted_tools(&self) -> bool {
-        let searches = || SEARCH_MEMBERS.iter().any(|name| self.body.get(name).is_some());
         let is_native = self.client.as_ref().is_some_and(|client| client.native.policy.inner.calls_model);
-        self.needs.openai_only == Some(Needs::OTHER_TOOLS) || is_native || searches()
+        self.hosted.0.calls_model || is_native || self.guarded.iter().any(GuardedMember::runs_tools)
     }
 
     /// Whether the model may work for long before its first content: it reasons, or the provider runs tools.
@@ -160,9 +165,6 @@ impl ChatRequest {
         Self { client: Some(Box::new(client)), forwarded, ..self }
     }
 }
-
-/// Members that let a provider search before it answers.
-const SEARCH_MEMBERS: [&str; 4] = ["enable_search", "plugins", "search_parameters", "web_search_options"];
 
 /// Bytes of the answer that the client predicts: the provider reads it with the prompt.
 fn predicted_bytes(fields: &Fields<'_, '_>) -> u64 {

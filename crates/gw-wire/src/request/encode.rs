@@ -8,7 +8,8 @@ use super::chat::ChatRequest;
 use super::completion::CompletionRequest;
 use super::embeddings::{EmbeddingsRequest, Inputs, parse_embeddings};
 use super::limits::RequestLimits;
-use crate::json::{ObjectWriter, View, write_array};
+use super::member_policy::is_spelling;
+use crate::json::{ObjectWriter, View, write_array, write_object};
 
 /// The provider's name for the limit of generated tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +156,10 @@ pub fn encode_embeddings(
             "input" => write_inputs(body.member("input"), request, inputs.clone()),
             "encoding_format" | "routing" | "cache" => {}
             "dimensions" => body.raw(options.dimensions, request.body.raw(range)),
-            name => body.raw(name, request.body.raw(range)),
+            name => match without_withheld(options.withheld, name, request.body.text(range)) {
+                Some(value) => body.raw(name, value),
+                None => body.raw(name, request.body.raw(range)),
+            },
         }
     }
     if options.encoding_format {
@@ -225,6 +229,27 @@ fn write_inputs(out: &mut Vec<u8>, request: &EmbeddingsRequest, inputs: Range<us
     }
 }
 
+/// The value of the member without the members inside it that are withheld, which have both names with a dot between them.
+/// None: all of the value may be sent.
+fn without_withheld(withheld: &[&str], name: &str, value: &str) -> Option<Vec<u8>> {
+    let inside = |written: &&str| written.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    if !withheld.iter().any(inside) {
+        return None;
+    }
+    let inner: Vec<&str> =
+        withheld.iter().filter_map(|held| held.strip_prefix(name)?.strip_prefix('.')).collect();
+    let mut out = Vec::with_capacity(value.len());
+    write_object(&mut out, |object| {
+        for (name, value) in View::new(value).members() {
+            let name = name.string().unwrap_or_default();
+            if !inner.iter().any(|held| is_spelling(&name, held)) {
+                object.raw(&name, value.text());
+            }
+        }
+    });
+    Some(out)
+}
+
 /// Spare bytes for a longer model name and for added members.
 const EXTRA_BYTES: usize = 128;
 
@@ -291,7 +316,10 @@ impl<'a, 'o> Splice<'a, 'o> {
             // Known names are borrowed, and none needs an escape.
             name => match written {
                 Cow::Borrowed(name) => self.out.plain_raw(name, self.body.raw(range)),
-                Cow::Owned(_) => self.out.raw(name, self.body.raw(range)),
+                Cow::Owned(_) => match without_withheld(self.options.withheld, name, self.body.text(range)) {
+                    Some(value) => self.out.raw(name, value),
+                    None => self.out.raw(name, self.body.raw(range)),
+                },
             },
         }
     }

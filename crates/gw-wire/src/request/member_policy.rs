@@ -14,7 +14,7 @@ use crate::json::{Kind, View};
 use crate::usage::USUAL_TIERS;
 use rules::named;
 
-pub use rules::{RULES, Rule, STEERING_PREFIXES, rule_of};
+pub use rules::{REASONING_MODE, RULES, Rule, STEERING_PREFIXES, rule_of};
 
 /// A member of a request that has a [`Rule`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +147,13 @@ pub(super) fn survey(
             name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks"
             | "fallback_model") => named(name),
             name if endpoint.checks(name, is_known) => None,
+            name if other_mode(name, value) => {
+                found.push(GuardedMember {
+                    written: format!("{name}.mode").into(),
+                    ..dropped_inside(REASONING_MODE)
+                });
+                continue;
+            }
             name => {
                 let with_rule = named(name).filter(|_| name != "extra_body" || overrides(value));
                 if with_rule.is_none() {
@@ -235,11 +242,30 @@ fn steering_metadata(value: View<'_>) -> Option<GuardedMember> {
     value.members().find_map(steers)
 }
 
+/// Whether this member is a `reasoning` with another mode than the standard one, in any spelling.
+fn other_mode(name: &str, value: View<'_>) -> bool {
+    is_spelling(name, "reasoning") && has_other_mode(value)
+}
+
+/// Whether a `reasoning` has another mode than the standard one.
+pub(super) fn has_other_mode(reasoning: View<'_>) -> bool {
+    let is_mode = |name: View<'_>| name.string().is_some_and(|name| is_spelling(&name, "mode"));
+    let mut modes = reasoning.members().filter(|(name, _)| is_mode(*name));
+    modes.any(|(_, mode)| mode.kind() != Kind::Null && mode.string().is_none_or(|mode| mode != "standard"))
+}
+
+/// Whether a lenient reader takes the name for a known one, which has no `_`.
+pub(crate) fn is_spelling(name: &str, known: &str) -> bool {
+    folded(name, &mut Folded::default()) == Some(known)
+}
+
 /// Whether `extra_body` replaces a validated member, or holds a member with a rule.
 fn overrides(value: View<'_>) -> bool {
     value.members().any(|(name, value)| {
         name.string().is_none_or(|name| {
-            resembles_known(&name) || rule_of(&name).is_some_and(|rule| is_effective(rule, value))
+            resembles_known(&name)
+                || other_mode(&name, value)
+                || rule_of(&name).is_some_and(|rule| is_effective(rule, value))
         })
     })
 }
@@ -257,11 +283,11 @@ fn tools(value: View<'_>, references: &mut References) -> bool {
 
 /// Whether a lenient reader takes the member of this name in a tool for its `type`.
 pub(super) fn is_type(name: &str) -> bool {
-    folded(name, &mut Folded::default()) == Some("type")
+    is_spelling(name, "type")
 }
 
 /// All values that a reader could take for the tool's `type`, in lower case.
-fn tool_types(tool: View<'_>) -> impl Iterator<Item = String> {
+pub(super) fn tool_types(tool: View<'_>) -> impl Iterator<Item = String> {
     let types = tool.members().filter(|(name, _)| name.string().is_some_and(|name| is_type(&name)));
     types.map(|(_, value)| value.string().unwrap_or_default().to_ascii_lowercase())
 }
@@ -271,7 +297,7 @@ fn is_client_type(kind: &str) -> bool {
 }
 
 /// Whether the client runs the tool itself.
-fn is_client_tool(tool: View<'_>) -> bool {
+pub(super) fn is_client_tool(tool: View<'_>) -> bool {
     let mut types = tool_types(tool).peekable();
     types.peek().is_some() && types.all(|kind| is_client_type(&kind))
 }
@@ -287,6 +313,12 @@ impl GuardedMember {
     #[must_use]
     pub fn written(&self) -> &str {
         &self.written
+    }
+
+    /// Whether a provider that gets the member may search or run tools before it answers.
+    #[must_use]
+    pub fn runs_tools(&self) -> bool {
+        self.rule == Rule::Search || self.name == "plugins"
     }
 }
 

@@ -109,6 +109,10 @@ class Anthropic:
             blocks.append(
                 types.ToolUseBlock(type="tool_use", id=f"toolu_{at}", name=name, input=ARGUMENTS, caller=None)
             )
+        return self.say(asked, blocks, "tool_use" if said.calls else "end_turn")
+
+    def say(self, asked, blocks, reason):
+        """An answer of these blocks."""
         usage = types.Usage.construct(input_tokens=PROMPT_TOKENS, output_tokens=ANSWER_TOKENS)
         whole = types.Message.construct(
             id="msg_1",
@@ -116,7 +120,7 @@ class Anthropic:
             role="assistant",
             model=asked.model,
             content=blocks,
-            stop_reason="tool_use" if said.calls else "end_turn",
+            stop_reason=reason,
             stop_sequence=None,
             usage=usage,
         )

@@ -142,6 +142,10 @@ class Google:
             )
             # "Thought signatures": of calls at once, the first has one.
             parts.append(types.Part(function_call=call, thought_signature=signature if at == 0 else None))
+        return self.say(asked, parts)
+
+    def say(self, asked, parts):
+        """An answer of these parts."""
         usage = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=PROMPT_TOKENS,
             candidates_token_count=ANSWER_TOKENS,

@@ -72,9 +72,10 @@ impl NativeResponses {
         })
     }
 
-    /// Whether the provider need not be asked any more.
+    /// Whether the configuration or the table of known providers tells it. What was learned does not count, so that the
+    /// answer to a request does not depend on earlier ones.
     pub(super) fn is_certain(&self) -> bool {
-        self.known.is_some() || *self.learned.lock() == Learned::Has
+        self.known.is_some()
     }
 
     /// Notes that the endpoint answered.

@@ -41,6 +41,10 @@ impl Rule {
     }
 }
 
+/// The `mode` of `reasoning`. Any mode but the standard one has another model or more work answer (OpenRouter sends "pro"
+/// to the model's `-pro` variant).
+pub const REASONING_MODE: &str = "reasoning.mode";
+
 /// Every member with a rule, in the spelling of its API. Sorted by the folded names.
 pub const RULES: [(&str, Rule); 113] = [
     ("adapter_id", Rule::Steers),

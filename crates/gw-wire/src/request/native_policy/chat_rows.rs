@@ -4,7 +4,7 @@
 use super::rows::{PolicyPlace, Row, Surface, Treatment};
 use crate::hosted_tools::HostedTool;
 use crate::request::body::{known, known_names};
-use crate::request::member_policy::{RULES, Rule, rule_of};
+use crate::request::member_policy::{REASONING_MODE, RULES, Rule, rule_of};
 
 /// Types of tools. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
 const TOOLS: [Row; 2] = [("custom", Treatment::Forwarded), ("function", Treatment::Forwarded)];
@@ -35,6 +35,7 @@ fn find(rows: &[Row], name: &str) -> Option<Treatment> {
 fn member(name: &str) -> Option<Treatment> {
     match name {
         "model" | "routing" | "cache" => return Some(Treatment::Own),
+        REASONING_MODE => return Some(Treatment::Dropped),
         "tools" => return Some(Treatment::Forwarded),
         "web_search_options" => return Some(Treatment::Priced(HostedTool::WebSearch)),
         _ => {}
@@ -55,7 +56,7 @@ pub(super) fn rows(surface: Surface, place: PolicyPlace) -> Vec<Row> {
         PolicyPlace::Part if surface == Surface::Chat => PARTS.to_vec(),
         PolicyPlace::Tool | PolicyPlace::Part => Vec::new(),
         PolicyPlace::Member => {
-            let names = known_names().chain(RULES.iter().map(|(name, _)| *name));
+            let names = known_names().chain([REASONING_MODE]).chain(RULES.iter().map(|(name, _)| *name));
             names.filter_map(|name| Some((name, member(name)?))).collect()
         }
     };

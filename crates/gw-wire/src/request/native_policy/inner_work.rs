@@ -1,9 +1,11 @@
 //! The work of an upstream beyond one reading of the prompt and one answer. A reservation assumes it, and the upstream's
 //! report of it is believed.
 
-use super::{MOST_HOSTED_CALLS, Surveyor, Treatment};
+use super::rows::{PolicyPlace, Surface, treatment};
+use super::{MOST_HOSTED_CALLS, Surveyor, Treatment, word};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
+use crate::request::member_policy::{is_client_tool, tool_types};
 
 /// The work beyond one reading of the prompt and one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,42 @@ const fn result_tokens(tool: Option<HostedTool>) -> u64 {
         Some(HostedTool::FileSearch) => FILE_RESULT_TOKENS,
         _ => SEARCH_RESULT_TOKENS,
     }
+}
+
+impl InnerWork {
+    /// The work with one more tool of the provider, whose calls have no other bound.
+    #[must_use]
+    pub fn with_tool(self, calls: u32) -> Self {
+        let results = SEARCH_RESULT_TOKENS.saturating_mul(u64::from(calls));
+        Self {
+            calls_model: true,
+            tool_calls: self.tool_calls.saturating_add(calls),
+            result_tokens: self.result_tokens.saturating_add(results),
+            ..self
+        }
+    }
+}
+
+/// The tools of a chat that the provider runs itself: the work, and the most calls with a price. A type is one of the
+/// Responses or of the Messages API, or has no row.
+#[must_use]
+pub(in crate::request) fn chat_tools(tools: View<'_>) -> (InnerWork, HostedCalls) {
+    let mut survey = Surveyor::new(Surface::Chat);
+    let row = |kind: &str| {
+        let of = |surface| treatment(surface, PolicyPlace::Tool, kind);
+        of(Surface::Responses).or_else(|| of(Surface::Messages))
+    };
+    for tool in tools.elements().filter(|tool| !is_client_tool(*tool)) {
+        let [kind, most, result] = tool.pick(["type", "max_uses", "max_content_tokens"]);
+        // A lenient reader may take another member for the type.
+        let kind = word(kind).filter(|kind| row(kind) != Some(Treatment::Forwarded));
+        let decision = match kind {
+            Some(kind) => row(&kind),
+            None => tool_types(tool).find_map(|kind| row(&kind).filter(|row| *row != Treatment::Forwarded)),
+        };
+        survey.hosted_tool(decision, bound(most), bound(result));
+    }
+    (survey.found.inner, survey.found.most_calls)
 }
 
 impl Surveyor {

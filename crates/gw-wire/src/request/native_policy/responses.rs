@@ -1,12 +1,12 @@
 //! The survey of a Responses request.
 
 use super::inner_work::bound;
-use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER, REASONING_MODE};
+use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER};
 use super::rows::{PolicyPlace, Surface, Treatment};
 use super::{NativePolicy, Surveyor, is_id, word};
 use crate::json::{Kind, View};
 use crate::request::fields::Path;
-use crate::request::member_policy::dropped_inside;
+use crate::request::member_policy::{REASONING_MODE, dropped_inside, has_other_mode};
 
 /// A Responses request that is being surveyed.
 #[derive(Debug)]
@@ -53,12 +53,6 @@ pub fn survey_responses(text: &str) -> ResponsesSurvey {
         survey.item(&path.item(at), item, true);
     }
     ResponsesSurvey { survey, most: bound(most) }
-}
-
-/// Whether a `reasoning` has another mode than the standard one.
-fn has_other_mode(reasoning: View<'_>) -> bool {
-    let [mode] = reasoning.pick(["mode"]);
-    mode.is_some_and(|mode| mode.kind() != Kind::Null && mode.string().is_none_or(|mode| mode != "standard"))
 }
 
 /// Whether a `context_management` has an entry that summarises the conversation.

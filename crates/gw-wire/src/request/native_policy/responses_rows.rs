@@ -2,6 +2,7 @@
 
 use super::rows::{Row, Treatment};
 use crate::hosted_tools::HostedTool;
+use crate::request::member_policy::REASONING_MODE;
 use Treatment::{Dropped, Fallback, Forwarded, Own, Priced, Refused, StoredId};
 
 /// Top-level members.
@@ -94,10 +95,6 @@ pub(super) const RESPONSES_TOOLS: [Row; 22] = [
     // xAI bills a search on X like one of the web ("Pricing", docs.x.ai/developers/pricing).
     ("x_search", Priced(HostedTool::WebSearch)),
 ];
-
-/// The `mode` of `reasoning`. Any mode but the standard one has another model or more work answer (OpenRouter sends "pro"
-/// to the model's `-pro` variant).
-pub(super) const REASONING_MODE: &str = "reasoning.mode";
 
 /// The name of a `shell` tool that runs in a container of the provider.
 pub(super) const HOSTED_SHELL: &str = "shell.container";

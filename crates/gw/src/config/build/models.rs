@@ -49,6 +49,7 @@ fn model(id: String, table: &Table, report: &mut ProblemReport) -> ModelSettings
         category: table.texts("category"),
         context_length: table.int("context_length"),
         max_output_tokens: table.int("max_output_tokens"),
+        max_tools: table.int("max_tools"),
         modalities_input: modalities.and_then(|table| table.texts("input")),
         modalities_output: modalities.and_then(|table| table.texts("output")),
         features: table.texts("features"),

@@ -15,7 +15,7 @@ use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::{regular, timeouts};
-use crate::opened_members::{native_surface, opens};
+use crate::opened_members::{misspelling, native_surface, opens};
 
 /// The dialects that have an option.
 type Speakers = &'static [Api];
@@ -225,6 +225,9 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
             let message =
                 format!("is never sent to a provider of this api; what can be allowed is '{first}'");
             report.fault(&node.at, &node.path, message);
+        } else if let Some(hint) = misspelling(api, name) {
+            let message = "is not a member, a tool or a header that this release knows";
+            report.fault_with_hint(&node.at, &node.path, message, Some(hint));
         }
         names.push(name.to_owned());
     }

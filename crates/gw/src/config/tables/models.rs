@@ -44,6 +44,12 @@ pub(super) static MODEL: Section = Section {
         key("category", CATEGORIES, "", "Any words, such as `chat`, `vision`, `embedding` or `image`."),
         key("context_length", TOKENS, "", "The most tokens of prompt and answer together."),
         key("max_output_tokens", TOKENS, "", "The most tokens of an answer."),
+        key(
+            "max_tools",
+            Kind::Int { min: 0, max: 100_000_000 },
+            "the limit of the provider ([providers.md](providers.md))",
+            "The most tools of a request. More get 400, or another model of the route.",
+        ),
         key("modalities", Kind::Table(&MODALITY), "nothing is refused", "The kinds of input and output."),
         key("features", FEATURES, "nothing is refused", "The features of the model."),
         key("license", Kind::Text(&LABEL), "", "The license, such as `proprietary` or `Apache-2.0`."),

@@ -194,6 +194,46 @@ async fn token_inputs_reach_the_upstreams_that_take_them() {
 }
 
 #[tokio::test]
+async fn token_inputs_are_forwarded_or_refused_by_every_dialect_before_the_call() {
+    let (mut config, upstreams) = crate::providers::config_of_all("").await;
+    for (name, _) in crate::providers::targets() {
+        config.push_str(&format!("[[models]]\nid = \"my-{name}/vectors\"\ncategory = [\"embedding\"]\n"));
+    }
+    // The preset `openai`, and a server of the dialect whose models use OpenAI's tokens.
+    let takers = [FakeUpstream::start().await, FakeUpstream::start().await];
+    for (taker, (name, more)) in
+        takers.iter().zip([("openai", ""), ("own", "api = \"openai\"\ntoken_arrays = true")])
+    {
+        config.push_str(&format!(
+            "[[providers]]\nname = \"{name}\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\n{more}\n\
+             [[models]]\nid = \"{name}/vectors\"\ncategory = [\"embedding\"]\n",
+            taker.base_url()
+        ));
+    }
+    let gateway = crate::harness::serve(&config).await;
+    let client = gateway.client().with_key(crate::harness::KEY);
+    let ask = |name: &str| json!({ "model": format!("{name}/vectors"), "input": [[1, 2], [3]] });
+    let mut forwarding = Vec::new();
+    for ((name, _), upstream) in crate::providers::targets().zip(&upstreams) {
+        let answer = client.post_json(PATH, &ask(&format!("my-{name}"))).await;
+        if upstream.hits() > 0 {
+            assert_eq!(upstream.last().json()["input"], json!([[1, 2], [3]]), "{name}");
+            forwarding.push(name);
+            continue;
+        }
+        crate::harness::assert_invalid(name, &answer, "unsupported_value");
+        assert!(answer.message().starts_with("Invalid 'input': "), "{name}: {}", answer.message());
+        assert!(answer.message().contains("check_embedding_ctx_length"), "{name}: {}", answer.message());
+    }
+    // Azure's models are OpenAI's.
+    assert_eq!(forwarding, ["azure"]);
+    for (name, taker) in ["openai", "own"].iter().zip(&takers) {
+        client.post_json(PATH, &ask(name)).await.ok();
+        assert_eq!(taker.last().json()["input"], json!([[1, 2], [3]]), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn missing_usage_is_estimated() {
     let world = world().await;
     world.upstream.enqueue(Answer::json(200, &json!({ "data": [{ "index": 0, "embedding": [1.0] }] })));

@@ -14,6 +14,10 @@ const SPEAKING: &str = "acme/speaking";
 
 /// Models whose tokens cost 1 and 2 USD per million. `poor` may spend 0.05 USD, and `strict` no unknown price.
 async fn priced() -> (World, FakeUpstream) {
+    priced_with("").await
+}
+
+async fn priced_with(routing: &'static str) -> (World, FakeUpstream) {
     let upstream = FakeUpstream::start().await;
     let pricing = |more: &str| {
         format!(
@@ -26,13 +30,95 @@ async fn priced() -> (World, FakeUpstream) {
     let extra = format!(
         "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
          [[models]]\nid = \"{CLAUDE}\"\n{tools}\n[[models]]\nid = \"{SEARCHING}\"\n{tools}\n\
+         [[models]]\nid = \"acme/searching-too\"\n{tools}\n\
+         [[keys]]\nname = \"poorer\"\nkey = \"sk-poorer\"\nbudget_usd = 0.03\n\
          [[models]]\nid = \"{PLAIN}\"\n{plain}\n[[models]]\nid = \"{SPEAKING}\"\n{spoken}\n\
          [[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.05\n\
+         [[keys]]\nname = \"paced\"\nkey = \"sk-paced\"\ntpm = 500000\n\
          [[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 5.0\nunpriced = \"refuse\"\n",
         upstream.addr
     );
-    let acme = "responses = true\nallow_members = [\"web_search\", \"web_search_options\"]".to_owned();
-    (Setup { extra, acme, ..Setup::default() }.start().await, upstream)
+    let allowed = "\"web_search\", \"web_search_options\", \"tools\", \"search_parameters\"";
+    let acme = format!("responses = true\nallow_members = [{allowed}]");
+    (Setup { extra, acme, routing, ..Setup::default() }.start().await, upstream)
+}
+
+/// Chats whose upstream runs tools, in all forms that a chat has for it.
+fn hosted_chats() -> [Value; 4] {
+    [
+        json!({"tools": [{"type": "web_search"}]}),
+        json!({"tools": [{"type": "function", "function": {"name": "f"}}, {"type": "next_month"}]}),
+        json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
+        json!({"Search_Parameters": {"mode": "on"}}),
+    ]
+}
+
+fn chat_answer(prompt_tokens: u64) -> Answer {
+    let mut answer = gw_testkit::upstream::chat_body("searching", "Hi");
+    answer["usage"] =
+        json!({"prompt_tokens": prompt_tokens, "completion_tokens": 50, "total_tokens": prompt_tokens + 50});
+    Answer::json(200, &answer)
+}
+
+#[tokio::test]
+async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
+    let (world, _) = priced().await;
+    world.upstream.always(chat_answer(1_000_000));
+    let poor = world.gateway.client().with_key("sk-poor");
+    for more in hosted_chats() {
+        let body = chat_with(SEARCHING, with(more.clone(), json!({"max_tokens": 50})));
+        let answer = world.chat_ok(&body).await;
+        assert_eq!(answer["usage"]["prompt_tokens"], 1_000_000, "{more}: {answer}");
+        assert_eq!(answer["usage"]["cost_usd"], json!(1.0001), "{more}: {answer}");
+        assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}");
+        let calls = world.upstream.hits();
+        let refused = poor.post_json("/v1/chat/completions", &body).await;
+        assert_eq!(
+            (refused.status, &*refused.code()),
+            (429, "insufficient_quota"),
+            "{more}: {}",
+            refused.text()
+        );
+        assert_eq!(world.upstream.hits(), calls, "ten results are 80,000 tokens: {more}");
+    }
+    // Without such a tool, no model reads more than its context holds.
+    let own = json!({"tools": [{"type": "function", "function": {"name": "f"}}], "max_tokens": 50});
+    let answer = world.chat_ok(&chat_with(SEARCHING, own.clone())).await;
+    assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]));
+    world.upstream.always(chat_answer(10));
+    poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, own)).await.ok();
+    let once =
+        json!({"tools": [{"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}], "max_tokens": 50});
+    poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, once)).await.ok();
+}
+
+#[tokio::test]
+async fn the_tokens_that_an_upstreams_tools_read_count_as_tokens_per_minute() {
+    let (world, _) = priced().await;
+    let paced = world.gateway.client().with_key("sk-paced");
+    let path = "/v1/chat/completions";
+    let plain = chat_with(SEARCHING, json!({"max_tokens": 50}));
+    world.upstream.always(chat_answer(1_000_000));
+    // Of a plain chat, one context of 100,000 tokens is believed.
+    paced.post_json(path, &plain).await.ok();
+    paced.post_json(path, &plain).await.ok();
+    paced.post_json(path, &with(plain.clone(), hosted_chats()[0].clone())).await.ok();
+    let refused = paced.post_json(path, &plain).await;
+    assert_eq!((refused.status, &*refused.code()), (429, "rate_limit_exceeded"), "{}", refused.text());
+}
+
+#[tokio::test]
+async fn a_hedge_reserves_what_both_upstreams_tools_read() {
+    let search = json!({"web_search_options": {}, "max_tokens": 50, "stream": true,
+        "routing": {"fallback": ["acme/searching-too"]}});
+    // Each upstream searches once: 0.01 USD, and 8,000 tokens are 0.008 USD. The key has 0.03 USD.
+    for (routing, status) in [("", 200), ("hedge = { after = 60000 }", 429)] {
+        let (world, _) = priced_with(routing).await;
+        world.upstream.always(Answer::sse().all(&gw_testkit::upstream::chat_transcript(&["Hi"])).done());
+        let poor = world.gateway.client().with_key("sk-poorer");
+        let answer = poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, search.clone())).await;
+        assert_eq!(answer.status, status, "{routing}: {}", answer.text());
+    }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "each caller makes the value in place")]

@@ -75,6 +75,36 @@ async fn beyond_a_providers_limit_another_candidate_serves_or_the_error_names_it
 }
 
 #[tokio::test]
+async fn the_limit_of_a_models_row_is_that_model_s() {
+    let openai = FakeUpstream::start().await;
+    let extra = format!(
+        "[[providers]]\nname = \"openai\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\nresponses = false\n\
+         [[models]]\nid = \"openai/gpt-made-up\"\nmax_tools = 300\n",
+        openai.base_url()
+    );
+    let setup =
+        Setup { acme: "responses = false".to_owned(), fast: "max_tools = 5", extra, ..Setup::default() };
+    let world = setup.start().await;
+    for (path, request) in SURFACES {
+        // A smaller limit than the provider's, and a larger one.
+        world.client.post_json(path, &request("acme/fast", 5)).await.ok();
+        world.client.post_json(path, &request("openai/gpt-made-up", 300)).await.ok();
+        assert_eq!(tools_sent(&openai), Some(300), "{path}");
+        let calls = (world.upstream.hits(), openai.hits());
+        for (model, count, most) in [("acme/fast", 6, 5), ("openai/gpt-made-up", 301, 300)] {
+            let refused = world.client.post_json(path, &request(model, count)).await;
+            assert_eq!(refused.status, 400, "{path}: {}", refused.text());
+            let message = format!(
+                "Invalid 'tools': array too long. The model '{model}' takes at most {most} tools in one request, but got {count} \
+                 instead."
+            );
+            assert!(refused.message().contains(&message), "{path}: {}", refused.text());
+        }
+        assert_eq!((world.upstream.hits(), openai.hits()), calls, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn the_gateways_own_limit_of_tools_is_a_setting() {
     let setup = Setup {
         server: "request_limits = { max_tools = 5 }",
