@@ -39,14 +39,19 @@ pub(in crate::adapters) struct GeminiStream {
 }
 
 /// The format of the body.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum GeminiStreamBody {
-    /// Only white space has arrived.
-    #[default]
-    Unknown,
+    /// Only white space has arrived. It belongs to the first line of an event stream, so the decoder of events has read it.
+    Unknown(SseDecoder),
     Events(SseDecoder),
     /// An array of objects, or a single object.
     Objects(ObjectSplitter),
+}
+
+impl Default for GeminiStreamBody {
+    fn default() -> Self {
+        Self::Unknown(SseDecoder::default())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,16 +89,16 @@ impl StreamDecoder for GeminiStream {
         if state.is_over {
             return;
         }
-        if matches!(body, GeminiStreamBody::Unknown) {
-            *body = match chunk.iter().find(|byte| !byte.is_ascii_whitespace()) {
-                None => GeminiStreamBody::Unknown,
-                Some(b'{' | b'[') => GeminiStreamBody::Objects(ObjectSplitter::default()),
-                Some(_) => GeminiStreamBody::Events(SseDecoder::default()),
+        if let GeminiStreamBody::Unknown(sse) = body
+            && let Some(first) = chunk.iter().find(|byte| !byte.is_ascii_whitespace())
+        {
+            *body = match first {
+                b'{' | b'[' => GeminiStreamBody::Objects(ObjectSplitter::default()),
+                _ => GeminiStreamBody::Events(std::mem::take(sse)),
             };
         }
         let is_too_large = match body {
-            GeminiStreamBody::Unknown => false,
-            GeminiStreamBody::Events(sse) => {
+            GeminiStreamBody::Unknown(sse) | GeminiStreamBody::Events(sse) => {
                 sse.feed(chunk, &mut |event| state.event(event.data, false, sink)).is_err()
             }
             GeminiStreamBody::Objects(splitter) => {
@@ -108,7 +113,7 @@ impl StreamDecoder for GeminiStream {
     fn eof(&mut self, sink: EventSink<'_>) {
         let Self { body, state } = self;
         match body {
-            GeminiStreamBody::Unknown => {}
+            GeminiStreamBody::Unknown(_) => {}
             GeminiStreamBody::Events(sse) => sse.eof(&mut |event| state.event(event.data, true, sink)),
             GeminiStreamBody::Objects(splitter) if splitter.is_inside() => state.fail_cut_off(sink),
             GeminiStreamBody::Objects(_) => {}
@@ -121,9 +126,8 @@ impl StreamDecoder for GeminiStream {
 
     fn held_bytes(&self) -> usize {
         let body = match &self.body {
-            GeminiStreamBody::Events(sse) => sse.held_bytes(),
+            GeminiStreamBody::Unknown(sse) | GeminiStreamBody::Events(sse) => sse.held_bytes(),
             GeminiStreamBody::Objects(splitter) => splitter.held_bytes(),
-            GeminiStreamBody::Unknown => 0,
         };
         body.saturating_add(self.state.held_bytes())
     }
@@ -135,8 +139,8 @@ impl StreamDecoder for GeminiStream {
             (GeminiStreamBody::Objects(splitter), Some(chunk)) if memchr(b'}', chunk).is_some() => {
                 splitter.pending_bytes().saturating_add(chunk.len())
             }
-            (GeminiStreamBody::Unknown, Some(chunk)) => chunk.len(),
-            (GeminiStreamBody::Objects(_) | GeminiStreamBody::Unknown, _) => 0,
+            (GeminiStreamBody::Unknown(_), Some(chunk)) => chunk.len(),
+            (GeminiStreamBody::Objects(_) | GeminiStreamBody::Unknown(_), _) => 0,
         }
     }
 }
