@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use gw_wire::kept_answer::KeptPlaces;
 use gw_wire::money::Money;
-use gw_wire::render::KeptPlaces;
 use gw_wire::reply::Finish;
 use gw_wire::usage::{Usage, small};
 

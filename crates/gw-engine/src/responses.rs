@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
-use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, states};
+use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, ResponsesRequest, states};
 use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeBody, NativeNeed};
 use gw_wire::json::View;
-use gw_wire::request::RequestLimits;
+use gw_wire::request::{Body, Invalid, RequestLimits};
 
 use crate::call::Call;
 use crate::compaction::SummarySealer;
@@ -81,11 +81,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             open_compaction: Some(&opener),
             closing_message: None,
         };
-        let request = match outline {
-            Some(body) => responses::translate_body(&body, limits, &known)?,
-            // The fault of the body.
-            None => responses::translate_with(body, limits, &known)?,
-        };
+        let request = translate(outline, body, limits, &known)?;
         if request.background && !(can_store && request.store) {
             return Err(no_background(can_store));
         }
@@ -137,6 +133,19 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
     }
     Ok(reply)
+}
+
+/// Translates a body that was read once. A body without an outline has a fault, which is told.
+fn translate(
+    outline: Option<Body>,
+    body: Bytes,
+    limits: &RequestLimits,
+    known: &EarlierItems<'_>,
+) -> std::result::Result<ResponsesRequest, Invalid> {
+    match outline {
+        Some(body) => responses::translate_body(&body, limits, known),
+        None => responses::translate_with(body, limits, known),
+    }
 }
 
 /// The body for an upstream of this dialect, with the stored items in it.

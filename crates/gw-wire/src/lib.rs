@@ -11,6 +11,7 @@ pub mod failure;
 pub mod gateway;
 pub mod hosted_tools;
 pub mod json;
+pub mod kept_answer;
 pub mod money;
 pub mod names;
 pub mod nearest;

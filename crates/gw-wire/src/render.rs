@@ -1,10 +1,9 @@
 //! Writes complete answers in the client's shape, and the parts that streams share with them (usage, `gateway`).
 
-mod kept;
+use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-pub use self::kept::{DocumentPlaces, KeptChat, KeptPlaces};
 use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_raw, write_str};
 use crate::money::Money;
@@ -31,6 +30,17 @@ pub struct Envelope<'a> {
     pub gateway: &'a GatewayMeta,
 }
 
+/// Where the parts of a complete chat are in its document.
+#[derive(Clone, Debug)]
+pub struct DocumentPlaces {
+    /// The model's name.
+    pub(crate) model: usize,
+    /// The usage object.
+    pub(crate) usage: Range<usize>,
+    /// The end of the members before `gateway`.
+    pub(crate) gateway: usize,
+}
+
 /// Appends text that needs no escaping. Inlined, so that a literal compiles to a few stores without a call.
 #[inline(always)]
 pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
@@ -38,7 +48,7 @@ pub(crate) fn put(out: &mut Vec<u8>, text: &str) {
 }
 
 /// Appends a string literal whose text needs no escaping.
-fn put_word(out: &mut Vec<u8>, word: &str) {
+pub(crate) fn put_word(out: &mut Vec<u8>, word: &str) {
     put(out, "\"");
     put(out, word);
     put(out, "\"");
@@ -233,7 +243,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
 }
 
 /// The finish reason that a choice is written with.
-fn finish_of(choice: &ChatChoice<'_>) -> Finish {
+pub(crate) fn finish_of(choice: &ChatChoice<'_>) -> Finish {
     let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
     choice.finish.unwrap_or(made)
 }

@@ -1,7 +1,7 @@
 //! The answer of a shared call, as the response cache keeps it or reads it.
 
 use bytes::Bytes;
-use gw_wire::render::KeptChat;
+use gw_wire::kept_answer::KeptChat;
 
 /// The answer of a shared call beside the document that its own client gets.
 #[derive(Debug)]

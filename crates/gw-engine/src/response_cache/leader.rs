@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_cache::{Accumulator, Found, Lifetime, Outcome, Publisher, Stamp, Stored};
 use gw_wire::event::log;
-use gw_wire::render::{KeptChat, KeptPlaces};
+use gw_wire::kept_answer::{KeptChat, KeptPlaces};
 use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;

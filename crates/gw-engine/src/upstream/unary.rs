@@ -9,6 +9,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
+use gw_wire::kept_answer::KeptChat;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextReply};
 use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
@@ -144,7 +145,7 @@ pub(crate) fn complete(
             let (document, places) =
                 settle(call, candidate, attempt, &made, |envelope| render::chat_document(&reply, envelope));
             if let Some(summary) = &call.summary {
-                let kept = places.kept(&reply, &document, &summary.usage);
+                let kept = KeptChat::cut_out(&places, &reply, &document, &summary.usage);
                 call.shared_document = kept.map(SharedDocument::Kept);
             }
             return Ok(document);

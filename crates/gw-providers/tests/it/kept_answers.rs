@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use gw_providers::gateway_format;
 use gw_wire::gateway::GatewayMeta;
+use gw_wire::kept_answer::{KeptChat, KeptPlaces};
 use gw_wire::money::Money;
-use gw_wire::render::{self, Envelope, KeptPlaces};
+use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextChoice, TextReply, ToolCall};
 use gw_wire::stream::Shape;
 use gw_wire::usage::Usage;
@@ -19,10 +20,10 @@ fn meta(number: u64) -> GatewayMeta {
         provider: "p\"".into(),
         cache_hit: true,
         routing_strategy: "cheapest",
-        fallback_used: number % 2 == 0,
+        fallback_used: number.is_multiple_of(2),
         latency_ms: number,
         attempts: Vec::new(),
-        warnings: (number % 3 == 0).then_some("stale_if_error".into()).into_iter().collect(),
+        warnings: number.is_multiple_of(3).then_some("stale_if_error".into()).into_iter().collect(),
         saved: Some(Money::from_femtos(number.into())),
         similar: None,
     }
@@ -192,7 +193,7 @@ proptest! {
         let envelope = Envelope { fingerprint: "fp", ..envelope("chatcmpl-3", 3, &gateway, Usage { prompt: 1, ..Usage::default() }) };
         let (document, places) = render::chat_document(&reply, &envelope);
         prop_assert_eq!(&document, &render::chat(&reply, &envelope));
-        let Some(kept) = places.kept(&reply, &document, &counts()) else { return Ok(()) };
+        let Some(kept) = KeptChat::cut_out(&places, &reply, &document, &counts()) else { return Ok(()) };
         let read = gateway_format::chat(&document).expect("an answer that is kept can be read");
         let finishes: Option<Vec<_>> = read.choices.iter().map(|choice| choice.finish).collect();
         prop_assert_eq!(Some(&kept.finishes), finishes.as_ref());
@@ -212,7 +213,7 @@ fn the_usual_answer_is_read_for_its_first_hit_only() {
     let reply = ChatReply { model: Some("m".into()), choices: vec![choice], ..ChatReply::default() };
     let gateway = meta(1);
     let (document, places) = render::chat_document(&reply, &envelope("chatcmpl-1", 1, &gateway, counts()));
-    let kept = places.kept(&reply, &document, &counts()).expect("it is cut out");
+    let kept = KeptChat::cut_out(&places, &reply, &document, &counts()).expect("it is cut out");
     assert_eq!(check_hits(Shape::Chat, &kept.body, counts()).unwrap(), 2);
     let text = TextChoice { index: 0, text: "a".into(), logprobs: None, finish: None };
     let reply = TextReply { model: None, choices: vec![text], usage: None };

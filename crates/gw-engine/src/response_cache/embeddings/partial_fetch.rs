@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_cache::{Key, Lifetime, Outcome, Stamp, Stored};
 use gw_limits::Limiter;
+use gw_wire::kept_answer::KeptPlaces;
 use gw_wire::money::Money;
-use gw_wire::render::KeptPlaces;
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 

@@ -1,12 +1,11 @@
 //! A kept answer written for one request without reading it: the members of the request are put between the bytes that were kept.
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::OnceLock;
 
 use memchr::memmem;
 
-use super::{Envelope, finish_of, gateway, put, put_int, put_word, usage};
+use crate::render::{DocumentPlaces, Envelope, finish_of, gateway, put, put_int, put_word, usage};
 use crate::reply::{ChatChoice, ChatReply, Finish};
 use crate::stream::Shape;
 use crate::usage::Usage;
@@ -85,17 +84,6 @@ fn filled(place: Place, shape: Shape, kept: &[u8], envelope: &Envelope<'_>) -> O
     Some(out)
 }
 
-/// Where the parts of a complete chat are in its document.
-#[derive(Clone, Debug)]
-pub struct DocumentPlaces {
-    /// The model's name.
-    pub(super) model: usize,
-    /// The usage object.
-    pub(super) usage: Range<usize>,
-    /// The end of the members before `gateway`.
-    pub(super) gateway: usize,
-}
-
 /// A chat answer for the response cache.
 #[derive(Debug)]
 pub struct KeptChat {
@@ -105,11 +93,16 @@ pub struct KeptChat {
     pub finishes: Vec<Finish>,
 }
 
-impl DocumentPlaces {
+impl KeptChat {
     /// The answer for the response cache, cut out of the complete document; None if the answer has parts beside texts and calls
     /// of tools. Only a document that was read again tells how a reader sees those.
     #[must_use]
-    pub fn kept(&self, reply: &ChatReply<'_>, document: &[u8], counted: &Usage) -> Option<KeptChat> {
+    pub fn cut_out(
+        places: &DocumentPlaces,
+        reply: &ChatReply<'_>,
+        document: &[u8],
+        counted: &Usage,
+    ) -> Option<Self> {
         let is_plain = |text: &Option<Cow<'_, str>>| text.as_deref() != Some("");
         let is_simple = |choice: &ChatChoice<'_>| {
             choice.function_call.is_none()
@@ -122,8 +115,8 @@ impl DocumentPlaces {
         if !has_choices || !reply.members.is_empty() || !is_plain(&reply.fingerprint) {
             return None;
         }
-        let before = document.get(self.model..self.usage.start)?;
-        let after = document.get(self.usage.end..self.gateway)?;
+        let before = document.get(places.model..places.usage.start)?;
+        let after = document.get(places.usage.end..places.gateway)?;
         let mut body = Vec::with_capacity(KEPT_START.len() + before.len() + after.len() + 192);
         body.extend_from_slice(KEPT_START);
         body.extend_from_slice(before);
@@ -134,6 +127,6 @@ impl DocumentPlaces {
         body.shrink_to_fit();
         let mut order: Vec<&ChatChoice<'_>> = reply.choices.iter().collect();
         order.sort_by_key(|choice| choice.index);
-        Some(KeptChat { body, finishes: order.into_iter().map(finish_of).collect() })
+        Some(Self { body, finishes: order.into_iter().map(finish_of).collect() })
     }
 }
