@@ -87,6 +87,8 @@ pub struct Metrics {
     session_limits: Family<SessionLimitLabels, Counter>,
     fallbacks: Family<ModelLabels, Counter>,
     billed: Family<BilledLabels, Counter>,
+    /// The handles of `billed`: reported or estimated usage, with or without a price.
+    billed_handles: [[OnceLock<Counter>; 2]; 2],
     /// The overhead before the first upstream call, and after the last one.
     overhead: [Histogram; 2],
     gen_ai: GenAiMetrics,
@@ -163,6 +165,7 @@ impl Metrics {
             session_limits: Family::default(),
             fallbacks: Family::default(),
             billed: Family::default(),
+            billed_handles: Default::default(),
             overhead: overhead(registry),
             gen_ai: GenAiMetrics::new(registry),
             models: RwLock::default(),
@@ -266,7 +269,10 @@ impl Metrics {
             usage: if usage.estimated { "estimated" } else { "reported" },
             priced: if cost.is_some() { "yes" } else { "no" },
         };
-        self.billed.get_or_create(&billed).inc();
+        let [reported, estimated] = &self.billed_handles;
+        let [unpriced, priced] = if usage.estimated { estimated } else { reported };
+        let handle = if cost.is_some() { priced } else { unpriced };
+        handle.get_or_init(|| self.billed.get_or_create(&billed).clone()).inc();
         match cost {
             Some(cost) if cost == Money::ZERO => {}
             Some(cost) => {

@@ -124,12 +124,13 @@ impl InProcess {
         replicas: u32,
     ) -> Result<(Reservation, i128), Refusal> {
         self.learn_budgets(subjects).await?;
+        let unix = self.clock.unix_seconds();
         let mut reservation = Reservation::default();
         let mut granted = request.max_femtos;
         for subject in subjects {
             // If a later subject refuses, dropping `reservation` releases what earlier ones reserved.
             let request = ReservationRequest { max_femtos: granted, ..*request };
-            let (local, less) = self.reserve_one(subject, &request, replicas)?;
+            let (local, less) = self.reserve_one(subject, &request, replicas, unix)?;
             reservation.local.push(local);
             granted = less;
         }
@@ -145,6 +146,7 @@ impl InProcess {
         subject: &Arc<Subject>,
         request: &ReservationRequest,
         replicas: u32,
+        unix: i64,
     ) -> Result<(LocalReservation, i128), Refusal> {
         let ReservationRequest { tokens, max_femtos, min_femtos } = *request;
         let (limits, state) = (&divided(subject.limits(), replicas), subject.state());
@@ -163,9 +165,9 @@ impl InProcess {
             }
         }
         // Dropping this gives the tokens back if the budget refuses.
-        let mut local = LocalReservation::of_tokens(state, limits, &self.clock, tokens);
+        let mut local = LocalReservation::of_tokens(state, limits, (&self.clock, unix), tokens);
         let Some(budget) = limits.budget else { return Ok((local, max_femtos)) };
-        let decision = state.budget.reserve(budget, self.clock.unix_seconds(), max_femtos, min_femtos);
+        let decision = state.budget.reserve(budget, unix, max_femtos, min_femtos);
         let granted = decision.map_err(|denial| budget_refusal(denial, subject))?;
         local.set_cost(granted);
         Ok((local, granted))

@@ -73,15 +73,14 @@ pub(crate) struct LocalReservation {
 }
 
 impl LocalReservation {
-    /// A reservation of tokens that were taken before.
+    /// A reservation of tokens that were taken before, for a request that began in this unix second.
     pub(crate) fn of_tokens(
         state: &Arc<State>,
         limits: &Limits,
-        clock: &Arc<dyn Clock>,
+        (clock, begun): (&Arc<dyn Clock>, i64),
         tokens: u64,
     ) -> Self {
         let (state, clock) = (Arc::clone(state), Arc::clone(clock));
-        let begun = clock.unix_seconds();
         Self { state, tpm: limits.tpm, clock, tokens, cost_femtos: 0, begun, is_open: true }
     }
 

@@ -322,6 +322,12 @@ impl Provider {
         self.credentials.has_other()
     }
 
+    /// The number of its keys.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.credentials.count()
+    }
+
     /// The state of each key, in the order of the configuration, with the time until the key is used again.
     #[must_use]
     pub fn keys(&self) -> Vec<(KeyState, Option<Duration>)> {

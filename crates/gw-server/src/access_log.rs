@@ -215,9 +215,7 @@ fn text(out: &mut Vec<u8>, name: &'static str, value: Option<&str>) {
 
 /// Writes a string that a client or an upstream may have chosen.
 fn string(out: &mut Vec<u8>, value: &str) {
-    // The loop has no early end, so that it is compiled to vector instructions.
-    let is_special = |byte: u8| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\');
-    if !value.bytes().fold(false, |found, byte| found | is_special(byte)) {
+    if gw_wire::json::is_plain(value) {
         out.reserve(value.len() + 2);
         out.push(b'"');
         put(out, value);

@@ -25,12 +25,24 @@ use crate::router::Operation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit-requests");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset-requests");
-const LIMIT_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-limit-tokens");
-const REMAINING_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-remaining-tokens");
-const RESET_TOKENS: HeaderName = HeaderName::from_static("x-ratelimit-reset-tokens");
+/// The headers of the limits of requests and of tokens: the limit, the remaining number, the time until all of it is back.
+static LIMIT_NAMES: [[HeaderName; 3]; 2] = [
+    [
+        HeaderName::from_static("x-ratelimit-limit-requests"),
+        HeaderName::from_static("x-ratelimit-remaining-requests"),
+        HeaderName::from_static("x-ratelimit-reset-requests"),
+    ],
+    [
+        HeaderName::from_static("x-ratelimit-limit-tokens"),
+        HeaderName::from_static("x-ratelimit-remaining-tokens"),
+        HeaderName::from_static("x-ratelimit-reset-tokens"),
+    ],
+];
+
+/// Nearly all values of the headers of limits fit into this many bytes.
+const LIMIT_TEXT_BYTES: usize = 96;
+/// Nearly all answers have at most this many headers of the limits and of the answer itself.
+const MOST_HEADERS: usize = 12;
 
 /// `true` leaves the gateway's own members out of the answer, for clients that refuse unknown members.
 const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
@@ -160,40 +172,35 @@ pub(crate) fn admitted(
 
 /// Adds the `x-ratelimit-*` headers of the limits that the key or its team has. Their values share one piece of memory.
 fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
-    let requests = limits.requests.as_ref().map(|window| {
-        ([LIMIT, REMAINING, RESET], u64::from(window.limit), u64::from(window.remaining), window.reset)
-    });
-    let tokens = limits.tokens.as_ref().map(|window| {
-        ([LIMIT_TOKENS, REMAINING_TOKENS, RESET_TOKENS], window.limit, window.remaining, window.reset)
-    });
-    let windows = [requests, tokens];
-    if windows.iter().all(Option::is_none) {
+    let requests = limits.requests.as_ref();
+    let requests = requests.map(|it| (u64::from(it.limit), u64::from(it.remaining), it.reset));
+    let tokens = limits.tokens.as_ref().map(|it| (it.limit, it.remaining, it.reset));
+    if requests.is_none() && tokens.is_none() {
         return;
     }
-    let mut text = Vec::with_capacity(64);
-    let windows = windows.map(|window| {
-        window.map(|(names, limit, remaining, reset)| {
-            let begin = text.len();
-            let ends = [0, 1, 2].map(|part| {
-                match part {
-                    0 => text.extend_from_slice(itoa::Buffer::new().format(limit).as_bytes()),
-                    1 => text.extend_from_slice(itoa::Buffer::new().format(remaining).as_bytes()),
-                    _ => spell_reset(&mut text, reset),
-                }
-                text.len()
-            });
-            (names, begin, ends)
-        })
-    });
-    let text = Bytes::from(text);
-    extra.reserve(8);
-    for (names, mut begin, ends) in windows.into_iter().flatten() {
-        for (name, end) in names.into_iter().zip(ends) {
+    let mut text = Vec::with_capacity(LIMIT_TEXT_BYTES);
+    let ends = [requests, tokens].map(|window| window.map(|window| spell_window(&mut text, window)));
+    let (text, mut begin) = (Bytes::from(text), 0);
+    // These headers, and those of the answer.
+    extra.reserve(MOST_HEADERS);
+    for (names, ends) in LIMIT_NAMES.iter().zip(ends) {
+        for (name, end) in names.iter().zip(ends.into_iter().flatten()) {
             let value = HeaderValue::from_maybe_shared(text.slice(begin..end));
-            extra.extend(value.ok().map(|value| (name, value)));
+            extra.extend(value.ok().map(|value| (name.clone(), value)));
             begin = end;
         }
     }
+}
+
+/// Appends the values of a limit's headers; gives the end of each.
+fn spell_window(text: &mut Vec<u8>, (limit, remaining, reset): (u64, u64, Duration)) -> [usize; 3] {
+    let mut number = itoa::Buffer::new();
+    text.extend_from_slice(number.format(limit).as_bytes());
+    let limit_end = text.len();
+    text.extend_from_slice(number.format(remaining).as_bytes());
+    let remaining_end = text.len();
+    spell_reset(text, reset);
+    [limit_end, remaining_end, text.len()]
 }
 
 /// All `Cache-Control` lines, joined to one.

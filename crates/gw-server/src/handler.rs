@@ -48,6 +48,8 @@ use crate::url_hint;
 
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Headers that nearly every answer gets after its own.
+const COMMON_HEADERS: usize = 8;
 
 /// The connection that a request came on.
 #[derive(Clone, Debug)]
@@ -118,6 +120,8 @@ where
             HttpReply::error_in(dialect, &Error::new(Kind::InternalError, message), &record.request_id)
         }
     };
+    // Each growth of the map hashes all names again.
+    reply.headers.reserve(extra.len() + COMMON_HEADERS);
     reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
     // HTTP/2 resets a stream whose body is dropped unread, and the client would lose the answer.

@@ -351,7 +351,8 @@ impl ServeContext {
         if context.leaving.is_cancelled() {
             context.settings.drain = context.closed.clone();
         }
-        self.tracker.spawn(async move {
+        // In a box, because the future of a connection has 12 KiB, and a task copies its future several times.
+        self.tracker.spawn(Box::pin(async move {
             let _permits = (permit, in_flight);
             // Every event of a stream is a small write and must leave at once.
             let _ = socket.set_nodelay(true);
@@ -385,7 +386,7 @@ impl ServeContext {
                 Poll::Pending
             })
             .await;
-        });
+        }));
         SERVED_WORK
     }
 }

@@ -32,6 +32,12 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// Whether a text is printable ASCII that a JSON string literal holds without an escape.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    swar::printable_prefix(text.as_bytes()) == text.len()
+}
+
 /// Writes the content of a JSON string literal without its quotes, escaped as in [`write_str`].
 pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     write_escaped_bytes(out, text.as_bytes());

@@ -118,7 +118,9 @@ impl Price {
     /// The cost of this many tokens.
     #[must_use]
     pub fn cost(self, tokens: u64) -> Money {
-        Money(i128::from(self.0) * i128::from(tokens))
+        // The product of two numbers of 64 bits fits into 128. As signed numbers it would need the check of an overflow, which costs
+        // more than the product.
+        Money(i128::try_from(u128::from(self.0) * u128::from(tokens)).unwrap_or(i128::MAX))
     }
 }
 

@@ -73,23 +73,18 @@ impl CallProgress {
         outcome: AttemptOutcome,
         status: &'static str,
     ) -> BilledUsage {
-        let billed = self.settlement.end_attempt(candidate, attempt, outcome, status);
-        self.record(candidate, attempt, status, &billed);
+        let now = clock::now();
+        let billed = self.settlement.end_attempt(candidate, attempt, outcome, (now, status));
+        self.record(candidate, attempt.until(now), status, &billed);
         billed
     }
 
-    fn record(
-        &mut self,
-        candidate: &Candidate,
-        attempt: Attempt,
-        status: &'static str,
-        billed: &BilledUsage,
-    ) {
+    fn record(&mut self, candidate: &Candidate, took: Duration, status: &'static str, billed: &BilledUsage) {
         let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
             status,
-            latency_ms: millis(attempt.elapsed()),
+            latency_ms: millis(took),
             cost: billed.known_cost(),
         };
         let reason = self.reason.take();
@@ -128,7 +123,8 @@ impl CallProgress {
             let billed = self.settlement.discard_attempt(candidate, attempt);
             if billed.usage.total() > 0 {
                 // Another part of a divided request was answered before, and its cost belongs to this candidate.
-                self.record(candidate, attempt, retry_policy::kind(&failure).code(), &billed);
+                let code = retry_policy::kind(&failure).code();
+                self.record(candidate, attempt.elapsed(), code, &billed);
             }
             self.settlement.note_attempts(self.records.len());
         }

@@ -171,17 +171,18 @@ impl Settlement {
         self.upstream_calls.begin_attempt(candidate)
     }
 
-    /// Ends an attempt with this status; gives what its calls used. The metrics count a provider's bill when its attempt ends.
+    /// Ends an attempt now, with this status; gives what its calls used. The metrics count a provider's bill when its attempt ends.
     pub(crate) fn end_attempt(
         &mut self,
         candidate: &Candidate,
         attempt: Attempt,
         outcome: AttemptOutcome,
-        status: &'static str,
+        (now, status): (Instant, &'static str),
     ) -> BilledUsage {
-        let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
+        let billed = self.upstream_calls.end_attempt(attempt, outcome, Some((now, status)));
         let answered = matches!(outcome, AttemptOutcome::Served | AttemptOutcome::Wasted);
-        self.measure_attempt(candidate, attempt, &billed.usage, (!answered).then_some(status));
+        let took = attempt.until(now);
+        self.measure_attempt(candidate, took, &billed.usage, (!answered).then_some(status));
         match outcome {
             AttemptOutcome::Served => {
                 self.metrics.served(&candidate.metrics, &billed.usage, billed.known_cost());
@@ -214,12 +215,12 @@ impl Settlement {
     fn measure_attempt(
         &self,
         candidate: &Candidate,
-        attempt: Attempt,
+        took: Duration,
         usage: &Usage,
         error: Option<&'static str>,
     ) {
         let ending = (error, self.trace_id());
-        self.metrics.attempt_ended(&candidate.metrics, self.operation, usage, attempt.elapsed(), ending);
+        self.metrics.attempt_ended(&candidate.metrics, self.operation, usage, took, ending);
     }
 
     /// The trace of the request, if it is recorded.
@@ -333,14 +334,16 @@ impl Settlement {
         let last = pending.len().saturating_sub(1);
         for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
             let outcome = if place == last { AttemptOutcome::Interrupted } else { AttemptOutcome::Cancelled };
-            let billed = self.upstream_calls.end_attempt(attempt, outcome, Some(status));
-            self.measure_attempt(&candidate, attempt, &billed.usage, Some(status));
+            let now = clock::now();
+            let (took, end) = (attempt.until(now), Some((now, status)));
+            let billed = self.upstream_calls.end_attempt(attempt, outcome, end);
+            self.measure_attempt(&candidate, took, &billed.usage, Some(status));
             self.meter(&candidate, &billed);
             let record = AttemptRecord {
                 provider: Arc::clone(&candidate.model.provider),
                 model: Arc::clone(&candidate.model.id),
                 status,
-                latency_ms: millis(attempt.elapsed()),
+                latency_ms: millis(took),
                 cost: billed.known_cost(),
             };
             self.note_attempt(&record, None);
@@ -429,10 +432,11 @@ impl Settlement {
         if record.fallback && record.status == Some("ok") {
             self.upstream_calls.last_answering().iter().for_each(|it| self.metrics.fell_back(&it.metrics));
         }
-        let duration = clock::since(self.accepted);
+        let now = clock::now();
+        let duration = now.saturating_duration_since(self.accepted);
         if let Some((begin, end)) = self.upstream_calls.span() {
             let before = begin.saturating_duration_since(self.accepted);
-            self.metrics.overhead(before, clock::since(end));
+            self.metrics.overhead(before, now.saturating_duration_since(end));
         }
         let end = RequestEnd {
             operation: self.operation,

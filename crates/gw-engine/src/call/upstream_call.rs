@@ -31,7 +31,12 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// The time since it began.
     pub(crate) fn elapsed(&self) -> Duration {
-        clock::since(self.at)
+        self.until(clock::now())
+    }
+
+    /// The time from its begin to a later moment.
+    pub(crate) fn until(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.at)
     }
 }
 
@@ -87,18 +92,21 @@ impl BilledUsage {
         (record.cost, record.unpriced) = (self.cost, self.unpriced > 0);
     }
 
-    fn add(&mut self, call: &UpstreamCall) {
-        if let Some(usage) = call.usage() {
-            self.add_usage(&call.model, &usage);
-        }
+    /// The usage of one call of a model.
+    fn of_call(model: &Model, usage: Usage) -> Self {
+        let charge = model.charge(&usage);
+        Self { usage, cost: charge.known, unpriced: u32::from(!charge.is_complete) }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.usage = self.usage.plus(&other.usage);
+        self.cost += other.cost;
+        self.unpriced += other.unpriced;
     }
 
     /// Adds the usage of one call of a model.
     pub(crate) fn add_usage(&mut self, model: &Model, usage: &Usage) {
-        self.usage = self.usage.plus(usage);
-        let charge = model.charge(usage);
-        self.cost += charge.known;
-        self.unpriced += u32::from(!charge.is_complete);
+        self.add(&Self::of_call(model, *usage));
     }
 }
 
@@ -114,9 +122,19 @@ struct UpstreamCall {
     reported: Option<Usage>,
     /// The bytes of its answer so far.
     answer_bytes: u64,
+    /// Its usage and price, once they were asked for: the end of a request asks several times. None: they may have changed.
+    billed: Option<BilledUsage>,
 }
 
 impl UpstreamCall {
+    /// The usage and the price if the call ends now; None if it is free.
+    fn billed(&mut self) -> Option<&BilledUsage> {
+        if self.billed.is_none() {
+            self.billed = self.usage().map(|usage| BilledUsage::of_call(&self.model, usage));
+        }
+        self.billed.as_ref()
+    }
+
     /// The usage if the call ends now; None if it is free.
     fn usage(&self) -> Option<Usage> {
         (!self.is_free).then(|| self.size.usage(self.reported, self.answer_bytes, &self.model))
@@ -145,16 +163,26 @@ struct Records {
 }
 
 impl Records {
-    fn sum(&self, counts: impl Fn(usize) -> bool) -> BilledUsage {
-        let mut billed = BilledUsage::default();
-        self.calls.iter().filter(|call| counts(call.attempt)).for_each(|call| billed.add(call));
-        billed
+    fn sum(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> BilledUsage {
+        let Self { attempts, calls } = self;
+        let calls = calls.iter_mut().filter(|call| counts(attempts, call.attempt));
+        let mut sum: Option<BilledUsage> = None;
+        calls.filter_map(UpstreamCall::billed).for_each(|billed| match &mut sum {
+            // Most requests have one call.
+            None => sum = Some(*billed),
+            Some(sum) => sum.add(billed),
+        });
+        sum.unwrap_or_default()
     }
 
     fn contributes(&self, attempt: usize) -> bool {
-        let outcome = self.attempts.get(attempt).and_then(|attempt| attempt.outcome);
-        outcome.is_some_and(AttemptOutcome::contributes)
+        contributes(&self.attempts, attempt)
     }
+}
+
+fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
+    let outcome = attempts.get(attempt).and_then(|attempt| attempt.outcome);
+    outcome.is_some_and(AttemptOutcome::contributes)
 }
 
 /// The attempts and upstream calls of one request.
@@ -177,22 +205,22 @@ impl UpstreamCalls {
         attempt
     }
 
-    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands. `status` is `ok` or an error code; None:
-    /// nothing was sent.
+    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands. `status` is the moment of its end, and `ok`
+    /// or an error code; None: nothing was sent.
     pub(crate) fn end_attempt(
         &self,
         attempt: Attempt,
         outcome: AttemptOutcome,
-        status: Option<&'static str>,
+        status: Option<(Instant, &'static str)>,
     ) -> BilledUsage {
         let mut records = self.0.lock();
         if let Some(record) = records.attempts.get_mut(attempt.number)
             && record.outcome.is_none()
         {
             record.outcome = Some(outcome);
-            record.end = status.map(|status| (clock::now(), status));
+            record.end = status;
         }
-        records.sum(|number| number == attempt.number)
+        records.sum(|_, number| number == attempt.number)
     }
 
     /// Notes when the first content of an attempt's stream came.
@@ -225,9 +253,11 @@ impl UpstreamCalls {
     pub(crate) fn traced(&self) -> Vec<AttemptTrace> {
         let mut records = self.0.lock();
         let mut answers: Vec<_> = records.attempts.iter_mut().map(|attempt| attempt.answer.take()).collect();
+        let count = records.attempts.len();
+        let sums: Vec<_> = (0..count).map(|number| records.sum(|_, of| of == number)).collect();
         let trace = |(number, attempt): (usize, &AttemptState)| {
             let (ended, status) = attempt.end?;
-            let billed = records.sum(|of| of == number);
+            let billed = sums.get(number).copied().unwrap_or_default();
             let Candidate { model, provider, is_fallback, .. } = &attempt.candidate;
             Some(AttemptTrace {
                 number,
@@ -271,6 +301,7 @@ impl UpstreamCalls {
             is_free: false,
             reported: None,
             answer_bytes: 0,
+            billed: None,
         });
         UpstreamCallId(records.calls.len() - 1)
     }
@@ -278,7 +309,7 @@ impl UpstreamCalls {
     /// The provider charges nothing for a call.
     pub(crate) fn mark_free(&self, UpstreamCallId(call): UpstreamCallId) {
         if let Some(call) = self.0.lock().calls.get_mut(call) {
-            call.is_free = true;
+            (call.is_free, call.billed) = (true, None);
         }
     }
 
@@ -288,6 +319,7 @@ impl UpstreamCalls {
             && is_refusal(failure.kind)
         {
             call.is_free = call.reported.is_none_or(|reported| reported.total() == 0);
+            call.billed = None;
         }
     }
 
@@ -302,41 +334,39 @@ impl UpstreamCalls {
         let Some(call) = records.calls.get_mut(call) else { return Usage::default() };
         call.reported = reported;
         call.answer_bytes = answer_bytes;
+        call.billed = None;
         call.usage().unwrap_or_default()
     }
 
     /// Whether an upstream reported more tokens than are believed.
     pub(crate) fn has_disbelieved(&self) -> bool {
-        let disbelieved = |call: &UpstreamCall| {
-            let reported = call.reported.filter(|_| !call.is_free);
-            reported
-                .is_some_and(|reported| call.size.is_disbelieved(reported, call.answer_bytes, &call.model))
+        let disbelieved = |call: &mut UpstreamCall| {
+            let Some(reported) = call.reported else { return false };
+            call.billed().is_some_and(|billed| is_disbelieved(&reported, &billed.usage))
         };
-        self.0.lock().calls.iter().any(disbelieved)
+        self.0.lock().calls.iter_mut().any(disbelieved)
     }
 
     /// The sum over the calls of an attempt.
     pub(crate) fn of(&self, attempt: Attempt) -> BilledUsage {
-        self.0.lock().sum(|number| number == attempt.number)
+        self.0.lock().sum(|_, number| number == attempt.number)
     }
 
     /// The sum over the calls of all attempts.
     pub(crate) fn all(&self) -> BilledUsage {
-        self.0.lock().sum(|_| true)
+        self.0.lock().sum(|_, _| true)
     }
 
     /// The model of the first call that uses something without a price.
     pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
-        let records = self.0.lock();
-        let is_unpriced =
-            |call: &&UpstreamCall| call.usage().is_some_and(|usage| !call.model.charge(&usage).is_complete);
-        records.calls.iter().find(is_unpriced).map(|call| Arc::clone(&call.model))
+        let mut records = self.0.lock();
+        let is_unpriced = |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.unpriced > 0);
+        records.calls.iter_mut().find_map(|call| is_unpriced(call).then(|| Arc::clone(&call.model)))
     }
 
     /// The sum over the calls of the attempts whose tokens the client's answer consists of.
     pub(crate) fn answer(&self) -> BilledUsage {
-        let records = self.0.lock();
-        records.sum(|number| records.contributes(number))
+        self.0.lock().sum(contributes)
     }
 
     /// How many attempts the client's answer consists of.
@@ -362,6 +392,11 @@ impl UpstreamCalls {
         };
         records.calls.iter().filter(|call| call.attempt == attempt.number).filter_map(grown).sum()
     }
+}
+
+/// Whether an upstream reported more tokens than are billed, because so many are not believed.
+fn is_disbelieved(reported: &Usage, billed: &Usage) -> bool {
+    reported.prompt > billed.prompt || reported.completion > billed.completion
 }
 
 /// Whether a failure says that the provider did not serve the request. After a timeout, a broken or an unreadable answer the provider may well

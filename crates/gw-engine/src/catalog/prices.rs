@@ -37,6 +37,17 @@ pub struct Charge {
 }
 
 impl Charge {
+    /// Adds tokens of one kind. Most kinds are absent, so their price is only looked up if there are some. `least` is the price
+    /// of tokens whose own price is unknown.
+    #[inline]
+    fn add(&mut self, tokens: u64, price: impl FnOnce() -> Option<Price>, least: Option<Price>) {
+        if tokens > 0 {
+            let price = price();
+            self.is_complete &= price.is_some();
+            self.known += price.or(least).unwrap_or_default().cost(tokens);
+        }
+    }
+
     /// Both charges together.
     fn plus(self, other: Self) -> Self {
         Self { known: self.known + other.known, is_complete: self.is_complete && other.is_complete }
@@ -94,24 +105,20 @@ impl Rates {
         let audio_output = u64::from(usage.audio_completion.unwrap_or(0)).min(completion);
         let image_output = u64::from(usage.image_completion.unwrap_or(0)).min(completion - audio_output);
         let (input, output) = (self.input, self.output);
-        // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
-        let units = [
-            (prompt - cached - written - audio_input, input, None),
-            (cached, self.cached_input.or(input), None),
-            (written - hour, self.cache_write.or(input), None),
-            (hour, self.hour_write(), None),
-            (audio_input, self.audio_input, input),
-            (completion - audio_output - image_output, output, None),
-            (audio_output, self.audio_output, output),
-            (image_output, self.image_output, output),
-        ];
         // An embedding model generates no tokens, so it needs no price for them. Its input has a price even if it is empty.
         let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() };
-        for (tokens, price, least) in units {
-            charge.is_complete &= tokens == 0 || price.is_some();
-            charge.known += price.or(least).unwrap_or_default().cost(tokens);
+        // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
+        charge.add(prompt - cached - written - audio_input, || input, None);
+        charge.add(cached, || self.cached_input.or(input), None);
+        charge.add(written - hour, || self.cache_write.or(input), None);
+        charge.add(hour, || self.hour_write(), None);
+        charge.add(audio_input, || self.audio_input, input);
+        charge.add(completion - audio_output - image_output, || output, None);
+        charge.add(audio_output, || self.audio_output, output);
+        charge.add(image_output, || self.image_output, output);
+        if let Some(fee) = self.per_query {
+            charge.known += fee.whole();
         }
-        charge.known += self.per_query.unwrap_or_default().whole();
         charge
     }
 }

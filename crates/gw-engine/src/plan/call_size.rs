@@ -49,12 +49,6 @@ pub(crate) struct CallSize {
 }
 
 impl CallSize {
-    /// Whether the upstream reported more tokens than are believed.
-    pub(crate) fn is_disbelieved(&self, reported: Usage, answer_bytes: u64, model: &Model) -> bool {
-        let used = self.usage(Some(reported), answer_bytes, model);
-        reported.prompt > used.prompt || reported.completion > used.completion
-    }
-
     /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
     /// not reported.
     ///

@@ -1,6 +1,6 @@
 //! The one loop that calls upstreams: each candidate in order, at most one retry, one deadline over all attempts.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gw_routing::health::{Permit, Probe};
 use gw_wire::failure::Failure;
@@ -70,12 +70,13 @@ enum CandidateOutcome {
 async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result<CandidateOutcome, Error> {
     let routing = call.context.snapshot.routing;
     let mut retries_left = retries(call, candidate);
-    let mut keys_left = candidate.provider.keys().len().saturating_sub(1);
+    let mut keys_left = candidate.provider.key_count().saturating_sub(1);
     loop {
-        if is_over(call, candidate) {
+        let now = clock::now();
+        if is_over(call, candidate, now) {
             return Ok(CandidateOutcome::Stop);
         }
-        let Some(probe) = may_pass(call, index, candidate) else { return Ok(CandidateOutcome::Next) };
+        let Some(probe) = may_pass(call, index, candidate, now) else { return Ok(CandidateOutcome::Next) };
         let count = call.progress.records.len() + 1;
         let attempt = call.progress.settlement.begin_attempt(candidate, count, &call.context.request)?;
         let known = call.progress.failures.len();
@@ -115,18 +116,17 @@ fn retries(call: &Call, candidate: &Candidate) -> u32 {
 }
 
 /// Whether the attempts or the time of the request are used up. Its first attempt is always made.
-fn is_over(call: &Call, candidate: &Candidate) -> bool {
+fn is_over(call: &Call, candidate: &Candidate, now: Instant) -> bool {
     let most = call.context.snapshot.routing.max_attempts as usize;
-    let late = clock::since(call.context.client.accepted) >= candidate.clocks().total;
+    let late = now.saturating_duration_since(call.context.client.accepted) >= candidate.clocks().total;
     let has_begun = !call.progress.failures.is_empty() || call.context.continuation.is_some();
     call.progress.counted() >= most || (late && has_begun)
 }
 
 /// Asks the candidate's circuit breaker; None = continue with the next candidate. The last candidate always passes. The
 /// others pass while the retry budget allows it, because a common cause that is over may have opened all circuits.
-fn may_pass(call: &Call, index: usize, candidate: &Candidate) -> Option<Option<Probe>> {
+fn may_pass(call: &Call, index: usize, candidate: &Candidate, now: Instant) -> Option<Option<Probe>> {
     let AttemptContext { snapshot, .. } = &call.context;
-    let now = clock::now();
     match candidate.model.health.request_permit(&snapshot.routing.breaker, now) {
         Permit::Granted => Some(None),
         Permit::Probe(probe) => Some(Some(probe)),

@@ -82,7 +82,8 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
     };
     match answer {
         Ok(answer) => {
-            candidate.note_success(&call.context.snapshot.routing.breaker, attempt.elapsed(), clock::now());
+            let now = clock::now();
+            candidate.note_success(&call.context.snapshot.routing.breaker, attempt.until(now), now);
             Ok((index, answer))
         }
         Err(failure) => {

@@ -152,6 +152,11 @@ impl Credentials {
         }
     }
 
+    /// The number of keys.
+    pub(super) fn count(&self) -> usize {
+        self.keys.len()
+    }
+
     /// The state of each key, in the order of the configuration, with the time until the key is used again.
     pub(super) fn states(&self) -> Vec<(KeyState, Option<Duration>)> {
         let now = Instant::now();

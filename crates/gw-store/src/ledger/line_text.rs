@@ -1,5 +1,7 @@
 //! Writes the values of a line as JSON without a serialiser: every request writes two lines.
 
+use gw_wire::json::is_plain;
+
 /// The text of a line while it is written.
 #[derive(Debug)]
 pub(super) struct LineText(String);
@@ -69,12 +71,6 @@ impl LineText {
     pub(super) fn into_text(self) -> String {
         self.0
     }
-}
-
-/// Whether JSON needs no escape for a text. The loop has no early end, so that it is compiled to vector instructions.
-fn is_plain(text: &str) -> bool {
-    let is_escaped = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
-    !text.bytes().fold(false, |found, byte| found | is_escaped(byte))
 }
 
 #[cfg(test)]

@@ -31,6 +31,11 @@ const fn suspicious(word: u64) -> u64 {
     special(word) | equal(word | (ONES * 0x20), 0xe2) & HIGHEST
 }
 
+/// Marks special bytes, DEL, and the bytes of characters outside ASCII.
+const fn unprintable(word: u64) -> u64 {
+    special(word) | (word | word.wrapping_add(ONES)) & HIGHEST
+}
+
 /// The number of leading bytes that a JSON string can hold unescaped.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     prefix(bytes, special, |rest| blocks(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\')))
@@ -66,12 +71,19 @@ pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
     })
 }
 
-/// The number of bytes before the first line feed or carriage return.
+/// The number of leading bytes that are printable ASCII and need no escape.
+pub(super) fn printable_prefix(bytes: &[u8]) -> usize {
+    prefix(bytes, unprintable, |rest| {
+        blocks(rest, |byte| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\'))
+    })
+}
+
+/// The number of bytes before the first line feed or carriage return. The lines of a stream are long enough for vector instructions.
 pub(crate) fn line_prefix(bytes: &[u8]) -> usize {
     prefix(
         bytes,
         |word| (equal(word, b'\n') | equal(word, b'\r')) & HIGHEST,
-        |rest| blocks(rest, |byte| (byte == b'\n') | (byte == b'\r')),
+        |rest| memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
     )
 }
 
@@ -126,7 +138,7 @@ fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{checked_prefix, clean_prefix, line_prefix, plain_prefix};
+    use super::{checked_prefix, clean_prefix, line_prefix, plain_prefix, printable_prefix};
 
     proptest! {
         #[test]
@@ -141,6 +153,7 @@ mod tests {
             let ends = checked.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(checked.len());
             prop_assert_eq!(checked_prefix(&checked), ends);
             prop_assert_eq!(clean_prefix(&bytes), first(&suspicious));
+            prop_assert_eq!(printable_prefix(&bytes), first(&|byte| special(byte) || *byte > 0x7e));
             prop_assert_eq!(line_prefix(&bytes), first(&|byte| matches!(byte, b'\n' | b'\r')));
         }
     }

@@ -7,6 +7,8 @@
 const MAX_EXTENSION_BYTES: usize = 16 << 10;
 /// The most bytes of all trailers of a body. They are dropped.
 const MAX_TRAILER_BYTES: usize = 16 << 10;
+/// The most digits of a size that is read at once.
+const MAX_PLAIN_DIGITS: usize = 8;
 
 /// A body that breaks its framing. The text says how.
 pub(crate) type BrokenFraming = &'static str;
@@ -130,6 +132,10 @@ impl Chunks {
                 Place::Start if by_chunk && data > 0 => break,
                 _ => {}
             }
+            if let Some(line) = self.skip_plain(bytes.get(used..).unwrap_or_default()) {
+                used += line;
+                continue;
+            }
             let Some(byte) = bytes.get(used) else { break };
             match self.step(*byte) {
                 Ok(next) => self.place = next,
@@ -140,6 +146,22 @@ impl Chunks {
             used += 1;
         }
         Ok(Decoded { data, used, is_over: self.place == Place::Over })
+    }
+
+    /// Passes over a line that nearly every chunk has, if all of it is here: the size alone, or the end of the data. Gives its length.
+    fn skip_plain(&mut self, bytes: &[u8]) -> Option<usize> {
+        match self.place {
+            Place::Start => {
+                let (size, length) = plain_size(bytes)?;
+                (self.left, self.place) = (size, Place::Data);
+                Some(length)
+            }
+            Place::DataReturn if bytes.starts_with(b"\r\n") => {
+                self.place = Place::Start;
+                Some(b"\r\n".len())
+            }
+            _ => None,
+        }
     }
 
     /// Reads one byte that is not data.
@@ -180,15 +202,33 @@ impl Chunks {
     }
 
     fn digit(&mut self, byte: u8) -> Result<Place, BrokenFraming> {
-        let value = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => byte.wrapping_sub(b'A').wrapping_add(10),
-        };
-        let longer = self.left.checked_mul(16).and_then(|size| size.checked_add(u64::from(value)));
+        let longer =
+            self.left.checked_mul(16).and_then(|size| size.checked_add(u64::from(digit_value(byte))));
         self.left = longer.ok_or("the size of a chunk is too large")?;
         Ok(Place::Size)
     }
+}
+
+/// The value of a hexadecimal digit.
+fn digit_value(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        b'a'..=b'f' => digit - b'a' + 10,
+        _ => digit.wrapping_sub(b'A').wrapping_add(10),
+    }
+}
+
+/// The size of a chunk with data, and the length of its line. None: the line is not all here, or has more than a short size.
+fn plain_size(line: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (place, byte) in line.iter().take(MAX_PLAIN_DIGITS + 1).enumerate() {
+        match byte {
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' => size = size << 4 | u64::from(digit_value(*byte)),
+            b'\r' if size > 0 && line.get(place + 1) == Some(&b'\n') => return Some((size, place + 2)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Counts a byte; gives whether there are now more than `max`.
