@@ -32,7 +32,7 @@ use crate::response_reading::missing;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::conversation::ConversationBounds;
 use crate::stored_responses::{
-    BackgroundTask, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
+    BackgroundTask, Kept, KeptInput, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.
@@ -42,7 +42,7 @@ struct Made {
     is_stored: bool,
     is_background: bool,
     is_stream: bool,
-    input: Bytes,
+    input: KeptInput,
 }
 
 /// Answers a request.
@@ -87,14 +87,9 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         let is_stored = can_store && request.store;
         let context = request.context.clone().with_plain(is_plain).with_stored(is_stored);
-        made = Some(Made {
-            context: context.clone(),
-            is_stored,
-            is_background: request.background,
-            is_stream: request.stream,
-            input: if is_stored { input_items(&request.native.bytes, &texts).into() } else { Bytes::new() },
-        });
-        let mut client = request.client(context);
+        let input = is_stored.then(|| input_items(&request.native.bytes, &texts));
+        let (is_background, is_stream) = (request.background, request.stream);
+        let mut client = request.client(context.clone());
         // No upstream knows the stored items, so they go along.
         if !texts.is_empty() {
             // A response in the background is read as a stream, so that its client can follow it.
@@ -104,7 +99,10 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             client.native.bytes = with_history(&client.native, forwarding);
         }
         has_history = !texts.is_empty();
-        validated(request.chat, client, &surface, limits)
+        let validated = validated(request.chat, client, &surface, limits)?;
+        let input = input.map(|input| KeptInput::new(input, validated.body().bytes())).unwrap_or_default();
+        made = Some(Made { context, is_stored, is_background, is_stream, input });
+        Ok(validated)
     };
     let mut call =
         pipeline::begin_sized(services, Operation::Responses, client, body, is_heavy, parse).await?;
@@ -189,7 +187,7 @@ impl Keeper {
                 let id = id_of(&document).unwrap_or(id);
                 let turn = TurnFacts { is_streamed: is_stream || is_background, ..TurnFacts::default() };
                 let response = |document| {
-                    StoredResponse::new([document, input.clone(), Bytes::new()], turn, stored.expiry())
+                    StoredResponse::new([document, input.joined(), Bytes::new()], turn, stored.expiry())
                 };
                 if !is_background {
                     let saved = stored.save(&owner, &id, response(document), &before).await;
@@ -251,7 +249,7 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     let (context, keepalive) = (made.context.clone(), call.context.client.keepalive);
     let document = Bytes::from(context.write_pending(&opening, "in_progress"));
     let turn = TurnFacts { is_streamed: true, ..TurnFacts::default() };
-    let pending = StoredResponse::new([document, made.input.clone(), Bytes::new()], turn, stored.expiry());
+    let pending = StoredResponse::new([document, made.input.joined(), Bytes::new()], turn, stored.expiry());
     let before = Arc::clone(&keeper.before);
     let cpu = keeper.cpu.clone();
     let keep = keeper.keep(made);
