@@ -109,10 +109,8 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     call.context.conversation_memory = memory;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
     let cpu = services.cpu_pool.of(&owner);
-    let streams = made.is_background;
-    let forwarding =
-        (made.is_stored && !has_history).then_some(Forwarding { streams, ..Forwarding::default() });
-    offload_if(is_heavy, || settle_own_body(&mut call, forwarding)).await;
+    let streams = (made.is_stored && !has_history).then_some(made.is_background);
+    offload_if(is_heavy, || settle_own_body(&mut call, streams)).await;
     let keeper = Keeper { stored, owner, id: call.context.id.clone(), before: Arc::new(earlier), cpu };
     if made.is_background {
         return background(engine, call, made, keeper).await;
@@ -140,8 +138,9 @@ fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
 }
 
 /// Prepares the client's own body for the upstreams of the plan that speak its dialect. If there is none, the body is dropped
-/// before the call: a large one would take memory until the answer ends.
-fn settle_own_body(call: &mut Call, forwarding: Option<Forwarding<'_>>) {
+/// before the call: a large one would take memory until the answer ends. `streams` is for a body that is not prepared yet: the
+/// upstream streams, although the client may not have asked for it.
+fn settle_own_body(call: &mut Call, streams: Option<bool>) {
     let Call { context, plan, .. } = call;
     let ValidatedRequest::Chat(request) = &mut context.request else { return };
     let Some(client) = &mut request.client else { return };
@@ -149,8 +148,8 @@ fn settle_own_body(call: &mut Call, forwarding: Option<Forwarding<'_>>) {
         // A provider that learns this dialect in the meantime must not get the empty body.
         client.native.dialect = ClientDialect::OpenAi;
         client.native.bytes = Bytes::new();
-    } else if let Some(forwarding) = forwarding {
-        client.native.bytes = with_history(&client.native, forwarding);
+    } else if let Some(streams) = streams {
+        client.native.bytes = with_history(&client.native, Forwarding { streams, ..Forwarding::default() });
     }
 }
 
