@@ -32,7 +32,7 @@ use crate::response_reading::missing;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::conversation::ConversationBounds;
 use crate::stored_responses::{
-    BackgroundTask, Kept, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
+    BackgroundTask, Kept, KeptInput, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
 
 /// The parts of a request that its stored response keeps.
@@ -42,7 +42,7 @@ struct Made {
     is_stored: bool,
     is_background: bool,
     is_stream: bool,
-    input: Bytes,
+    input: KeptInput,
 }
 
 /// Answers a request.
@@ -87,14 +87,9 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         let is_stored = can_store && request.store;
         let context = request.context.clone().with_plain(is_plain).with_stored(is_stored);
-        made = Some(Made {
-            context: context.clone(),
-            is_stored,
-            is_background: request.background,
-            is_stream: request.stream,
-            input: if is_stored { input_items(&request.native.bytes, &texts).into() } else { Bytes::new() },
-        });
-        let mut client = request.client(context);
+        let input = is_stored.then(|| input_items(&request.native.bytes, &texts));
+        let (is_background, is_stream) = (request.background, request.stream);
+        let mut client = request.client(context.clone());
         // No upstream knows the stored items, so they go along.
         if !texts.is_empty() {
             // A response in the background is read as a stream, so that its client can follow it.
@@ -104,17 +99,18 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             client.native.bytes = with_history(&client.native, forwarding);
         }
         has_history = !texts.is_empty();
-        validated(request.chat, client, &surface, limits)
+        let validated = validated(request.chat, client, &surface, limits)?;
+        let input = input.map(|input| KeptInput::new(input, validated.body().bytes())).unwrap_or_default();
+        made = Some(Made { context, is_stored, is_background, is_stream, input });
+        Ok(validated)
     };
     let mut call =
         pipeline::begin_sized(services, Operation::Responses, client, body, is_heavy, parse).await?;
     call.context.conversation_memory = memory;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
     let cpu = services.cpu_pool.of(&owner);
-    let streams = made.is_background;
-    let forwarding =
-        (made.is_stored && !has_history).then_some(Forwarding { streams, ..Forwarding::default() });
-    offload_if(is_heavy, || settle_own_body(&mut call, forwarding)).await;
+    let streams = (made.is_stored && !has_history).then_some(made.is_background);
+    offload_if(is_heavy, || settle_own_body(&mut call, streams)).await;
     let keeper = Keeper { stored, owner, id: call.context.id.clone(), before: Arc::new(earlier), cpu };
     if made.is_background {
         return background(engine, call, made, keeper).await;
@@ -155,8 +151,9 @@ fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
 }
 
 /// Prepares the client's own body for the upstreams of the plan that speak its dialect. If there is none, the body is dropped
-/// before the call: a large one would take memory until the answer ends.
-fn settle_own_body(call: &mut Call, forwarding: Option<Forwarding<'_>>) {
+/// before the call: a large one would take memory until the answer ends. `streams` is for a body that is not prepared yet: the
+/// upstream streams, although the client may not have asked for it.
+fn settle_own_body(call: &mut Call, streams: Option<bool>) {
     let Call { context, plan, .. } = call;
     let ValidatedRequest::Chat(request) = &mut context.request else { return };
     let Some(client) = &mut request.client else { return };
@@ -164,8 +161,8 @@ fn settle_own_body(call: &mut Call, forwarding: Option<Forwarding<'_>>) {
         // A provider that learns this dialect in the meantime must not get the empty body.
         client.native.dialect = ClientDialect::OpenAi;
         client.native.bytes = Bytes::new();
-    } else if let Some(forwarding) = forwarding {
-        client.native.bytes = with_history(&client.native, forwarding);
+    } else if let Some(streams) = streams {
+        client.native.bytes = with_history(&client.native, Forwarding { streams, ..Forwarding::default() });
     }
 }
 
@@ -202,7 +199,7 @@ impl Keeper {
                 let id = id_of(&document).unwrap_or(id);
                 let turn = TurnFacts { is_streamed: is_stream || is_background, ..TurnFacts::default() };
                 let response = |document| {
-                    StoredResponse::new([document, input.clone(), Bytes::new()], turn, stored.expiry())
+                    StoredResponse::new([document, input.joined(), Bytes::new()], turn, stored.expiry())
                 };
                 if !is_background {
                     let saved = stored.save(&owner, &id, response(document), &before).await;
@@ -264,7 +261,7 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     let (context, keepalive) = (made.context.clone(), call.context.client.keepalive);
     let document = Bytes::from(context.write_pending(&opening, "in_progress"));
     let turn = TurnFacts { is_streamed: true, ..TurnFacts::default() };
-    let pending = StoredResponse::new([document, made.input.clone(), Bytes::new()], turn, stored.expiry());
+    let pending = StoredResponse::new([document, made.input.joined(), Bytes::new()], turn, stored.expiry());
     let before = Arc::clone(&keeper.before);
     let cpu = keeper.cpu.clone();
     let keep = keeper.keep(made);

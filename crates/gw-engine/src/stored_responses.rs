@@ -3,6 +3,7 @@
 mod background;
 pub(crate) mod conversation;
 mod keeping;
+mod kept_input;
 mod memory;
 mod opened;
 mod opened_turns;
@@ -28,6 +29,7 @@ use crate::stored_responses::stored_response::Write;
 pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
 
 pub(crate) use background::{BackgroundResponses, BackgroundTask};
+pub(crate) use kept_input::KeptInput;
 pub(crate) use stored_conversation::StoredConversation;
 pub(crate) use stored_response::entry_name;
 

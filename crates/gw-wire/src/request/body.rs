@@ -101,6 +101,12 @@ impl Body {
         Ok(Self { bytes, members, index, names })
     }
 
+    /// The bytes of the body.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
     /// The JSON text of a top-level member; None for `null`, which counts as absent.
     #[must_use]
     #[inline]
