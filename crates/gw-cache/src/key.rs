@@ -13,7 +13,7 @@ use crate::native_digests::NativeDigests;
 
 /// The group of callers that share answers. A caller outside a scope cannot find its answers, and cannot guess at them
 /// from response times.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// One API key, by its id. This is the default.
     Key(Arc<str>),

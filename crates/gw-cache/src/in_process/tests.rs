@@ -123,3 +123,90 @@ fn a_large_answer_does_not_evict_all_others() {
     assert!(!put(&store, "large", answer(&"x".repeat(3 << 20))));
     assert!(body_of(&store, "a", NOW).is_some() && body_of(&store, "large", NOW).is_none());
 }
+
+fn scoped(name: &str, text: &str) -> Stored {
+    Stored { scope: Scope::Key(Arc::from(name)), ..answer(text) }
+}
+
+#[test]
+fn c36_one_scopes_flood_takes_no_answer_of_another_scope() {
+    for max_bytes in [MIB, 16 * MIB] {
+        let store = InProcessStore::new(max_bytes);
+        let text = "x".repeat(1000);
+        let flood = 4 * max_bytes / 1000;
+        for n in 0..flood {
+            put(&store, &format!("loud-{n}"), scoped("loud", &text));
+        }
+        assert!(store.bytes() > max_bytes * 9 / 10, "a scope alone has all: {}", store.bytes());
+        for n in 0..100 {
+            put(&store, &format!("quiet-{n}"), scoped("quiet", &text));
+        }
+        for n in 0..flood {
+            put(&store, &format!("again-{n}"), scoped("loud", &text));
+            assert!(store.bytes() <= max_bytes);
+        }
+        let left = (0..100).filter(|n| body_of(&store, &format!("quiet-{n}"), NOW).is_some()).count();
+        assert_eq!((left, store.shares.lock().all()), (100, store.bytes()), "{max_bytes}");
+        // Nor does a second flood take more than the share of the first.
+        for n in 0..flood {
+            put(&store, &format!("third-{n}"), scoped("third", &text));
+        }
+        let kept =
+            (0..flood).filter(|n| body_of(&store, &format!("again-{n}"), NOW).is_some()).count() as u64;
+        assert!(kept * 1000 > max_bytes / 8, "{kept} of {max_bytes}");
+        let left = (0..100).filter(|n| body_of(&store, &format!("quiet-{n}"), NOW).is_some()).count();
+        assert_eq!((left, store.shares.lock().all()), (100, store.bytes()), "{max_bytes}");
+    }
+}
+
+#[test]
+fn expired_answers_of_idle_scopes_make_room_first() {
+    let store = InProcessStore::new(MIB);
+    let text = "x".repeat(1000);
+    for n in 0..1000 {
+        put(&store, &format!("idle-{n}"), scoped(&format!("idle-{}", n % 50), &text));
+    }
+    let later = NOW + 3_600_000;
+    assert_eq!(body_of(&store, "nothing", later), None);
+    let lifetime = Lifetime::new(later, Duration::from_secs(60), Duration::ZERO);
+    for n in 0..1000 {
+        put(&store, &format!("busy-{n}"), Stored { lifetime, ..scoped("busy", &text) });
+    }
+    let kept = (0..1000).filter(|n| body_of(&store, &format!("busy-{n}"), later).is_some()).count() as u64;
+    // Most of the memory, of which the text is a part. A share would be a fiftieth.
+    assert!(kept * 1000 > MIB * 2 / 5, "{kept}");
+    assert_eq!(store.shares.lock().all(), store.bytes());
+}
+
+#[test]
+fn what_was_read_stays_longer_than_what_was_not() {
+    let store = InProcessStore::new(MIB);
+    let text = "x".repeat(1000);
+    put(&store, "other", scoped("other", &text));
+    for n in 0..400 {
+        put(&store, &format!("a-{n}"), answer(&text));
+    }
+    let read: Vec<String> = (0..50).map(|n| format!("a-{n}")).collect();
+    assert!(read.iter().all(|name| body_of(&store, name, NOW).is_some()));
+    for n in 400..800 {
+        put(&store, &format!("a-{n}"), answer(&text));
+    }
+    let left = read.iter().filter(|name| body_of(&store, name, NOW).is_some()).count();
+    assert_eq!(left, 50, "the unread ones leave");
+}
+
+#[test]
+fn every_way_out_of_the_table_is_counted() {
+    let store = InProcessStore::new(MIB);
+    for round in 0..3_000_u64 {
+        let (name, size) = (format!("{}", round % 700), (round * 37 % 5_000) as usize);
+        put(&store, &name, scoped(&format!("s{}", round % 3), &"x".repeat(size)));
+        if round % 5 == 0 {
+            store.get(&key(&format!("{}", round % 311)), NOW + (round % 2) * 120_000);
+        }
+        if round == 2_000 {
+            store.purge(&Purge::All);
+        }
+        assert_eq!(store.shares.lock().all(), store.bytes(), "{round}");
+    }
+}

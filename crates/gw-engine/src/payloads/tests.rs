@@ -68,7 +68,7 @@ async fn beyond_its_bounds_it_drops_and_counts() {
 }
 
 #[tokio::test]
-async fn one_keys_flood_drops_no_payload_of_another_key() {
+async fn c36_one_keys_flood_drops_no_payload_of_another_key() {
     let (store, payloads) = (Store::in_memory().await.unwrap(), payloads());
     for n in 0..2 * MAX_WAITING {
         say_as(&payloads, "loud", &format!("loud_{n}"), "{}", "{}");

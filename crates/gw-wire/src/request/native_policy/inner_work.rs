@@ -2,7 +2,7 @@
 //! report of it is believed.
 
 use super::rows::{PolicyPlace, Surface, treatment};
-use super::{MOST_HOSTED_CALLS, Surveyor, Treatment, word};
+use super::{MOST_HOSTED_CALLS, Surveyor, Treatment};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
 use crate::request::member_policy::{is_client_tool, tool_types};
@@ -53,6 +53,9 @@ impl InnerWork {
     }
 }
 
+/// Types of tools that may have tools of the provider in them, or run in a container of the provider.
+const MAY_BE_HOSTED: [&str; 3] = ["namespace", "shell", "tool_search"];
+
 /// The tools of a chat that the provider runs itself: the work, and the most calls with a price. A type is one of the
 /// Responses or of the Messages API, or has no row.
 #[must_use]
@@ -63,13 +66,11 @@ pub(in crate::request) fn chat_tools(tools: View<'_>) -> (InnerWork, HostedCalls
         of(Surface::Responses).or_else(|| of(Surface::Messages))
     };
     for tool in tools.elements().filter(|tool| !is_client_tool(*tool)) {
-        let [kind, most, result] = tool.pick(["type", "max_uses", "max_content_tokens"]);
-        // A lenient reader may take another member for the type.
-        let kind = word(kind).filter(|kind| row(kind) != Some(Treatment::Forwarded));
-        let decision = match kind {
-            Some(kind) => row(&kind),
-            None => tool_types(tool).find_map(|kind| row(&kind).filter(|row| *row != Treatment::Forwarded)),
-        };
+        // A lenient reader may take any spelling of the member for the type.
+        let known = |kind: String| row(&kind).filter(|_| !MAY_BE_HOSTED.contains(&&*kind));
+        let mut rows = tool_types(tool).map(known);
+        let Some(decision) = rows.find(|row| *row != Some(Treatment::Forwarded)) else { continue };
+        let [most, result] = tool.pick(["max_uses", "max_content_tokens"]);
         survey.hosted_tool(decision, bound(most), bound(result));
     }
     (survey.found.inner, survey.found.most_calls)

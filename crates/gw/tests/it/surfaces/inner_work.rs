@@ -44,8 +44,9 @@ async fn priced_with(routing: &'static str) -> (World, FakeUpstream) {
 }
 
 /// Chats whose upstream runs tools, in all forms that a chat has for it.
-fn hosted_chats() -> [Value; 4] {
+fn hosted_chats() -> [Value; 5] {
     [
+        json!({"tools": [{"type": "namespace", "name": "n", "description": "d", "tools": [{"type": "web_search"}]}]}),
         json!({"tools": [{"type": "web_search"}]}),
         json!({"tools": [{"type": "function", "function": {"name": "f"}}, {"type": "next_month"}]}),
         json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
@@ -87,6 +88,9 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
     assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]));
     world.upstream.always(chat_answer(10));
     poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, own)).await.ok();
+    // The client runs this tool itself.
+    let patch = json!({"tools": [{"type": "apply_patch"}], "max_tokens": 50});
+    poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, patch)).await.ok();
     let once =
         json!({"tools": [{"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}], "max_tokens": 50});
     poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, once)).await.ok();
@@ -102,7 +106,7 @@ async fn the_tokens_that_an_upstreams_tools_read_count_as_tokens_per_minute() {
     // Of a plain chat, one context of 100,000 tokens is believed.
     paced.post_json(path, &plain).await.ok();
     paced.post_json(path, &plain).await.ok();
-    paced.post_json(path, &with(plain.clone(), hosted_chats()[0].clone())).await.ok();
+    paced.post_json(path, &with(plain.clone(), hosted_chats()[1].clone())).await.ok();
     let refused = paced.post_json(path, &plain).await;
     assert_eq!((refused.status, &*refused.code()), (429, "rate_limit_exceeded"), "{}", refused.text());
 }
