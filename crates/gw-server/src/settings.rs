@@ -53,7 +53,7 @@ pub struct ServerSettings {
 }
 
 /// The least memory of all large request bodies together if no setting names it, in bytes.
-const MIN_BODY_MEMORY_BYTES: usize = 256 << 20;
+const MIN_BODY_MEMORY_BYTES: usize = 192 << 20;
 /// The bodies of the largest size that fit into that memory at least.
 const MIN_LARGE_BODIES: usize = 4;
 

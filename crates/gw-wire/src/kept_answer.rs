@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memchr::memmem;
 
@@ -15,10 +16,14 @@ const KEPT_START: &[u8] = b"{\"model\":";
 
 /// Where the members of a request are put into a kept document, once it is known.
 ///
-/// The answer to the first hit is read and written whole. The places are kept only if putting its members there gives the same
+/// The answers to the first two hits are read and written whole. The second one shows that the entry stays in memory, so that it is worth
+/// learning the places: an entry out of Redis is made anew for each hit. The places are kept only if putting its members there gives the same
 /// bytes, so an answer never depends on whether the places are known. They belong to one document: a clone knows nothing.
 #[derive(Debug, Default)]
-pub struct KeptPlaces(OnceLock<Option<Place>>);
+pub struct KeptPlaces {
+    place: OnceLock<Option<Place>>,
+    is_written: AtomicBool,
+}
 
 /// The place behind the counts of the usage, where the cost is put.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +49,15 @@ impl KeptPlaces {
     /// The answer to a request; None if the places are not known, or the document needs to be read.
     #[must_use]
     pub fn fill(&self, shape: Shape, kept: &[u8], envelope: &Envelope<'_>) -> Option<Vec<u8>> {
-        filled((*self.0.get()?)?, shape, kept, envelope)
+        filled((*self.place.get()?)?, shape, kept, envelope)
     }
 
-    /// Learns the places from an answer that was written whole, from the same document and for the same request.
-    pub fn learn(&self, shape: Shape, kept: &[u8], envelope: &Envelope<'_>, written: &[u8]) {
-        self.0.get_or_init(|| {
+    /// Notes that an answer was written whole. The second one from the same document teaches the places.
+    pub fn note(&self, shape: Shape, kept: &[u8], envelope: &Envelope<'_>, written: &[u8]) {
+        if !self.is_written.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.place.get_or_init(|| {
             let mut counts = b"\"usage\":".to_vec();
             usage(&mut counts, &envelope.usage, None);
             let end = memmem::rfind(kept, &counts)?.checked_add(counts.len())?;

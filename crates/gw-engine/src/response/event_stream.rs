@@ -243,7 +243,11 @@ impl EventStream {
     /// Takes the encoder that ends the stream with an error. None = the client speaks OpenAI's dialect.
     fn take_encoder(&mut self) -> Option<Box<dyn AnswerEncoder>> {
         match &mut self.state {
-            StreamState::Streaming(_, stream) => stream.normaliser.take_encoder(),
+            StreamState::Streaming(_, stream) => {
+                let closer = stream.take_closer();
+                self.ending = Some(stream.take_held());
+                closer
+            }
             StreamState::Follower(follower) => follower.take_encoder(),
             _ => self.closer.take().or_else(|| self.opening.take()?.encoder()),
         }

@@ -36,7 +36,7 @@ pub(crate) fn written(
             return Ok(filled);
         }
         let written = kept(reply_context, stored)?.write(&envelope);
-        stored.places.learn(shape, body, &envelope, &written);
+        stored.places.note(shape, body, &envelope, &written);
         return Ok(written);
     };
     Ok(match kept(reply_context, stored)? {

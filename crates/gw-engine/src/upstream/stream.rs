@@ -11,6 +11,7 @@ use gw_providers::adapter::{Encoded, Reading, StreamDecoder};
 use gw_providers::client::UpstreamResponse;
 use gw_providers::settings::Timeouts;
 use gw_routing::metrics::InFlight;
+use gw_wire::dialects::AnswerEncoder;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Normaliser, Opening, Shape};
@@ -113,6 +114,14 @@ impl UpstreamStream {
     pub(crate) fn hold_ending(&mut self) -> Result<(), Full> {
         let kept = self.normaliser.member_bytes().saturating_add(self.normaliser.ending_bytes());
         self.half_event.set(kept.saturating_add(self.output.capacity()))
+    }
+
+    /// Takes the encoder that ends the stream with an error. Without room for the content so far, the end does not repeat it.
+    pub(crate) fn take_closer(&mut self) -> Option<Box<dyn AnswerEncoder>> {
+        match self.hold_ending() {
+            Ok(()) => self.normaliser.take_encoder(),
+            Err(Full) => self.normaliser.closer(),
+        }
     }
 
     /// Takes the memory that the stream holds.

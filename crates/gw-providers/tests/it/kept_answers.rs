@@ -149,10 +149,10 @@ fn envelope<'a>(id: &'a str, number: u64, gateway: &'a GatewayMeta, usage: Usage
     Envelope { id, created: number, model: "p/m", fingerprint: "", usage, cost: Some(Money::ZERO), gateway }
 }
 
-/// The answers to three hits of one entry, each by reading and writing, and by the places.
+/// The answers to four hits of one entry, each by reading and writing, and by the places.
 fn check_hits(shape: Shape, entry: &[u8], usage: Usage) -> Result<usize, TestCaseError> {
     let (places, mut filled) = (KeptPlaces::default(), 0);
-    for number in [7, 12, 41] {
+    for number in [7, 12, 41, 5] {
         let (id, gateway) = (format!("chatcmpl-{number}"), meta(number));
         let envelope = envelope(&id, number, &gateway, usage);
         let written = match shape {
@@ -166,7 +166,7 @@ fn check_hits(shape: Shape, entry: &[u8], usage: Usage) -> Result<usize, TestCas
             prop_assert_eq!(String::from_utf8(by_places), String::from_utf8(written.clone()));
             filled += 1;
         }
-        places.learn(shape, entry, &envelope, &written);
+        places.note(shape, entry, &envelope, &written);
     }
     Ok(filled)
 }

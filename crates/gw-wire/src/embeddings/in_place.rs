@@ -12,6 +12,10 @@ use crate::usage::Usage;
 /// The members before the numbers of a single vector.
 const HEAD: &[u8] = br#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"#;
 
+/// The most bytes of a document beside its numbers and as many bytes again. The answer keeps the memory of the whole document until
+/// its client has it.
+const MOST_BESIDE_BYTES: usize = 4 << 10;
+
 /// The place of the numbers in a document, with enough room before them.
 #[derive(Debug)]
 pub struct NumbersInPlace(Range<usize>);
@@ -24,7 +28,8 @@ impl NumbersInPlace {
         let start = (text.as_ptr() as usize).checked_sub(document.as_ptr() as usize)?;
         let place = start..start.checked_add(text.len())?;
         let is_inside = place.end <= document.len();
-        (is_inside && start >= HEAD.len() && document.is_unique()).then_some(Self(place))
+        let is_small = document.len() <= text.len().saturating_mul(2).saturating_add(MOST_BESIDE_BYTES);
+        (is_inside && is_small && start >= HEAD.len() && document.is_unique()).then_some(Self(place))
     }
 
     /// The answer, equal to that of [`super::write_embeddings`].
@@ -93,5 +98,16 @@ mod tests {
         assert!(place(&[Vector::Json { text: "[1]", len: 1 }]).is_none(), "numbers of another document");
         let _other = document.clone();
         assert!(place(&[one()]).is_none());
+    }
+
+    #[test]
+    fn an_answer_does_not_keep_a_document_that_is_much_larger() {
+        for (beside, is_in_place) in [(MOST_BESIDE_BYTES, true), (MOST_BESIDE_BYTES + 100, false)] {
+            let document = Bytes::from(format!("{}[1]{}", " ".repeat(100), " ".repeat(beside - 100)));
+            let text = std::str::from_utf8(&document).unwrap();
+            let vectors = [Vector::Json { text: &text[100..103], len: 1 }];
+            let place = NumbersInPlace::of(&document, &vectors, EncodingFormat::Float);
+            assert_eq!(place.is_some(), is_in_place, "{beside}");
+        }
     }
 }

@@ -139,9 +139,9 @@ impl EventStream {
                 gateway: Some(&closing.gateway),
                 ..StreamError::new(&error.message, class, code)
             };
-            close_with_error(stream.normaliser.take_encoder(), &mut out, &error_event);
+            close_with_error(stream.take_closer(), &mut out, &error_event);
         }
         self.failure = Some(error);
-        self.send(out)
+        self.send_end(stream.take_held(), out)
     }
 }

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::call::settlement::Outcome;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::event_memory::{Full, SMALL_EVENT};
+use crate::event_memory::SMALL_EVENT;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::resume;
@@ -62,11 +62,7 @@ impl EventStream {
                 self.send(out)
             }
             Err((mut call, mut stream)) => {
-                // Without room for the content so far, the stream ends without repeating it.
-                self.closer = match stream.hold_ending() {
-                    Ok(()) => stream.normaliser.take_encoder(),
-                    Err(Full) => stream.normaliser.closer(),
-                };
+                self.closer = stream.take_closer();
                 self.ending = Some(stream.take_held());
                 stream.observe(&call.context.upstream_calls);
                 call.interrupt(&stream.candidate, stream.attempt, kind.code());

@@ -39,7 +39,7 @@ pub(super) static SERVER: Section = Section {
         key(
             "body_memory_mib",
             Kind::Int { min: 1, max: 1_048_576 },
-            "`256`, or four times `body_limit_mib` if that is more; in a container at most an eighth of its memory",
+            "`192`, or four times `body_limit_mib` if that is more; in a container at most an eighth of its memory",
             "The most memory in MiB of all request bodies over 64 KiB together. Further bodies get 503 at once, and so do bodies beyond the share of their key. The process takes about four times this for them.",
         ),
         key(
