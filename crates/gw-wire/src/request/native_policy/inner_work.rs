@@ -70,8 +70,8 @@ pub(in crate::request) fn chat_tools(tools: View<'_>) -> (InnerWork, HostedCalls
         let known = |kind: String| row(&kind).filter(|_| !MAY_BE_HOSTED.contains(&&*kind));
         let mut rows = tool_types(tool).map(known);
         let Some(decision) = rows.find(|row| *row != Some(Treatment::Forwarded)) else { continue };
-        let [most, result] = tool.pick(["max_uses", "max_content_tokens"]);
-        survey.hosted_tool(decision, bound(most), bound(result));
+        // No chat API is known to apply a tool's own bound of its calls or results, so none is believed.
+        survey.hosted_tool(decision, None, None);
     }
     (survey.found.inner, survey.found.most_calls)
 }

@@ -1,0 +1,91 @@
+//! A reservation assumes the work that the upstream may do, whatever the client writes about it, and no more.
+
+use gw_testkit::{Answer, Client, FakeUpstream};
+use serde_json::{Value, json};
+
+use crate::harness::{Setup, World, chat_with, with};
+
+/// A model whose hosted tools have prices.
+const SEARCHING: &str = "acme/searching";
+/// A model without prices of tools.
+const PLAIN: &str = "acme/plain-prices";
+
+const PATH: &str = "/v1/chat/completions";
+
+/// The members and tools that `acme` is sent in most tests.
+const OPEN: &str = "responses = true\nallow_members = [\"tools\", \"search_parameters\", \"compound_custom\", \
+                    \"data_sources\", \"extra_body\", \"search_mode\"]";
+
+/// Models whose tokens cost 1 and 2 USD per million. `poor` may spend 0.05 USD, `richer` 0.3 USD, and `paced` and `small`
+/// use 500 and 300 tokens in a minute.
+async fn priced(routing: &'static str, acme: &str) -> (World, FakeUpstream) {
+    let claude = FakeUpstream::start().await;
+    let pricing = |more: &str| {
+        format!(
+            "context_length = 100000\nmax_output_tokens = 100\nquality_scores = {{ overall = 70.0 }}\n\
+             pricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0{more} }}"
+        )
+    };
+    let tools = pricing(", tools = { web_search_per_call = 0.01, web_fetch_per_call = 0.0 }");
+    let plain = pricing("");
+    let mut extra = format!(
+        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
+         [[models]]\nid = \"claude/claude-opus-5-5\"\n{plain}\n[[models]]\nid = \"{SEARCHING}\"\n{tools}\n\
+         [[models]]\nid = \"{PLAIN}\"\n{plain}\n[[models]]\nid = \"acme/few-tools\"\nmax_tools = 3\n{tools}\n",
+        claude.addr
+    );
+    for (name, limit) in [
+        ("poor", "budget_usd = 0.05"),
+        ("richer", "budget_usd = 0.3"),
+        ("paced", "tpm = 500"),
+        ("small", "tpm = 300"),
+    ] {
+        extra.push_str(&format!("[[keys]]\nname = \"{name}\"\nkey = \"sk-{name}\"\n{limit}\n"));
+    }
+    (Setup { extra, acme: acme.to_owned(), routing, ..Setup::default() }.start().await, claude)
+}
+
+fn chat_answer(prompt_tokens: u64) -> Answer {
+    let mut answer = gw_testkit::upstream::chat_body("searching", "Hi");
+    answer["usage"] =
+        json!({"prompt_tokens": prompt_tokens, "completion_tokens": 50, "total_tokens": prompt_tokens + 50});
+    Answer::json(200, &answer)
+}
+
+fn asked(model: &str, more: Value) -> Value {
+    with(chat_with(model, json!({"max_tokens": 50})), more)
+}
+
+/// The status and the code of the answer to a chat.
+async fn outcome(client: &Client, body: &Value) -> (u16, String) {
+    let answer = client.post_json(PATH, body).await;
+    let code = if answer.status == 200 { String::new() } else { answer.code() };
+    (answer.status, code)
+}
+
+fn no_quota() -> (u16, String) {
+    (429, "insufficient_quota".to_owned())
+}
+
+fn served() -> (u16, String) {
+    (200, String::new())
+}
+
+#[tokio::test]
+async fn a_chats_own_bounds_of_hosted_tools_are_not_believed() {
+    let (world, _) = priced("", OPEN).await;
+    world.upstream.always(chat_answer(400_000));
+    let poor = world.gateway.client().with_key("sk-poor");
+    for tool in [
+        json!({"type": "web_search", "max_uses": 0}),
+        json!({"type": "web_search_20250305", "name": "web_search", "max_uses": 0}),
+        json!({"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}),
+        json!({"type": "next_month", "max_uses": 0}),
+    ] {
+        assert_eq!(outcome(&poor, &asked(SEARCHING, json!({"tools": [tool]}))).await, no_quota(), "{tool}");
+    }
+    let body = asked(SEARCHING, json!({"tools": [{"type": "web_search", "max_uses": 0}]}));
+    let all = futures_util::future::join_all((0..20).map(|_| outcome(&poor, &body))).await;
+    assert!(all.iter().all(|outcome| *outcome == no_quota()), "{all:?}");
+    assert_eq!(world.upstream.hits(), 0);
+}
