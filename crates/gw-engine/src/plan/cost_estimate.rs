@@ -9,6 +9,7 @@
 //! runs tools count when the request ends.
 
 use gw_wire::dialects::ClientDialect;
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
 
@@ -104,8 +105,8 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         audio_completion: request.wants_audio().then_some(1),
         ..Usage::default()
     };
-    let mut hosted = request.most_hosted(candidate);
-    request.each_size(candidate, |size| hosted = hosted.plus(&size.hosted));
+    let mut hosted = HostedCalls::default();
+    request.each_size(candidate, |size| hosted = hosted.plus(&request.most_hosted(candidate, &size)));
     candidate.model.charge(&Usage { hosted, ..usage }).is_complete
 }
 
@@ -187,12 +188,11 @@ impl CostlyTokens {
     /// The cost of all upstream calls if each answer has this many tokens.
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
         let Some(prices) = &candidate.model.prices else { return Money::ZERO };
-        let most_hosted = request.most_hosted(candidate);
         let mut sum = Money::ZERO;
         request.each_size(candidate, |size| {
             let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
-            let hosted = size.hosted.plus(&most_hosted);
+            let hosted = request.most_hosted(candidate, &size);
             let usage = Usage { prompt, completion, hosted, ..Usage::default() };
             sum += self.dearest_use(prices, &usage);
         });

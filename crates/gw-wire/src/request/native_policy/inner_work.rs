@@ -51,6 +51,17 @@ impl InnerWork {
             ..self
         }
     }
+
+    /// The work for as many answers of one upstream call, each of which runs the tools by itself.
+    #[must_use]
+    pub fn for_answers(self, answers: u64) -> Self {
+        let times = u32::try_from(answers.max(1)).unwrap_or(u32::MAX);
+        Self {
+            tool_calls: self.tool_calls.saturating_mul(times),
+            result_tokens: self.result_tokens.saturating_mul(u64::from(times)),
+            ..self
+        }
+    }
 }
 
 /// Types of tools that may have tools of the provider in them, or run in a container of the provider.

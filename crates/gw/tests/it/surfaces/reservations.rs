@@ -89,3 +89,20 @@ async fn a_chats_own_bounds_of_hosted_tools_are_not_believed() {
     assert!(all.iter().all(|outcome| *outcome == no_quota()), "{all:?}");
     assert_eq!(world.upstream.hits(), 0);
 }
+
+#[tokio::test]
+async fn each_answer_of_a_call_has_its_own_hosted_work() {
+    let (world, _) = priced("", OPEN).await;
+    world.upstream.always(chat_answer(10));
+    let richer = world.gateway.client().with_key("sk-richer");
+    // Ten searches are 0.1 USD, and their results 0.08 USD. The key has 0.3 USD.
+    let search = json!({"tools": [{"type": "web_search"}]});
+    // A member without a price of its own: 0.08 USD for each answer.
+    let member = json!({"search_parameters": {"mode": "on"}});
+    for (more, fits, exceeds) in [(search, 1, 2), (member, 3, 4)] {
+        for (n, expected) in [(fits, served()), (exceeds, no_quota())] {
+            let body = asked(SEARCHING, with(more.clone(), json!({"n": n})));
+            assert_eq!(outcome(&richer, &body).await, expected, "{n}: {more}");
+        }
+    }
+}
