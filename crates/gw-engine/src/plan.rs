@@ -6,6 +6,7 @@ pub(crate) mod call_size;
 pub(crate) mod candidate;
 pub(crate) mod capability;
 pub(crate) mod cost_estimate;
+pub(crate) mod hedge_pair;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
 pub(crate) mod tenant_policy;

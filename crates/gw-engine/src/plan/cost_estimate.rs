@@ -15,6 +15,7 @@ use gw_wire::usage::{Usage, small};
 
 use crate::catalog::prices::Prices;
 use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::hedge_pair::may_hedge;
 use crate::request::ValidatedRequest;
 use crate::settings::RoutingSettings;
 
@@ -77,12 +78,12 @@ fn sum_of_calls(
         let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
         return (tokens.saturating_mul(times as u64), all);
     }
-    if routing.hedge.is_none() {
-        return (tokens, cost);
-    }
     // A hedge calls two upstreams, and both read the prompt and run tools.
+    let pairs = plan.candidates.iter().zip(plan.candidates.iter().skip(1));
+    let pairs = pairs.filter(|(first, second)| may_hedge(request, routing, first, second));
     let read = |candidate: &Candidate| (request.prompt_tokens(candidate), request.prompt_cost(candidate));
-    let (beside, dearer) = plan.candidates.iter().map(read).fold((0, Money::ZERO), most);
+    let read = pairs.flat_map(|(first, second)| [read(first), read(second)]);
+    let (beside, dearer) = read.fold((0, Money::ZERO), most);
     (tokens.saturating_add(beside), cost + dearer)
 }
 

@@ -106,3 +106,49 @@ async fn each_answer_of_a_call_has_its_own_hosted_work() {
         }
     }
 }
+
+#[tokio::test]
+async fn only_a_request_that_may_be_hedged_reserves_two_prompts() {
+    // 900 bytes are 300 tokens, so the key `paced` has room for one prompt and its answer, but not for two prompts.
+    let long = json!({"messages": [{"role": "user", "content": "x".repeat(900)}], "max_tokens": 20});
+    let to = |fallback: &str, more: Value| {
+        let routed = json!({"routing": {"fallback": [fallback]}});
+        with(with(with(chat_with(SEARCHING, json!({})), long.clone()), routed), more)
+    };
+    let streamed = to(PLAIN, json!({"stream": true}));
+    let upgraded = json!({"routing": {"allow_upgrade": true}, "stream": true});
+    let upgraded = with(with(chat_with("acme/plain", json!({})), long.clone()), upgraded);
+    let hedge = "hedge = { after = 60000 }";
+    let never = "hedge = { after = 60000, max_extra_cost_percent = 0 }";
+    let once = "max_attempts = 1\nhedge = { after = 60000 }";
+    for (case, routing, body, status) in [
+        ("may be hedged", hedge, streamed.clone(), 429),
+        ("a complete answer", hedge, to(PLAIN, json!({})), 200),
+        ("no money for hedges", never, streamed.clone(), 200),
+        ("one attempt", once, streamed, 200),
+        ("an upgrade", hedge, upgraded, 200),
+    ] {
+        let (world, _) = priced(routing, OPEN).await;
+        if body["stream"] == true {
+            world.upstream.always(Answer::sse().all(&gw_testkit::upstream::chat_transcript(&["Hi"])).done());
+        } else {
+            world.upstream.always(chat_answer(10));
+        }
+        let paced = world.gateway.client().with_key("sk-paced");
+        let answer = paced.post_json(PATH, &body).await;
+        assert_eq!(answer.status, status, "{case}: {}", answer.text());
+    }
+    // The choices of a chat with Claude are several calls, which are not hedged: two prompts, and no third or fourth.
+    let (world, _) = priced(hedge, OPEN).await;
+    let explained = |more: Value| {
+        let body = with(
+            with(chat_with("claude/claude-opus-5-5", json!({"n": 2, "stream": true})), long.clone()),
+            more,
+        );
+        let client = world.gateway.client().with_key(crate::harness::ADMIN);
+        async move { client.post_json("/admin/v1/routing/explain", &body).await.ok().json() }
+    };
+    let alone = explained(json!({})).await;
+    let beside = explained(json!({"routing": {"fallback": [PLAIN]}})).await;
+    assert_eq!(alone["worst_case"], beside["worst_case"], "{alone} {beside}");
+}
