@@ -152,3 +152,44 @@ async fn only_a_request_that_may_be_hedged_reserves_two_prompts() {
     let beside = explained(json!({"routing": {"fallback": [PLAIN]}})).await;
     assert_eq!(alone["worst_case"], beside["worst_case"], "{alone} {beside}");
 }
+
+#[tokio::test]
+async fn tools_that_the_client_runs_are_no_hosted_work() {
+    let (world, _) = priced("", "").await;
+    world.upstream.always(chat_answer(10));
+    let poor = world.gateway.client().with_key("sk-poor");
+    let function = json!({"type": "function", "name": "f", "parameters": {"type": "object"}});
+    let namespace =
+        |tools: Value| json!({"type": "namespace", "name": "n", "description": "d", "tools": tools});
+    let own = [
+        namespace(json!([function])),
+        namespace(json!([{"type": "function", "function": {"name": "f"}}, {"type": "custom", "name": "c"}])),
+        json!({"type": "local_shell"}),
+        json!({"type": "shell", "environment": {"type": "local"}}),
+        json!({"type": "apply_patch"}),
+    ];
+    for tool in &own {
+        assert_eq!(outcome(&poor, &asked(PLAIN, json!({"tools": [tool]}))).await, served(), "{tool}");
+    }
+    world.upstream.always(chat_answer(1_000_000));
+    for tool in &own {
+        let answer = world.chat_ok(&asked(PLAIN, json!({"tools": [tool]}))).await;
+        assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]), "{tool}");
+    }
+    // The hosted tools of a namespace are as those outside.
+    let calls = world.upstream.hits();
+    for tool in [
+        json!({"type": "web_search"}),
+        namespace(json!([function, {"type": "web_search"}])),
+        namespace(json!([namespace(json!([{"type": "web_search"}]))])),
+        json!({"type": "namespace", "name": "n", "Tools": [{"Type": "web_search"}]}),
+    ] {
+        let refused = (400, "unsupported_value".to_owned());
+        assert_eq!(outcome(&world.client, &asked(PLAIN, json!({"tools": [tool]}))).await, refused, "{tool}");
+    }
+    assert_eq!(world.upstream.hits(), calls);
+    // A shell in the provider's container, and a type of a later release in a namespace.
+    for tool in [json!({"type": "shell"}), namespace(json!([{"type": "next_month"}]))] {
+        assert_eq!(outcome(&poor, &asked(PLAIN, json!({"tools": [tool]}))).await, no_quota(), "{tool}");
+    }
+}
