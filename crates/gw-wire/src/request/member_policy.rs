@@ -117,6 +117,9 @@ const PRICED_TOOLS: [&str; 17] = [
     "url_context",
 ];
 
+/// Members without [`Rule::Search`] that have the provider run tools, or that may hold a member which does.
+const RUN_TOOLS: [&str; 4] = ["compound_custom", "data_sources", "extra_body", "plugins"];
+
 /// The depth of tools in tools. No API has a deeper one, so a tool below may be any.
 pub(super) const MAX_TOOL_DEPTH: u32 = 4;
 
@@ -336,7 +339,9 @@ impl GuardedMember {
     /// Whether a provider that gets the member may search or run tools before it answers.
     #[must_use]
     pub fn runs_tools(&self) -> bool {
-        self.rule == Rule::Search || self.name == "plugins"
+        // Perplexity's `search_mode` filters the results of a model that searches anyway.
+        let searches = self.rule == Rule::Search && self.name != "search_mode";
+        searches || RUN_TOOLS.contains(&&*self.name)
     }
 }
 

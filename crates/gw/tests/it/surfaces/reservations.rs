@@ -193,3 +193,24 @@ async fn tools_that_the_client_runs_are_no_hosted_work() {
         assert_eq!(outcome(&poor, &asked(PLAIN, json!({"tools": [tool]}))).await, no_quota(), "{tool}");
     }
 }
+
+#[tokio::test]
+async fn opened_members_that_run_tools_are_reserved_and_believed() {
+    let (world, _) = priced("", OPEN).await;
+    let poor = world.gateway.client().with_key("sk-poor");
+    world.upstream.always(chat_answer(400_000));
+    for more in [
+        json!({"compound_custom": {"tools": {"enabled_tools": ["web_search"]}}}),
+        json!({"data_sources": [{"type": "azure_search", "parameters": {}}]}),
+        json!({"extra_body": {"search_parameters": {"mode": "on"}}}),
+    ] {
+        let body = asked(PLAIN, more.clone());
+        assert_eq!(outcome(&poor, &body).await, no_quota(), "{more}");
+        let answer = world.chat_ok(&body).await;
+        assert_eq!(answer["usage"]["cost_usd"], json!(0.4001), "{more}: {answer}");
+        assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}");
+    }
+    // A filter of results at a model that always searches.
+    world.upstream.always(chat_answer(10));
+    assert_eq!(outcome(&poor, &asked(PLAIN, json!({"search_mode": "academic"}))).await, served());
+}
