@@ -12,12 +12,13 @@ use gw_providers::adapter::Encoded;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
-use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS};
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::fan_out::SubRequest;
 use crate::request::{ValidatedRequest, fan_out};
 
@@ -186,10 +187,7 @@ impl ValidatedRequest {
 
     /// The most calls of hosted tools in an upstream call, which a reservation assumes. Each answer has calls of its own.
     pub(crate) fn most_hosted(&self, candidate: &Candidate, size: &CallSize) -> HostedCalls {
-        let native = self.client().map(|client| &client.native);
-        let native =
-            native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
-        let mut most = native.map(|native| native.policy.most_calls).unwrap_or_default();
+        let mut most = self.own_policy(candidate).map(|policy| policy.most_calls).unwrap_or_default();
         if let Some((_, calls)) = self.chat_tools(candidate) {
             most = most.plus(&calls);
         }
@@ -201,22 +199,26 @@ impl ValidatedRequest {
         size.hosted.plus(&most.times(size.answers.max(1)))
     }
 
+    /// The findings about the client's own body; None if the candidate gets a chat in its place.
+    fn own_policy(&self, candidate: &Candidate) -> Option<&NativePolicy> {
+        let client = self.client().filter(|client| is_forwarded(candidate, client))?;
+        Some(&client.native.policy)
+    }
+
     /// The tools of a chat that the candidate runs itself; None if it gets the client's own body, or no such tools.
     fn chat_tools(&self, candidate: &Candidate) -> Option<(InnerWork, HostedCalls)> {
         let Self::Chat(request) = self else { return None };
-        let is_native = || self.client().is_some_and(|client| candidate.speaks(client.native.dialect));
         let is_sent = request.hosted.0.calls_model
             && candidate.provider.adapter().capabilities().openai_fields
-            && !is_native();
+            && self.own_policy(candidate).is_none();
         is_sent.then_some(request.hosted)
     }
 
     /// The work of a candidate for one answer, beyond one reading of the prompt and the answer, whatever API the client
     /// speaks. A reservation assumes this work, and the upstream's report of it is believed.
     fn inner_work(&self, candidate: &Candidate) -> InnerWork {
-        let native = self.client().map(|client| &client.native);
-        if let Some(native) = native.filter(|native| candidate.speaks(native.dialect)) {
-            return native.policy.inner;
+        if let Some(policy) = self.own_policy(candidate) {
+            return policy.inner;
         }
         let provider = &candidate.provider;
         let mut work = self.chat_tools(candidate).map(|(work, _)| work).unwrap_or_default();
@@ -303,8 +305,7 @@ impl ValidatedRequest {
     /// The prompt of the client's own body, if the candidate gets that body.
     fn forwarded(&self, candidate: &Candidate) -> ForwardedPrompt {
         let Self::Chat(request) = self else { return ForwardedPrompt::default() };
-        let is_sent = request.client.as_ref().is_some_and(|client| candidate.speaks(client.native.dialect));
-        if is_sent { request.forwarded } else { ForwardedPrompt::default() }
+        if self.own_policy(candidate).is_some() { request.forwarded } else { ForwardedPrompt::default() }
     }
 }
 

@@ -10,6 +10,7 @@ use gw_wire::request::fields::clip;
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out;
 use crate::request::required_capabilities::RequiredCapabilities;
@@ -26,8 +27,8 @@ const MAX_REPEATED_BYTES: usize = 32 << 20;
 /// The part that only an upstream of the dialect serves.
 pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
     match request.client() {
-        Some(ClientRequest { need: NativeNeed::Required(fault), native, .. })
-            if !candidate.speaks(native.dialect) =>
+        Some(client @ ClientRequest { need: NativeNeed::Required(fault), .. })
+            if !is_forwarded(candidate, client) =>
         {
             Err(fault.clone().into())
         }
@@ -38,9 +39,9 @@ pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest
 /// Keeps the candidates that speak the client's own dialect, if the request has an effect at them only and there are any.
 pub(crate) fn keep_preferred(candidates: &mut Vec<Candidate>, request: &ValidatedRequest) {
     let Some(client) = request.client().filter(|client| client.need == NativeNeed::Preferred) else { return };
-    let speaks = |candidate: &Candidate| candidate.speaks(client.native.dialect);
-    if candidates.iter().any(speaks) {
-        candidates.retain(speaks);
+    let gets_own_body = |candidate: &Candidate| is_forwarded(candidate, client);
+    if candidates.iter().any(gets_own_body) {
+        candidates.retain(gets_own_body);
     }
 }
 

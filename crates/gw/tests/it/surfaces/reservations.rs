@@ -3,6 +3,7 @@
 use gw_testkit::{Answer, Client, FakeUpstream};
 use serde_json::{Value, json};
 
+use super::{ask_responses, response};
 use crate::harness::{Setup, World, chat_with, with};
 
 /// A model whose hosted tools have prices.
@@ -213,4 +214,20 @@ async fn opened_members_that_run_tools_are_reserved_and_believed() {
     // A filter of results at a model that always searches.
     world.upstream.always(chat_answer(10));
     assert_eq!(outcome(&poor, &asked(PLAIN, json!({"search_mode": "academic"}))).await, served());
+}
+
+#[tokio::test]
+async fn a_tool_that_is_left_out_is_not_reserved() {
+    let (world, _) = priced("", "responses = \"auto\"").await;
+    world.upstream.always(chat_answer(10));
+    let poor = world.gateway.client().with_key("sk-poor");
+    let body = with(response(PLAIN), json!({"tools": [{"type": "web_search"}], "max_output_tokens": 50}));
+    let answer = ask_responses(&poor, &body).await.ok().json();
+    assert_eq!(answer["gateway"]["warnings"], json!(["tool_dropped:web_search"]), "{answer}");
+    assert_eq!(world.upstream.last().json()["tools"], Value::Null);
+    // The usage of that chat is one reading.
+    world.upstream.always(chat_answer(1_000_000));
+    let answer = ask_responses(&world.client, &body).await.ok().json();
+    let warnings = json!(["tool_dropped:web_search", "usage_not_believed"]);
+    assert_eq!(answer["gateway"]["warnings"], warnings, "{answer}");
 }
