@@ -36,6 +36,19 @@ pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest
     }
 }
 
+/// Checks the number of the tools that the candidate gets in the client's own body, which hosted tools belong to.
+///
+/// # Errors
+/// More tools than the model takes.
+pub(crate) fn own_tools_fit(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
+    let Some(client) = request.client().filter(|client| is_forwarded(candidate, client)) else {
+        return Ok(());
+    };
+    let Candidate { model, provider, .. } = candidate;
+    let max_tools = model.max_tools.or(provider.adapter().capabilities().max_tools);
+    within_max_tools(&model.id, max_tools, client.native.policy.tool_count)
+}
+
 /// Keeps the candidates that speak the client's own dialect, if the request has an effect at them only and there are any.
 pub(crate) fn keep_preferred(candidates: &mut Vec<Candidate>, request: &ValidatedRequest) {
     let Some(client) = request.client().filter(|client| client.need == NativeNeed::Preferred) else { return };

@@ -23,6 +23,7 @@ pub fn survey_messages(text: &str) -> NativePolicy {
     }
     let path = Path::Top("tools");
     for (at, tool) in tools.into_iter().flat_map(View::elements).enumerate() {
+        survey.found.tool_count = at + 1;
         survey.message_tool(&path.item(at), tool);
     }
     let path = Path::Top("system");

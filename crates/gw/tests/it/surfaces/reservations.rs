@@ -231,3 +231,30 @@ async fn a_tool_that_is_left_out_is_not_reserved() {
     let warnings = json!(["tool_dropped:web_search", "usage_not_believed"]);
     assert_eq!(answer["gateway"]["warnings"], warnings, "{answer}");
 }
+
+#[tokio::test]
+async fn hosted_tools_that_are_forwarded_count_for_the_limit_of_tools() {
+    let (world, _) = priced("", OPEN).await;
+    let usage = json!({"input_tokens": 10, "output_tokens": 50, "total_tokens": 60});
+    world.upstream.always(Answer::json(
+        200,
+        &json!({"id": "resp_up", "object": "response", "created_at": 1, "status": "completed", "model": "few-tools",
+            "error": null, "incomplete_details": null, "output": [], "usage": usage}),
+    ));
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
+    let search = json!({"type": "web_search"});
+    let space = |tools: Value| json!({"type": "namespace", "name": "n", "description": "d", "tools": tools});
+    let within = json!([function("f"), function("g"), search]);
+    ask_responses(&world.client, &with(response("acme/few-tools"), json!({"tools": within}))).await.ok();
+    for tools in [
+        json!([function("f"), function("g"), function("h"), search]),
+        json!([search, {"type": "web_search_preview"}, {"type": "file_search", "vector_store_ids": []}, function("f")]),
+        json!([space(json!([function("f"), function("g"), search])), search]),
+    ] {
+        let refused =
+            ask_responses(&world.client, &with(response("acme/few-tools"), json!({"tools": tools}))).await;
+        assert_eq!((refused.status, &*refused.code()), (400, "array_above_max_length"), "{}", refused.text());
+        assert!(refused.message().contains("at most 3 tools"), "{}", refused.text());
+    }
+    assert_eq!(world.upstream.hits(), 1);
+}
