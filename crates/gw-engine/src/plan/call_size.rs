@@ -12,6 +12,7 @@ use gw_providers::adapter::Encoded;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
+use gw_wire::request::embeddings::Inputs;
 use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
@@ -283,6 +284,9 @@ impl ValidatedRequest {
 
     /// The estimated tokens of all prompts, read once by a candidate.
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
+        if let Self::Embeddings(request) = self {
+            return inputs_size(request, 0..request.inputs.len()).prompt_tokens;
+        }
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
         let frames = beside.frames.saturating_mul(FRAME_TOKENS);
@@ -334,6 +338,13 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
 /// The size of the upstream call for a batch of inputs.
 pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> CallSize {
     let count = range.len() as u64;
+    if let Inputs::Tokens(inputs) = &request.inputs {
+        let inputs = inputs.get(range).unwrap_or_default();
+        // The provider reads these tokens and no others.
+        let ids: u64 = inputs.iter().map(|ids| ids.len() as u64).sum();
+        let prompt_tokens = ids.saturating_add(request.other_bytes.div_ceil(BYTES_PER_TOKEN));
+        return CallSize { prompt_tokens, prompts: count, ..CallSize::default() };
+    }
     let bytes = if range.len() == request.inputs.len() {
         request.prompt_bytes
     } else {

@@ -258,3 +258,13 @@ async fn hosted_tools_that_are_forwarded_count_for_the_limit_of_tools() {
     }
     assert_eq!(world.upstream.hits(), 1);
 }
+
+#[tokio::test]
+async fn an_input_of_token_ids_has_as_many_tokens() {
+    let (world, _) = priced("", "token_arrays = true").await;
+    let small = world.gateway.client().with_key("sk-small");
+    let ask = |count: usize| json!({"model": "acme/embed", "input": vec![7; count]});
+    let refused = small.post_json("/v1/embeddings", &ask(320)).await;
+    assert_eq!(refused.status, 429, "{}", refused.text());
+    small.post_json("/v1/embeddings", &ask(220)).await.ok();
+}
