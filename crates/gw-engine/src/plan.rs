@@ -6,6 +6,7 @@ pub(crate) mod call_size;
 pub(crate) mod candidate;
 pub(crate) mod capability;
 pub(crate) mod cost_estimate;
+pub(crate) mod hedge_pair;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
 pub(crate) mod tenant_policy;
@@ -30,7 +31,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
-use crate::plan::capability::{capable, keep_preferred, speaks_as_needed};
+use crate::plan::capability::{capable, keep_preferred, own_tools_fit, speaks_as_needed};
 use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
@@ -141,6 +142,7 @@ impl PlanRequest<'_> {
         };
         permitted(&candidate, self.request)?;
         speaks_as_needed(&candidate, self.request)?;
+        own_tools_fit(&candidate, self.request)?;
         Ok(candidate)
     }
 

@@ -26,6 +26,21 @@ pub struct HedgeSettings {
     pub max_extra_cost_percent: f64,
 }
 
+impl HedgeSettings {
+    /// Whether hedges may cost anything. A share of 0 % disables them.
+    #[must_use]
+    pub fn has_budget(&self) -> bool {
+        self.share() > 0
+    }
+
+    /// The share in millionths. The percentage is clamped to 0 to 100.
+    fn share(&self) -> i128 {
+        let percent = self.max_extra_cost_percent;
+        let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
+        (percent * 10_000.0).round() as i128
+    }
+}
+
 /// How long to wait for this candidate before a second one is called; None = no hedge.
 #[must_use]
 pub fn hedge_after(settings: &HedgeSettings, metrics: &CallMetrics) -> Option<Duration> {
@@ -59,9 +74,7 @@ impl HedgeBudget {
     /// A budget with the initial balance. The percentage is clamped to 0 to 100.
     #[must_use]
     pub fn new(settings: &HedgeSettings) -> Self {
-        let percent = settings.max_extra_cost_percent;
-        let percent = if percent.is_finite() { percent.clamp(0.0, 100.0) } else { 0.0 };
-        let share = (percent * 10_000.0).round() as i128;
+        let share = settings.share();
         Self { share, left: Mutex::new(if share > 0 { GRANT_FEMTOS } else { 0 }) }
     }
 

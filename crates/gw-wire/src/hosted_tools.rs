@@ -167,4 +167,12 @@ impl HostedCalls {
         HostedTool::ALL.into_iter().for_each(|tool| self.add(tool, other.of(tool)));
         self
     }
+    /// So many times these calls.
+    #[must_use]
+    pub fn times(&self, factor: u64) -> Self {
+        let factor = u32::try_from(factor).unwrap_or(u32::MAX);
+        let mut product = Self::default();
+        HostedTool::ALL.into_iter().for_each(|tool| product.add(tool, self.of(tool).saturating_mul(factor)));
+        product
+    }
 }

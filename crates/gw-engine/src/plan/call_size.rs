@@ -12,12 +12,14 @@ use gw_providers::adapter::Encoded;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
-use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS};
+use gw_wire::request::embeddings::Inputs;
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::fan_out::SubRequest;
 use crate::request::{ValidatedRequest, fan_out};
 
@@ -142,11 +144,11 @@ impl ValidatedRequest {
                 prompts: 1,
                 answers: u64::from(part.share.n),
                 hosted: self.certain_searches(candidate, part.share.n),
-                has_inner_calls: self.inner_work(candidate, u64::from(part.share.n)).calls_model,
+                has_inner_calls: self.inner_work(candidate).calls_model,
             },
             Self::Completion(request) => {
                 let size = completion_size(request, part);
-                CallSize { has_inner_calls: self.inner_work(candidate, size.answers).calls_model, ..size }
+                CallSize { has_inner_calls: self.inner_work(candidate).calls_model, ..size }
             }
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
         }
@@ -184,12 +186,9 @@ impl ValidatedRequest {
         HostedTool::search_request(&size.and_then(View::string).unwrap_or_default())
     }
 
-    /// The most calls of hosted tools at a candidate, which a reservation assumes.
-    pub(crate) fn most_hosted(&self, candidate: &Candidate) -> HostedCalls {
-        let native = self.client().map(|client| &client.native);
-        let native =
-            native.filter(|native| !native.policy.most_calls.is_none() && candidate.speaks(native.dialect));
-        let mut most = native.map(|native| native.policy.most_calls).unwrap_or_default();
+    /// The most calls of hosted tools in an upstream call, which a reservation assumes. Each answer has calls of its own.
+    pub(crate) fn most_hosted(&self, candidate: &Candidate, size: &CallSize) -> HostedCalls {
+        let mut most = self.own_policy(candidate).map(|policy| policy.most_calls).unwrap_or_default();
         if let Some((_, calls)) = self.chat_tools(candidate) {
             most = most.plus(&calls);
         }
@@ -198,25 +197,29 @@ impl ValidatedRequest {
             most.add(HostedTool::SearchAnswer, 1);
         }
         most.add(HostedTool::CodeRun, most.code_interpreter.saturating_mul(MOST_HOSTED_CALLS));
-        most
+        size.hosted.plus(&most.times(size.answers.max(1)))
+    }
+
+    /// The findings about the client's own body; None if the candidate gets a chat in its place.
+    fn own_policy(&self, candidate: &Candidate) -> Option<&NativePolicy> {
+        let client = self.client().filter(|client| is_forwarded(candidate, client))?;
+        Some(&client.native.policy)
     }
 
     /// The tools of a chat that the candidate runs itself; None if it gets the client's own body, or no such tools.
     fn chat_tools(&self, candidate: &Candidate) -> Option<(InnerWork, HostedCalls)> {
         let Self::Chat(request) = self else { return None };
-        let is_native = || self.client().is_some_and(|client| candidate.speaks(client.native.dialect));
         let is_sent = request.hosted.0.calls_model
             && candidate.provider.adapter().capabilities().openai_fields
-            && !is_native();
+            && self.own_policy(candidate).is_none();
         is_sent.then_some(request.hosted)
     }
 
-    /// The work of a candidate beyond one reading of the prompt and one answer, whatever API the client speaks. A
-    /// reservation assumes this work, and the upstream's report of it is believed.
-    fn inner_work(&self, candidate: &Candidate, answers: u64) -> InnerWork {
-        let native = self.client().map(|client| &client.native);
-        if let Some(native) = native.filter(|native| candidate.speaks(native.dialect)) {
-            return native.policy.inner;
+    /// The work of a candidate for one answer, beyond one reading of the prompt and the answer, whatever API the client
+    /// speaks. A reservation assumes this work, and the upstream's report of it is believed.
+    fn inner_work(&self, candidate: &Candidate) -> InnerWork {
+        if let Some(policy) = self.own_policy(candidate) {
+            return policy.inner;
         }
         let provider = &candidate.provider;
         let mut work = self.chat_tools(candidate).map(|(work, _)| work).unwrap_or_default();
@@ -229,8 +232,7 @@ impl ValidatedRequest {
             if is_sent && !is_counted {
                 // A model that takes `web_search_options` searches once for each answer.
                 let once = is_search && !provider.counts_searches();
-                let calls = if once { u32::try_from(answers).unwrap_or(u32::MAX) } else { MOST_HOSTED_CALLS };
-                work = work.with_tool(calls);
+                work = work.with_tool(if once { 1 } else { MOST_HOSTED_CALLS });
             }
         }
         work
@@ -240,15 +242,17 @@ impl ValidatedRequest {
     /// each call of a hosted tool it reads the prompt once more, with the results. It never reads more at once than its
     /// context holds.
     pub(crate) fn reserved(&self, candidate: &Candidate, size: &CallSize) -> (u64, u64) {
-        let inner = self.inner_work(candidate, size.answers);
+        let inner = self.inner_work(candidate).for_answers(size.answers);
         if inner == InnerWork::default() {
             return (size.prompt_tokens, size.answers);
         }
         let context = candidate.model.context_length.unwrap_or(UNKNOWN_CONTEXT_TOKENS);
         let once = if inner.holds_history { size.prompt_tokens.max(context) } else { size.prompt_tokens };
-        let readings = 1 + u64::from(inner.tool_calls) + u64::from(inner.compactions);
-        let all = once.saturating_mul(readings).saturating_add(inner.result_tokens);
-        let most = once.max(context).saturating_mul(readings);
+        let further = u64::from(inner.tool_calls) + u64::from(inner.compactions);
+        // Each answer reads its own prompt again, and not those of the other prompts of the call.
+        let again = once.div_ceil(size.prompts.max(1));
+        let all = again.saturating_mul(further).saturating_add(once).saturating_add(inner.result_tokens);
+        let most = again.max(context).saturating_mul(further).saturating_add(once.max(context));
         (all.min(most), size.answers.saturating_add(u64::from(inner.compactions)))
     }
 
@@ -268,11 +272,11 @@ impl ValidatedRequest {
     /// The cost of all that a candidate reads before it answers, with the tools that it runs itself, as far as it can be
     /// estimated.
     pub(crate) fn prompt_cost(&self, candidate: &Candidate) -> Money {
-        let most_hosted = self.most_hosted(candidate);
         let mut sum = Money::ZERO;
         self.each_size(candidate, |size| {
             let (prompt, _) = self.reserved(candidate, &size);
-            let usage = Usage { hosted: size.hosted.plus(&most_hosted), ..Usage::estimate(prompt, 0) };
+            let hosted = self.most_hosted(candidate, &size);
+            let usage = Usage { hosted, ..Usage::estimate(prompt, 0) };
             sum += candidate.model.charge(&usage).known;
         });
         sum
@@ -280,6 +284,9 @@ impl ValidatedRequest {
 
     /// The estimated tokens of all prompts, read once by a candidate.
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
+        if let Self::Embeddings(request) = self {
+            return inputs_size(request, 0..request.inputs.len()).prompt_tokens;
+        }
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
         let frames = beside.frames.saturating_mul(FRAME_TOKENS);
@@ -302,8 +309,7 @@ impl ValidatedRequest {
     /// The prompt of the client's own body, if the candidate gets that body.
     fn forwarded(&self, candidate: &Candidate) -> ForwardedPrompt {
         let Self::Chat(request) = self else { return ForwardedPrompt::default() };
-        let is_sent = request.client.as_ref().is_some_and(|client| candidate.speaks(client.native.dialect));
-        if is_sent { request.forwarded } else { ForwardedPrompt::default() }
+        if self.own_policy(candidate).is_some() { request.forwarded } else { ForwardedPrompt::default() }
     }
 }
 
@@ -332,6 +338,13 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
 /// The size of the upstream call for a batch of inputs.
 pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> CallSize {
     let count = range.len() as u64;
+    if let Inputs::Tokens(inputs) = &request.inputs {
+        let inputs = inputs.get(range).unwrap_or_default();
+        // The provider reads these tokens and no others.
+        let ids: u64 = inputs.iter().map(|ids| ids.len() as u64).sum();
+        let prompt_tokens = ids.saturating_add(request.other_bytes.div_ceil(BYTES_PER_TOKEN));
+        return CallSize { prompt_tokens, prompts: count, ..CallSize::default() };
+    }
     let bytes = if range.len() == request.inputs.len() {
         request.prompt_bytes
     } else {

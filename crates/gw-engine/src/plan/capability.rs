@@ -10,6 +10,7 @@ use gw_wire::request::fields::clip;
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out;
 use crate::request::required_capabilities::RequiredCapabilities;
@@ -26,8 +27,8 @@ const MAX_REPEATED_BYTES: usize = 32 << 20;
 /// The part that only an upstream of the dialect serves.
 pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
     match request.client() {
-        Some(ClientRequest { need: NativeNeed::Required(fault), native, .. })
-            if !candidate.speaks(native.dialect) =>
+        Some(client @ ClientRequest { need: NativeNeed::Required(fault), .. })
+            if !is_forwarded(candidate, client) =>
         {
             Err(fault.clone().into())
         }
@@ -35,12 +36,25 @@ pub(crate) fn speaks_as_needed(candidate: &Candidate, request: &ValidatedRequest
     }
 }
 
+/// Checks the number of the tools that the candidate gets in the client's own body, which hosted tools belong to.
+///
+/// # Errors
+/// More tools than the model takes.
+pub(crate) fn own_tools_fit(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
+    let Some(client) = request.client().filter(|client| is_forwarded(candidate, client)) else {
+        return Ok(());
+    };
+    let Candidate { model, provider, .. } = candidate;
+    let max_tools = model.max_tools.or(provider.adapter().capabilities().max_tools);
+    within_max_tools(&model.id, max_tools, client.native.policy.tool_count)
+}
+
 /// Keeps the candidates that speak the client's own dialect, if the request has an effect at them only and there are any.
 pub(crate) fn keep_preferred(candidates: &mut Vec<Candidate>, request: &ValidatedRequest) {
     let Some(client) = request.client().filter(|client| client.need == NativeNeed::Preferred) else { return };
-    let speaks = |candidate: &Candidate| candidate.speaks(client.native.dialect);
-    if candidates.iter().any(speaks) {
-        candidates.retain(speaks);
+    let gets_own_body = |candidate: &Candidate| is_forwarded(candidate, client);
+    if candidates.iter().any(gets_own_body) {
+        candidates.retain(gets_own_body);
     }
 }
 

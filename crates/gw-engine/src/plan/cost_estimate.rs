@@ -9,11 +9,13 @@
 //! runs tools count when the request ends.
 
 use gw_wire::dialects::ClientDialect;
+use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
 
 use crate::catalog::prices::Prices;
 use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::hedge_pair::may_hedge;
 use crate::request::ValidatedRequest;
 use crate::settings::RoutingSettings;
 
@@ -76,12 +78,12 @@ fn sum_of_calls(
         let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
         return (tokens.saturating_mul(times as u64), all);
     }
-    if routing.hedge.is_none() {
-        return (tokens, cost);
-    }
     // A hedge calls two upstreams, and both read the prompt and run tools.
+    let pairs = plan.candidates.iter().zip(plan.candidates.iter().skip(1));
+    let pairs = pairs.filter(|(first, second)| may_hedge(request, routing, first, second));
     let read = |candidate: &Candidate| (request.prompt_tokens(candidate), request.prompt_cost(candidate));
-    let (beside, dearer) = plan.candidates.iter().map(read).fold((0, Money::ZERO), most);
+    let read = pairs.flat_map(|(first, second)| [read(first), read(second)]);
+    let (beside, dearer) = read.fold((0, Money::ZERO), most);
     (tokens.saturating_add(beside), cost + dearer)
 }
 
@@ -104,8 +106,8 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         audio_completion: request.wants_audio().then_some(1),
         ..Usage::default()
     };
-    let mut hosted = request.most_hosted(candidate);
-    request.each_size(candidate, |size| hosted = hosted.plus(&size.hosted));
+    let mut hosted = HostedCalls::default();
+    request.each_size(candidate, |size| hosted = hosted.plus(&request.most_hosted(candidate, &size)));
     candidate.model.charge(&Usage { hosted, ..usage }).is_complete
 }
 
@@ -187,12 +189,11 @@ impl CostlyTokens {
     /// The cost of all upstream calls if each answer has this many tokens.
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
         let Some(prices) = &candidate.model.prices else { return Money::ZERO };
-        let most_hosted = request.most_hosted(candidate);
         let mut sum = Money::ZERO;
         request.each_size(candidate, |size| {
             let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
-            let hosted = size.hosted.plus(&most_hosted);
+            let hosted = request.most_hosted(candidate, &size);
             let usage = Usage { prompt, completion, hosted, ..Usage::default() };
             sum += self.dearest_use(prices, &usage);
         });

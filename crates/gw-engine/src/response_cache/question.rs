@@ -4,6 +4,7 @@ use gw_cache::{NativeDigests, Question, Route};
 
 use crate::call::Call;
 use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::ValidatedRequest;
 
 /// The candidates of a call with the settings that change their answers, in an order that does not depend on the
@@ -67,7 +68,7 @@ fn native(call: &Call) -> Option<NativeDigests> {
     let client = call.context.request.client()?;
     let asked = |candidate: &&Candidate| candidate.group == 0 && !candidate.is_upgrade;
     let mut asked = call.plan.candidates.iter().filter(asked);
-    if !asked.any(|candidate| candidate.speaks(client.native.dialect)) {
+    if !asked.any(|candidate| is_forwarded(candidate, client)) {
         return None;
     }
     let headers = client.headers.iter().map(|(name, value)| (&**name, &**value));

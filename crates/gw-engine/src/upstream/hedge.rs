@@ -17,7 +17,7 @@ use crate::call::progress::CallProgress;
 use crate::call::upstream_call::Attempt;
 use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
-use crate::request::ValidatedRequest;
+use crate::plan::hedge_pair::may_hedge;
 use crate::retry_policy;
 use crate::retry_policy::RetryDecision;
 use crate::upstream::dispatch::dispatch;
@@ -148,18 +148,12 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
     let second = call.plan.candidates.get(second_index)?;
     let now = clock::now();
     let standing = second.model.health.status(&call.context.snapshot.routing.breaker, now);
-    // Complete answers are not hedged: the slower upstream may have written its whole answer by the time it is
-    // cancelled, and the cost of that cannot be known.
-    let request = &call.context.request;
-    let is_priced = request.wants_stream() || matches!(request, ValidatedRequest::Embeddings(_));
-    let is_possible = call.progress.hedged.is_none()
+    let routing = &call.context.snapshot.routing;
+    let is_possible = may_hedge(&call.context.request, routing, candidate, second)
+        && call.progress.hedged.is_none()
         && call.progress.hedge.is_none()
-        && is_priced
-        && !second.is_upgrade
         && matches!(standing, HealthStatus::Able)
-        && call.progress.counted() + 2 <= call.context.snapshot.routing.max_attempts as usize
-        && request.calls(candidate) == 1
-        && request.calls(second) == 1;
+        && call.progress.counted() + 2 <= routing.max_attempts as usize;
     if !is_possible {
         return None;
     }

@@ -117,6 +117,12 @@ const PRICED_TOOLS: [&str; 17] = [
     "url_context",
 ];
 
+/// Members without [`Rule::Search`] that have the provider run tools, or that may hold a member which does.
+const RUN_TOOLS: [&str; 4] = ["compound_custom", "data_sources", "extra_body", "plugins"];
+
+/// The depth of tools in tools. No API has a deeper one, so a tool below may be any.
+pub(super) const MAX_TOOL_DEPTH: u32 = 4;
+
 /// The members of a body that have a rule. Adds the references in all other members to `references`. `other_tools` says
 /// that a chat has a tool other than a function.
 pub(super) fn survey(
@@ -274,11 +280,11 @@ fn overrides(value: View<'_>) -> bool {
 fn tools(value: View<'_>, references: &mut References) -> bool {
     if value.kind() != Kind::Array {
         references.member(&Path::Top("tools"), "", value);
-        return is_priced_tool(value);
+        return is_priced_tool(value, 0);
     }
     let others = value.elements().filter(|tool| !is_client_tool(*tool));
     others.for_each(|tool| references.member(&Path::Top("tools"), "", tool));
-    value.elements().any(is_priced_tool)
+    value.elements().any(|tool| is_priced_tool(tool, 0))
 }
 
 /// Whether a lenient reader takes the member of this name in a tool for its `type`.
@@ -302,10 +308,25 @@ pub(super) fn is_client_tool(tool: View<'_>) -> bool {
     types.peek().is_some() && types.all(|kind| is_client_type(&kind))
 }
 
-fn is_priced_tool(tool: View<'_>) -> bool {
+/// The tools inside a tool, such as those of a namespace, for a reader of any spelling.
+pub(super) fn inner_tools(tool: View<'_>) -> impl Iterator<Item = View<'_>> {
+    let lists =
+        tool.members().filter(|(name, _)| name.string().is_some_and(|name| is_spelling(&name, "tools")));
+    lists.flat_map(|(_, list)| list.elements().chain((list.kind() == Kind::Object).then_some(list)))
+}
+
+/// Whether the provider runs the tool, or a tool inside it, at a price of its own. `depth` counts the tools around it.
+fn is_priced_tool(tool: View<'_>, depth: u32) -> bool {
     let is_priced =
         |kind: &str| !is_client_type(kind) && PRICED_TOOLS.iter().any(|piece| kind.contains(piece));
-    tool_types(tool).any(|kind| is_priced(&kind))
+    if tool_types(tool).any(|kind| is_priced(&kind)) {
+        return true;
+    }
+    if is_client_tool(tool) {
+        return false;
+    }
+    let is_inner_priced = |inner| depth >= MAX_TOOL_DEPTH || is_priced_tool(inner, depth + 1);
+    inner_tools(tool).any(is_inner_priced)
 }
 
 impl GuardedMember {
@@ -318,7 +339,9 @@ impl GuardedMember {
     /// Whether a provider that gets the member may search or run tools before it answers.
     #[must_use]
     pub fn runs_tools(&self) -> bool {
-        self.rule == Rule::Search || self.name == "plugins"
+        // Perplexity's `search_mode` filters the results of a model that searches anyway.
+        let searches = self.rule == Rule::Search && self.name != "search_mode";
+        searches || RUN_TOOLS.contains(&&*self.name)
     }
 }
 

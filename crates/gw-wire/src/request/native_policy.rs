@@ -49,6 +49,8 @@ pub struct NativePolicy {
     pub types: Vec<GuardedType>,
     /// The path of the first reference to a resource in the operator's account.
     pub stored: Option<Box<str>>,
+    /// The tools that the request offers. The tools of a namespace count instead of the namespace.
+    pub tool_count: usize,
     /// The most calls of hosted tools that the request allows.
     pub most_calls: HostedCalls,
     /// The upstream's work beyond one reading of the prompt and one answer.

@@ -19,6 +19,7 @@ mod native_hosts;
 mod native_learning;
 mod native_needs;
 mod native_policy;
+mod reservations;
 mod responses;
 mod sdk_names;
 mod stored;

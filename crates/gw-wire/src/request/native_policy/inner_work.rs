@@ -5,7 +5,7 @@ use super::rows::{PolicyPlace, Surface, treatment};
 use super::{MOST_HOSTED_CALLS, Surveyor, Treatment};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
-use crate::request::member_policy::{is_client_tool, tool_types};
+use crate::request::member_policy::{MAX_TOOL_DEPTH, inner_tools, is_client_tool, is_spelling, tool_types};
 
 /// The work beyond one reading of the prompt and one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,32 +51,76 @@ impl InnerWork {
             ..self
         }
     }
-}
 
-/// Types of tools that may have tools of the provider in them, or run in a container of the provider.
-const MAY_BE_HOSTED: [&str; 3] = ["namespace", "shell", "tool_search"];
+    /// The work for as many answers of one upstream call, each of which runs the tools by itself.
+    #[must_use]
+    pub fn for_answers(self, answers: u64) -> Self {
+        let times = u32::try_from(answers.max(1)).unwrap_or(u32::MAX);
+        Self {
+            tool_calls: self.tool_calls.saturating_mul(times),
+            result_tokens: self.result_tokens.saturating_mul(u64::from(times)),
+            ..self
+        }
+    }
+}
 
 /// The tools of a chat that the provider runs itself: the work, and the most calls with a price. A type is one of the
 /// Responses or of the Messages API, or has no row.
 #[must_use]
 pub(in crate::request) fn chat_tools(tools: View<'_>) -> (InnerWork, HostedCalls) {
     let mut survey = Surveyor::new(Surface::Chat);
-    let row = |kind: &str| {
-        let of = |surface| treatment(surface, PolicyPlace::Tool, kind);
-        of(Surface::Responses).or_else(|| of(Surface::Messages))
-    };
-    for tool in tools.elements().filter(|tool| !is_client_tool(*tool)) {
-        // A lenient reader may take any spelling of the member for the type.
-        let known = |kind: String| row(&kind).filter(|_| !MAY_BE_HOSTED.contains(&&*kind));
-        let mut rows = tool_types(tool).map(known);
-        let Some(decision) = rows.find(|row| *row != Some(Treatment::Forwarded)) else { continue };
-        let [most, result] = tool.pick(["max_uses", "max_content_tokens"]);
-        survey.hosted_tool(decision, bound(most), bound(result));
-    }
+    tools.elements().for_each(|tool| survey.chat_tool(tool, 0));
     (survey.found.inner, survey.found.most_calls)
 }
 
+/// The decision about a type of a tool in a chat.
+fn chat_decision(tool: View<'_>, kind: &str) -> Option<Treatment> {
+    let of = |surface| treatment(surface, PolicyPlace::Tool, kind);
+    let row = of(Surface::Responses).or_else(|| of(Surface::Messages));
+    match kind {
+        // Commands run in a container of the provider, unless the client runs them.
+        "shell" => row.filter(|_| every_is(tool, "environment", is_local)),
+        "tool_search" => row.filter(|_| every_is(tool, "execution", |word| is_word(word, "client"))),
+        _ => row,
+    }
+}
+
+/// Whether the tool has a member of this name and each of them passes, for a reader of any spelling.
+fn every_is(tool: View<'_>, name: &str, passes: impl Fn(View<'_>) -> bool) -> bool {
+    let is_named = |written: View<'_>| written.string().is_some_and(|written| is_spelling(&written, name));
+    let mut values = tool.members().filter(|(written, _)| is_named(*written)).peekable();
+    values.peek().is_some() && values.all(|(_, value)| passes(value))
+}
+
+fn is_local(environment: View<'_>) -> bool {
+    every_is(environment, "type", |kind| is_word(kind, "local"))
+}
+
+fn is_word(value: View<'_>, word: &str) -> bool {
+    value.string().is_some_and(|value| value == word)
+}
+
 impl Surveyor {
+    /// Notes a tool of a chat and the tools inside it, such as those of a namespace. `depth` counts the tools around it.
+    fn chat_tool(&mut self, tool: View<'_>, depth: u32) {
+        if is_client_tool(tool) {
+            return;
+        }
+        // A lenient reader may take any spelling of the member for the type.
+        let mut decisions = tool_types(tool).map(|kind| chat_decision(tool, &kind));
+        if let Some(decision) = decisions.find(|decision| *decision != Some(Treatment::Forwarded)) {
+            // No chat API is known to apply a tool's own bound of its calls or results, so none is believed.
+            self.hosted_tool(decision, None, None);
+        }
+        for inner in inner_tools(tool) {
+            if depth < MAX_TOOL_DEPTH {
+                self.chat_tool(inner, depth + 1);
+            } else {
+                self.hosted_tool(None, None, None);
+            }
+        }
+    }
+
     /// Notes a tool with this decision, if the provider runs it. `most` bounds its calls, and `result` has the tokens of a
     /// call's result.
     pub(super) fn hosted_tool(

@@ -3,6 +3,7 @@
 use super::inner_work::bound;
 use super::rows::{PolicyPlace, Surface, Treatment};
 use super::{NativePolicy, Surveyor, is_id, word};
+use crate::hosted_tools::HostedTool;
 use crate::json::{Kind, View};
 use crate::request::fields::Path;
 
@@ -22,6 +23,7 @@ pub fn survey_messages(text: &str) -> NativePolicy {
     }
     let path = Path::Top("tools");
     for (at, tool) in tools.into_iter().flat_map(View::elements).enumerate() {
+        survey.found.tool_count = at + 1;
         survey.message_tool(&path.item(at), tool);
     }
     let path = Path::Top("system");
@@ -59,7 +61,13 @@ impl Surveyor {
         // A tool without a type is the client's own.
         let Some(kind) = word(kind) else { return };
         let decision = self.judge(PolicyPlace::Tool, &kind);
-        self.hosted_tool(decision, bound(most), bound(result));
+        // Anthropic applies the bounds of its own tools. The bounds of any other tool may mean nothing.
+        let (most, result) = match decision {
+            Some(Treatment::Priced(HostedTool::WebSearch)) => (bound(most), None),
+            Some(Treatment::Priced(HostedTool::WebFetch)) => (bound(most), bound(result)),
+            _ => (None, None),
+        };
+        self.hosted_tool(decision, most, result);
         if !matches!(decision, Some(Treatment::Priced(_) | Treatment::Forwarded)) {
             self.references(path, tool);
         }

@@ -41,6 +41,7 @@ pub fn survey_responses(text: &str) -> ResponsesSurvey {
     if context.is_some_and(compacts) {
         survey.compacts();
     }
+    survey.found.tool_count = tools.into_iter().flat_map(View::elements).map(offered).sum();
     survey.tools(&Path::Top("tools"), tools, 0);
     if let Some(options) = options {
         let [compared] = options.pick(["comparison_response_id"]);
@@ -82,6 +83,15 @@ impl ResponsesSurvey {
             survey.bound_calls(most);
         }
         survey.found
+    }
+}
+
+/// The number of tools that an entry of `tools` stands for.
+fn offered(tool: View<'_>) -> usize {
+    let [kind, inner] = tool.pick(["type", "tools"]);
+    match word(kind).as_deref() {
+        Some("namespace") => inner.into_iter().flat_map(View::elements).count(),
+        _ => 1,
     }
 }
 

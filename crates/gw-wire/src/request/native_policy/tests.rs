@@ -254,6 +254,10 @@ fn bounds_of_calls_are_read_as_numbers() {
     }
     let body = r#"{"tools":[{"type":"web_fetch_20250910","max_uses":3,"max_content_tokens":700}]}"#;
     assert_eq!(survey_messages(body).inner.result_tokens, 2_100);
+    // Nobody knows whether the upstream applies the bounds of other tools.
+    let body = r#"{"tools":[{"type":"next_month","max_uses":0,"max_content_tokens":1}]}"#;
+    let inner = survey_messages(body).inner;
+    assert_eq!((inner.tool_calls, inner.result_tokens), (10, 80_000));
 }
 
 #[test]

@@ -91,9 +91,6 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
     // The client runs this tool itself.
     let patch = json!({"tools": [{"type": "apply_patch"}], "max_tokens": 50});
     poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, patch)).await.ok();
-    let once =
-        json!({"tools": [{"type": "web_fetch", "max_uses": 1, "max_content_tokens": 100}], "max_tokens": 50});
-    poor.post_json("/v1/chat/completions", &chat_with(SEARCHING, once)).await.ok();
 }
 
 #[tokio::test]
