@@ -11,12 +11,12 @@ use gw_wire::request::native_policy::{PolicyPlace, Surface, Treatment, treatment
 const MAX_NOTES: usize = 20;
 
 /// A note for each name that no table knows.
-pub fn notes(providers: &[ProviderSettings]) -> Vec<String> {
-    let unknown = providers.iter().flat_map(|provider| {
+pub fn notes<'p>(providers: impl IntoIterator<Item = &'p ProviderSettings>) -> Vec<String> {
+    let unknown = providers.into_iter().flat_map(|provider| {
         let names = provider.allow_members.iter();
         names.filter(|name| !is_known(provider.api, name)).map(move |name| (provider, name))
     });
-    let note = |(provider, name): (&ProviderSettings, &String)| {
+    let note = |(provider, name): (&'p ProviderSettings, &'p String)| {
         let hint = did_you_mean(name, RULES.iter().map(|(known, _)| *known));
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         format!(
