@@ -14,6 +14,8 @@ const LOWER_PERCENT: f64 = 3.0;
 /// Percent by which all threads together may exceed a budget. Besides the requests' own work they hold timers, wake-ups and
 /// transactions of the writer, and their number depends on the machine.
 const TOTAL_TOLERANCE_PERCENT: f64 = 10.0;
+/// Percent by which the connection's task may grow without a reason.
+const PATH_GROWTH_PERCENT: f64 = 1.0;
 /// The function whose count is the work of requests alone: the task of a client's connection with all that it calls.
 const PATH: &str = "gw_server::connection::run::{{closure}}";
 /// The smallest growth of a function that is reported, as a part of the budget.
@@ -127,7 +129,9 @@ impl Budgets {
             let counted_path = path_of(run.functions_of(kind));
             match self.budget.iter_mut().find(|budget| budget.kind == kind) {
                 Some(budget) => {
-                    if above(counted_path, budget.path) > 1.0 {
+                    if above(counted_path, budget.path) > PATH_GROWTH_PERCENT
+                        || above(counted, budget.instructions) > TOTAL_TOLERANCE_PERCENT
+                    {
                         let Some(reason) = reason else { return Err(no_reason(kind, counted)) };
                         reason.clone_into(&mut budget.reason);
                     }
@@ -268,5 +272,16 @@ mod tests {
         let lower = Budgets::read(&path).unwrap();
         assert!(lower.check(&path, &run(900, 500), 1.0).is_err());
         assert!(lower.record(&path, &run(900, 500), None).is_err());
+
+        let budgets = Budgets::read(&path).unwrap();
+        budgets.record(&path, &run(989, 400), None).unwrap();
+        let refused = Budgets::read(&path).unwrap().record(&path, &run(1_100, 400), None).unwrap_err();
+        assert!(
+            refused.to_string().contains("chat needs 1100 instructions"),
+            "another thread grew: {refused}"
+        );
+        assert_eq!(Budgets::read(&path).unwrap().budget[0].instructions, 989, "nothing is written");
+        Budgets::read(&path).unwrap().record(&path, &run(1_100, 400), Some("a thread more")).unwrap();
+        assert_eq!(Budgets::read(&path).unwrap().budget[0].reason, "a thread more");
     }
 }

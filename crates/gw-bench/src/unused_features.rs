@@ -12,19 +12,27 @@ use crate::error::{Error, Result};
 /// The most that one unused feature may cost, as a part of the instructions of a chat.
 const MOST_PERCENT: f64 = 0.2;
 
-/// Features with parts of the names of their functions.
+/// Features with their crates, modules and functions, as they stand in the names that callgrind writes.
 const FEATURES: [(&str, &[&str]); 9] = [
     ("sessions and guards", &["gw_engine::session_guard", "gw_server::session::", "gw_limits::session"]),
     ("hedged calls", &["gw_engine::upstream::hedge"]),
     (
         "response cache",
-        &["gw_cache::", "gw_engine::response_cache", "gw_server::generate::cache_control", "Fields::cache"],
+        &[
+            "gw_cache::",
+            "gw_engine::response_cache",
+            "gw_server::generate::cache_control",
+            "gw_wire::request::options::Fields::cache",
+        ],
     ),
-    ("payload log", &["gw_engine::payloads", "Engine::capture", "gw_store::payload"]),
-    ("traces", &["gw_telemetry::trac", "gw_telemetry::otlp", "gw_engine::call::tracing"]),
+    ("payload log", &["gw_engine::payloads", "gw_engine::engine::Engine::capture", "gw_store::payloads"]),
+    ("traces", &["gw_telemetry::", "gw_engine::call::tracing"]),
     ("Redis", &["gw_redis::", "gw_limits::redis"]),
-    ("stored responses", &["gw_engine::stored_responses", "gw_engine::responses", "gw_store::responses"]),
-    ("PostgreSQL", &["sqlx_postgres::"]),
+    (
+        "stored responses",
+        &["gw_engine::stored_responses", "gw_engine::responses", "gw_store::stored_responses"],
+    ),
+    ("PostgreSQL", &["gw_store::postgres", "sqlx_postgres::"]),
     ("sign-in and identity providers", &["gw_identity::"]),
 ];
 
@@ -55,6 +63,48 @@ fn compare(functions: &[(String, u64)], requests: u64, chat_instructions: u64) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether a crate of the workspace has this module, and the module has the type and the function behind it. Crates of others
+    /// are in the lock file.
+    fn is_in_the_program(pattern: &str) -> bool {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let mut names = pattern.trim_end_matches("::").split("::").peekable();
+        let package = names.next().unwrap_or_default().replace('_', "-");
+        let mut module = root.join("crates").join(&package).join("src");
+        if !module.is_dir() {
+            return read(&root.join("Cargo.lock")).contains(&format!("\nname = \"{package}\"\n"));
+        }
+        let mut source = module.join("lib.rs");
+        while let Some(name) = names.next_if(|name| module.join(format!("{name}.rs")).is_file()) {
+            source = module.join(format!("{name}.rs"));
+            module = module.join(name);
+        }
+        let source = read(&source);
+        !source.is_empty()
+            && names.all(|name| {
+                let is_type = name.starts_with(char::is_uppercase);
+                let definitions = if is_type { ["struct", "enum"] } else { ["fn", "async fn"] };
+                let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+                definitions.iter().any(|kind| source.split(&format!("{kind} {name}")).skip(1).any(ends))
+            })
+    }
+
+    #[test]
+    fn every_feature_names_code_of_the_program() {
+        let patterns = FEATURES.iter().flat_map(|(_, patterns)| patterns.iter());
+        let unknown: Vec<_> = patterns.filter(|pattern| !is_in_the_program(pattern)).collect();
+        assert!(unknown.is_empty(), "these would count nothing: {unknown:?}");
+        for gone in [
+            "gw_store::responses",
+            "gw_telemetry::trac",
+            "gw_engine::engine::Engine::captur",
+            "gw_nothing::",
+            "gw_cach::",
+        ] {
+            assert!(!is_in_the_program(gone), "{gone}");
+        }
+    }
 
     #[test]
     fn a_feature_that_a_chat_does_not_use_may_cost_a_500th_of_it() {

@@ -99,6 +99,11 @@ impl PoolHolding {
         self.amount
     }
 
+    /// A holding of nothing for the key of this one.
+    pub(crate) fn another(&self) -> Self {
+        self.pool.holding(&self.key)
+    }
+
     /// Takes the whole amount out into a holding of its own.
     pub(crate) fn take(&mut self) -> Self {
         let amount = std::mem::take(&mut self.amount);

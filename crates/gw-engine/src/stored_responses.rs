@@ -299,11 +299,14 @@ impl StoredResponses {
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
         self.key_bytes.forget(owner);
         self.opened_turns.forget(owner, id);
-        match &self.place {
+        let deleted = match &self.place {
             Backend::Off => Ok(false),
             Backend::Memory(memory) => Ok(memory.remove(owner, id)),
             Backend::Database(table) => table.delete(owner, id).await.map_err(|error| unavailable(&error)),
-        }
+        };
+        // Another request can keep a copy again until the row is gone.
+        self.opened_turns.forget(owner, id);
+        deleted
     }
 }
 

@@ -39,7 +39,7 @@ pub use document::toml_text;
 pub use effective::{EffectiveValue, Origin};
 pub use fingerprint::{Fingerprints, provider_path};
 pub use json_schema::json_schema;
-pub use problems::{LaterFeature, Location, Problem};
+pub use problems::{AcceptedMembers, LaterFeature, Location, Problem};
 pub use raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use reference::reference;
 pub use settings::{
@@ -65,7 +65,7 @@ pub fn load(source: Source) -> Result<Loaded, Refused> {
 /// As [`load`].
 pub fn effective(source: Source, defaults: bool) -> Result<Vec<EffectiveValue>, Refused> {
     let values = |text: &str, path: &Path, env: Lookup<'_>, names: &[String]| {
-        let (_, root) = checked(text, path, env, names)?;
+        let (_, root) = checked(text, path, env, names, AcceptedMembers::new())?;
         Ok(effective::values(&root, defaults, text, &path.display().to_string()))
     };
     with_environment(source, values).map(|(values, _)| values)
@@ -102,12 +102,18 @@ pub fn read_text(path: &Path) -> Result<String, Problem> {
 }
 
 /// Checks a text in place of the file at `path`, with this process's environment. `lookup` gives the values of references.
+/// `accepted` are names that were accepted before.
 ///
 /// # Errors
 /// All problems, in the order of the text.
-pub fn load_text(text: &str, path: &Path, lookup: Lookup<'_>) -> Result<Config, Refused> {
+pub fn load_text(
+    text: &str,
+    path: &Path,
+    lookup: Lookup<'_>,
+    accepted: AcceptedMembers,
+) -> Result<Config, Refused> {
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
-    check(text, path, lookup, &names)
+    checked(text, path, lookup, &names, accepted).map(|(config, _)| config)
 }
 
 /// Checks a text as [`load`] checks a file. Problems name `path`, and relative paths start at its directory.
@@ -120,7 +126,7 @@ pub fn parse(text: &str, path: &Path, env: Lookup<'_>) -> Result<Config, Vec<Pro
 
 /// Checks a text. `names` are the environment variables that are set, so that a misspelled one is found.
 fn check(text: &str, path: &Path, env: Lookup<'_>, names: &[String]) -> Result<Config, Refused> {
-    checked(text, path, env, names).map(|(config, _)| config)
+    checked(text, path, env, names, AcceptedMembers::new()).map(|(config, _)| config)
 }
 
 /// The settings of a text, and its values with their positions.
@@ -129,10 +135,11 @@ fn checked(
     path: &Path,
     env: Lookup<'_>,
     names: &[String],
+    accepted: AcceptedMembers,
 ) -> Result<(Config, tree::Table), Refused> {
     let source = path.display().to_string();
     let directory = path.parent().unwrap_or(Path::new(""));
-    let mut walker = Walker { env: Some(env), directory, report: ProblemReport::default() };
+    let mut walker = Walker { env: Some(env), directory, report: ProblemReport::accepting(accepted) };
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut root = walker.table(&tables::ROOT, document.get_ref(), Position::Whole, "");
     if let Some(first) = errors.iter().map(offset).min() {

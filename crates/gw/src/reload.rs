@@ -29,6 +29,7 @@ use crate::command::Common;
 use crate::config::{Fingerprints, provider_path};
 use crate::configuration::apply::{ApplyConfiguration, ApplyError, ApplyFuture};
 use crate::configuration::{MergeError, StoredConfiguration};
+use crate::opened_members;
 use crate::response_cache::{self, CurrentCache};
 use crate::setup::{self, Setup};
 
@@ -261,6 +262,11 @@ impl Reloader {
                 .filter(|path| needs_start(path) && !(keeps_tls && path.starts_with("server.tls")))
                 .collect(),
         };
+        let is_changed =
+            |provider: &&ProviderSettings| report.changes.contains(&provider_path(&provider.name));
+        for note in opened_members::notes(config.providers.iter().filter(is_changed)) {
+            tracing::warn!("{note}");
+        }
         applied.fingerprints = new.clone();
         applied.timeouts = config.timeouts;
         Ok(report)

@@ -43,6 +43,7 @@ impl StoredResponses {
         bounds: ConversationBounds<'_>,
     ) -> Result<StoredConversation> {
         self.check_references(wanted, bounds)?;
+        let before = self.opened_turns.deletions();
         let previous = wanted.previous_response_id.clone();
         let chain = match &previous {
             Some(id) => self.continued(owner, id).await?,
@@ -79,7 +80,7 @@ impl StoredResponses {
             let response = response.ok_or_else(gone)?;
             offload_if(response.bytes() >= HEAVY_BYTES, || conversation.add_turn(&response)).await;
             if self.is_in_database() && row.bytes <= MAX_TURN_BYTES {
-                self.opened_turns.keep(owner, &row, conversation.items_from(first));
+                self.opened_turns.keep(owner, &row, conversation.items_from(first), before);
             }
         }
         if !references.counts.is_empty() {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::stored_conversation::TurnItems;
 use super::stored_response::ResponseFacts;
@@ -23,20 +24,25 @@ const ENTRY_BYTES: u64 = 256;
 /// The time after its last use in which a copy is kept.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 /// The time between two searches for copies that are not used any more.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// The copies of all keys.
 #[derive(Debug)]
 pub(super) struct OpenedTurns {
     pool: Arc<SharedPool>,
-    all: Mutex<AllTurns>,
+    all: Arc<Mutex<AllTurns>>,
 }
+
+/// The number of deletions so far. A turn that was read before a later deletion may be the deleted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deletions(u64);
 
 #[derive(Debug, Default)]
 struct AllTurns {
     by_key: HashMap<Arc<str>, KeyTurns>,
-    /// When the copies were last searched for those that are not used any more.
-    swept: Option<Instant>,
+    deletions: u64,
+    /// Whether a task searches for copies that are not used any more.
+    is_swept: bool,
 }
 
 /// The copies of one key.
@@ -60,7 +66,7 @@ struct KeptTurn {
 
 impl Default for OpenedTurns {
     fn default() -> Self {
-        Self { pool: SharedPool::new(LIMIT_BYTES), all: Mutex::default() }
+        Self { pool: SharedPool::new(LIMIT_BYTES), all: Arc::default() }
     }
 }
 
@@ -69,25 +75,29 @@ impl OpenedTurns {
     pub(super) fn get(&self, owner: &str, row: &ResponseFacts) -> Option<Arc<TurnItems>> {
         let mut all = self.all.lock();
         let turns = all.by_key.get_mut(owner)?;
-        if turns.by_id.get(&row.id)?.version != row.version {
+        let turn = turns.by_id.get(&row.id)?;
+        if turn.version != row.version || clock::now().duration_since(turn.used.1) >= KEPT_FOR {
             turns.remove(&row.id);
             return None;
         }
         turns.use_again(&row.id)
     }
 
-    /// Keeps the items of a turn for the next request. Beyond its share the key's own copies leave, the one first that was
-    /// not used for the longest time.
-    pub(super) fn keep(&self, owner: &str, row: &ResponseFacts, items: TurnItems) {
+    /// The deletions before the rows of a conversation are read.
+    pub(super) fn deletions(&self) -> Deletions {
+        Deletions(self.all.lock().deletions)
+    }
+
+    /// Keeps the items of a turn for the next request, unless a response was deleted since its row was read. Beyond its share
+    /// the key's own copies leave, the one first that was not used for the longest time.
+    pub(super) fn keep(&self, owner: &str, row: &ResponseFacts, items: TurnItems, before: Deletions) {
         let bytes = (items.bytes() + row.id.len()) as u64 + ENTRY_BYTES;
         if bytes > MAX_TURN_BYTES {
             return;
         }
         let mut all = self.all.lock();
-        let now = clock::now();
-        if all.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP_EVERY) {
-            all.swept = Some(now);
-            all.by_key.retain(|_, turns| turns.drop_unused(now));
+        if all.deletions != before.0 {
+            return;
         }
         let known = all.by_key.get_key_value(owner).map(|(key, _)| Arc::clone(key));
         let key = known.unwrap_or_else(|| Arc::from(owner));
@@ -99,17 +109,50 @@ impl OpenedTurns {
             turns.by_id.remove(&oldest);
         }
         turns.uses += 1;
-        let used = (turns.uses, now);
+        let used = (turns.uses, clock::now());
         turns.by_use.insert(turns.uses, row.id.clone());
         let kept = KeptTurn { version: row.version, items: Arc::new(items), used, _held: held };
         turns.by_id.insert(row.id.clone(), kept);
+        if !std::mem::replace(&mut all.is_swept, true) {
+            drop(all);
+            self.start_sweeping();
+        }
     }
 
-    /// Drops the copy of a response that is deleted.
+    /// Drops the copy of a response whose row is deleted. A request that read the row before does not bring it back.
     pub(super) fn forget(&self, owner: &str, id: &str) {
-        if let Some(turns) = self.all.lock().by_key.get_mut(owner) {
+        let mut all = self.all.lock();
+        all.deletions += 1;
+        if let Some(turns) = all.by_key.get_mut(owner) {
             turns.remove(id);
         }
+    }
+
+    /// Starts the task that drops the copies that are not used any more. It ends when none is left.
+    fn start_sweeping(&self) {
+        let Ok(runtime) = Handle::try_current() else {
+            self.all.lock().is_swept = false;
+            return;
+        };
+        let all = Arc::downgrade(&self.all);
+        runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP_EVERY).await;
+                match all.upgrade() {
+                    Some(all) if all.lock().sweep(clock::now()) => {}
+                    _ => return,
+                }
+            }
+        });
+    }
+}
+
+impl AllTurns {
+    /// Drops the copies that were not used for long; gives whether any is left.
+    fn sweep(&mut self, now: Instant) -> bool {
+        self.by_key.retain(|_, turns| turns.drop_unused(now));
+        self.is_swept = !self.by_key.is_empty();
+        self.is_swept
     }
 }
 
@@ -157,25 +200,37 @@ mod tests {
     #[test]
     fn a_turn_is_found_by_the_version_of_its_row_until_it_is_deleted() {
         let turns = OpenedTurns::default();
-        turns.keep("key", &row("a", 1), items(1000));
+        turns.keep("key", &row("a", 1), items(1000), turns.deletions());
         assert_eq!(turns.get("key", &row("a", 1)).unwrap().bytes(), 1000 + size_of::<usize>());
         assert!(turns.get("other", &row("a", 1)).is_none());
         assert!(turns.get("key", &row("a", 2)).is_none(), "the row was written anew");
         assert!(turns.get("key", &row("a", 1)).is_none() && turns.pool.gauge().get() == 0);
-        turns.keep("key", &row("a", 2), items(1000));
+        turns.keep("key", &row("a", 2), items(1000), turns.deletions());
         turns.forget("key", "a");
         assert!(turns.get("key", &row("a", 2)).is_none());
-        turns.keep("key", &row("a", 2), items(2 << 20));
+        turns.keep("key", &row("a", 2), items(2 << 20), turns.deletions());
         assert!(turns.get("key", &row("a", 2)).is_none(), "it is too large");
         assert_eq!(turns.pool.gauge().get(), 0);
     }
 
     #[test]
+    fn a_turn_that_was_read_before_it_was_deleted_does_not_come_back() {
+        let turns = OpenedTurns::default();
+        let before = turns.deletions();
+        turns.keep("key", &row("a", 1), items(1000), before);
+        turns.forget("key", "a");
+        turns.keep("key", &row("a", 1), items(1000), before);
+        assert!(turns.get("key", &row("a", 1)).is_none() && turns.pool.gauge().get() == 0);
+        turns.keep("key", &row("b", 1), items(1000), turns.deletions());
+        assert!(turns.get("key", &row("b", 1)).is_some());
+    }
+
+    #[test]
     fn beyond_its_share_a_key_loses_its_own_turns_by_their_last_use() {
         let turns = OpenedTurns::default();
-        turns.keep("other", &row("b", 1), items(500_000));
+        turns.keep("other", &row("b", 1), items(500_000), turns.deletions());
         for at in 0..100 {
-            turns.keep("key", &row(&format!("a{at}"), 1), items(1_000_000));
+            turns.keep("key", &row(&format!("a{at}"), 1), items(1_000_000), turns.deletions());
             assert!(turns.get("key", &row("a0", 1)).is_some(), "{at}: it is always used");
         }
         assert!(turns.get("key", &row("a1", 1)).is_none());
@@ -186,15 +241,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn turns_of_conversations_that_ended_leave() {
+    async fn turns_of_conversations_that_ended_leave_without_another_request() {
         let turns = OpenedTurns::default();
-        turns.keep("key", &row("a", 1), items(1000));
-        turns.keep("key", &row("b", 1), items(1000));
-        tokio::time::advance(KEPT_FOR / 2).await;
+        let keep = |id: &str| turns.keep("key", &row(id, 1), items(1000), turns.deletions());
+        let second = Duration::from_secs(1);
+        keep("a");
+        tokio::time::sleep(second).await;
+        keep("b");
+        keep("c");
+        tokio::time::sleep(KEPT_FOR / 2).await;
         assert!(turns.get("key", &row("b", 1)).is_some());
-        tokio::time::advance(KEPT_FOR / 2).await;
-        turns.keep("other", &row("c", 1), items(1000));
-        assert!(turns.get("key", &row("a", 1)).is_none());
-        assert!(turns.get("key", &row("b", 1)).is_some());
+        let counted = turns.pool.gauge().get();
+        tokio::time::sleep(KEPT_FOR / 2).await;
+        // The last search was a second ago. It found one turn, and another one is too old since then.
+        assert_eq!(turns.pool.gauge().get(), counted / 3 * 2);
+        assert!(turns.get("key", &row("c", 1)).is_none(), "no search has found it");
+        assert_eq!(turns.pool.gauge().get(), counted / 3);
+        tokio::time::sleep(KEPT_FOR / 2 + SWEEP_EVERY).await;
+        assert_eq!(turns.pool.gauge().get(), 0, "nobody asked for it");
+        keep("a");
+        tokio::time::sleep(KEPT_FOR + SWEEP_EVERY).await;
+        assert_eq!(turns.pool.gauge().get(), 0, "the task begins again");
     }
 }

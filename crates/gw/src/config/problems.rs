@@ -1,6 +1,11 @@
 //! Problems of a configuration, features of later versions, and their locations in the file.
 
+use std::collections::BTreeSet;
 use std::fmt;
+
+/// Names in `allow_members` of providers that the gateway accepted before: the provider and the name. A later release may take
+/// them for misspellings, and must start with them.
+pub type AcceptedMembers = BTreeSet<(String, String)>;
 
 /// A setting that cannot be used. It holds no value, so it cannot show a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +90,25 @@ pub(super) struct ProblemReport {
     searches: usize,
     faults: Vec<(Position, Problem)>,
     later: Vec<(Position, LaterFeature)>,
+    /// The names that are no misspellings, because they are in use.
+    accepted: AcceptedMembers,
 }
 
 /// The most searches for a hint. Each search walks over all names of the file.
 const MAX_SEARCHES: usize = 100;
 
 impl ProblemReport {
+    /// An empty report, for a text with names that were accepted before.
+    pub(super) fn accepting(accepted: AcceptedMembers) -> Self {
+        Self { accepted, ..Self::default() }
+    }
+
+    /// Whether the provider's `allow_members` had this name before.
+    pub(super) fn is_accepted(&self, provider: &str, member: &str) -> bool {
+        // A tuple of borrowed texts cannot be looked up, and few names are accepted.
+        self.accepted.iter().any(|(of, name)| of == provider && name == member)
+    }
+
     /// Searches for a hint, unless there were too many searches.
     pub(super) fn search(&mut self, search: impl FnOnce() -> Option<String>) -> Option<String> {
         self.searches += 1;

@@ -94,7 +94,8 @@ impl StoredConfiguration {
             }
         };
         let is_new = before.is_none();
-        let verdict = merge::check(file, &candidate.with(section, name, after.clone()));
+        let candidate = candidate.with(section, name, after.clone());
+        let verdict = merge::check(file, &candidate, overlay.accepted_members());
         let change = ConfigurationChange {
             version: overlay.version + 1,
             changed_at: first_start::now(),
@@ -204,7 +205,8 @@ impl StoredConfiguration {
         let after = found.before.as_deref().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let mut candidate = overlay.with(&found.section, &found.name, after.clone());
         self.open_secrets(&mut candidate).await?;
-        let verdict = merge::check(file, &candidate);
+        // The entry that comes back was accepted, too.
+        let verdict = merge::check(file, &candidate, candidate.accepted_members());
         let change = ConfigurationChange {
             version: overlay.version + 1,
             changed_at: first_start::now(),

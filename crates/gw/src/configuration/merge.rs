@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::overlay::{Overlay, OverlayEntry, secret_id};
 use crate::config::{
-    self, Config, Leaf, Loaded, NAMED_LISTS, Problem, RawFile, Refused, raw_file, toml_text, visit_section,
+    self, AcceptedMembers, Config, Leaf, Loaded, NAMED_LISTS, Problem, RawFile, Refused, raw_file, toml_text,
+    visit_section,
 };
+use crate::opened_members;
 use crate::setup::{self, Setup};
 
 /// The beginning of the names that stand for stored secrets while the merged text is read. No variable has such a name.
@@ -95,30 +97,32 @@ pub fn merged(
     document
 }
 
-/// Reads the merged configuration, as `check` reads a file.
+/// Reads the merged configuration, as `check` reads a file. `accepted` are names that were accepted before.
 ///
 /// # Errors
 /// All problems. Their lines are those of the merged text, so [`Problem::path`] is what tells the place.
-pub fn load(file: &FileState, overlay: &Overlay) -> Result<Config, Refused> {
+pub fn load(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> Result<Config, Refused> {
     let document = merged(&file.raw, &overlay.entries, &|id| json!(format!("${{{SECRET_VARIABLE}{id}}}")));
     let text = toml_text(&document);
     let lookup = |name: &str| match name.strip_prefix(SECRET_VARIABLE) {
         Some(id) => overlay.secrets.get(id).map(|secret| secret.expose_secret().to_owned()),
         None => std::env::var(name).ok(),
     };
-    config::load_text(&text, file.path.as_deref().unwrap_or(Path::new("gateway.toml")), &lookup)
+    config::load_text(&text, file.path.as_deref().unwrap_or(Path::new("gateway.toml")), &lookup, accepted)
 }
 
-/// Checks the merged configuration as a whole.
+/// Checks the merged configuration as a whole. `accepted` are names that were accepted before. A misspelling among them is a
+/// note, because the gateway starts with every entry that it has stored.
 #[must_use]
-pub fn check(file: &FileState, overlay: &Overlay) -> MergeCheck {
-    match load(file, overlay) {
+pub fn check(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> MergeCheck {
+    match load(file, overlay, accepted) {
         Ok(config) => {
             let later: Vec<String> =
                 config.later.iter().map(|later| format!("{}: {}", later.path, later.sentence)).collect();
             let (setup, mut problems) = setup::offline(Loaded { config, path: file.path.clone() });
             problems.extend(later);
-            let notes = setup.notes.clone();
+            let opened = opened_members::notes(&setup.config.providers);
+            let notes = setup.notes.iter().cloned().chain(opened).collect();
             let setup = Some(setup).filter(|_| problems.is_empty());
             MergeCheck { problems, notes, setup }
         }

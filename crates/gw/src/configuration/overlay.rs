@@ -8,7 +8,7 @@ use gw_store::configuration::SealedSecret;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::config::{Leaf, visit_section};
+use crate::config::{AcceptedMembers, Leaf, visit_section};
 
 /// The member that stands for a stored secret.
 const SECRET_MEMBER: &str = "$secret";
@@ -118,6 +118,17 @@ impl Overlay {
     #[must_use]
     pub fn entry(&self, section: &str, name: &str) -> Option<&OverlayEntry> {
         self.entries.iter().find(|entry| entry.section == section && entry.name == name)
+    }
+
+    /// The names in `allow_members` of the providers. They were accepted when they were stored.
+    #[must_use]
+    pub fn accepted_members(&self) -> AcceptedMembers {
+        let providers = self.entries.iter().filter(|entry| entry.section == "providers");
+        let names = providers.flat_map(|entry| {
+            let members = entry.value.get("allow_members").and_then(Value::as_array).into_iter().flatten();
+            members.filter_map(Value::as_str).map(|member| (entry.name.clone(), member.to_owned()))
+        });
+        names.collect()
     }
 
     /// These entries with one entry changed. None removes it.

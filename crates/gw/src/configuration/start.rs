@@ -85,7 +85,7 @@ fn merged(setup: &Setup, overlay: &Overlay) -> Result<Option<Setup>, MergeError>
     }
     let file = FileState::read(setup.path.clone())
         .map_err(|problem| MergeError::Problems(vec![problem.to_string()]))?;
-    let verdict = merge::check(&file, overlay);
+    let verdict = merge::check(&file, overlay, overlay.accepted_members());
     let Some(mut merged) = verdict.setup else { return Err(MergeError::Problems(verdict.problems)) };
     merged.config.server.listen.clone_from(&setup.config.server.listen);
     if setup.path.is_none() {

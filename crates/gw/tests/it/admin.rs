@@ -1,5 +1,6 @@
 //! The management API, and the process as operators see it.
 
+mod accepted_entries;
 mod configuration;
 pub(crate) mod keys;
 mod process;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use gw_wire::json::View;
 use memchr::memmem;
 
+use crate::event_memory::SMALL_EVENT;
 use crate::shared_pool::PoolHolding;
 
 /// The bytes of one response's events that are kept.
@@ -17,10 +18,22 @@ pub(super) const TOO_MANY_EVENTS: &[u8] = b"event: error\ndata: {\"type\":\"erro
 pub(super) struct BackgroundFrames {
     frames: Vec<Bytes>,
     bytes: usize,
-    /// The memory of the events, in the pool that keys share.
+    /// The memory of the small frames, in the pool that keys share. A large frame counts itself.
     held: PoolHolding,
     /// Events were dropped, because they were too many.
     is_cut: bool,
+}
+
+/// A large frame, counted until the log and all clients that follow have dropped it.
+struct KeptFrame {
+    frame: Vec<u8>,
+    _held: PoolHolding,
+}
+
+impl AsRef<[u8]> for KeptFrame {
+    fn as_ref(&self) -> &[u8] {
+        &self.frame
+    }
 }
 
 impl std::fmt::Debug for BackgroundFrames {
@@ -35,19 +48,33 @@ impl BackgroundFrames {
         Self { frames: Vec::new(), bytes: 0, held, is_cut: false }
     }
 
+    /// Counts a frame. A large one is copied: its own bytes count as an event that waits for a client, and nothing waits here.
+    fn counted(&mut self, frame: Bytes) -> Option<Bytes> {
+        let bytes = frame.len() as u64;
+        if frame.len() <= SMALL_EVENT {
+            self.held.set(self.held.amount() + bytes).ok()?;
+            return Some(frame);
+        }
+        let mut held = self.held.another();
+        held.set(bytes).ok()?;
+        Some(Bytes::from_owner(KeptFrame { frame: frame.to_vec(), _held: held }))
+    }
+
     /// Adds a frame. Beyond the bounds, no events are kept any more.
     pub(super) fn push(&mut self, frame: Bytes) {
         if self.is_cut {
             return;
         }
         self.bytes += frame.len();
-        if self.bytes > MAX_EVENT_BYTES || self.held.set(self.bytes as u64).is_err() {
-            self.is_cut = true;
-            self.frames = Vec::new();
-            // Less is always granted.
-            let _ = self.held.set(0);
-        } else {
-            self.frames.push(frame);
+        let kept = if self.bytes > MAX_EVENT_BYTES { None } else { self.counted(frame) };
+        match kept {
+            Some(frame) => self.frames.push(frame),
+            None => {
+                self.is_cut = true;
+                self.frames = Vec::new();
+                // Less is always granted.
+                let _ = self.held.set(0);
+            }
         }
     }
 
@@ -95,6 +122,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::event_memory::EventMemory;
     use crate::shared_pool::SharedPool;
 
     #[test]
@@ -126,6 +154,27 @@ mod tests {
         others.push(Bytes::from(vec![b'x'; 300]));
         assert!(!others.is_cut());
         drop((first, others));
+        assert_eq!(pool.gauge().get(), 0);
+    }
+
+    #[test]
+    fn a_large_event_that_is_kept_counts_once_and_as_long_as_somebody_holds_it() {
+        let (waiting, pool, key) = (EventMemory::default(), SharedPool::new(1 << 20), Arc::from("a"));
+        let mut log = BackgroundFrames::new(pool.holding(&key));
+        log.push(Bytes::from(vec![b'x'; 1000]));
+        log.push(waiting.hand_out(&key, vec![b'x'; 200_000]).unwrap());
+        let mut half = waiting.half_event(&key);
+        half.set(300_000).unwrap();
+        log.push(half.take().hand_out(vec![b'y'; 250_000]));
+        assert_eq!(waiting.gauge().get(), 0, "no client waits for these events");
+        assert_eq!(pool.gauge().get(), 451_000);
+        let followed = log.at(2).unwrap();
+        assert!(followed.iter().all(|byte| *byte == b'y') && followed.len() == 250_000);
+        // More than there is room for: the log keeps nothing, and the client still has its event.
+        log.push(waiting.hand_out(&key, vec![b'x'; 800_000]).unwrap());
+        assert!(log.is_cut() && log.at(0).is_none());
+        assert_eq!((waiting.gauge().get(), pool.gauge().get()), (0, 250_000));
+        drop(followed);
         assert_eq!(pool.gauge().get(), 0);
     }
 }

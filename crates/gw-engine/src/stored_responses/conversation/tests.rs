@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -122,6 +123,8 @@ struct LargeTable {
     written_anew: AtomicI64,
     /// The turn that another replica deleted.
     deleted: AtomicU64,
+    /// Deletions wait while it is held.
+    deleting: tokio::sync::Mutex<()>,
 }
 
 fn table_of(table: &Arc<LargeTable>) -> StoredResponses {
@@ -200,7 +203,10 @@ impl ResponseTable for LargeTable {
     }
 
     fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {
-        Box::pin(async { Ok(false) })
+        Box::pin(async {
+            let _turn = self.deleting.lock().await;
+            Ok(true)
+        })
     }
 }
 
@@ -244,6 +250,15 @@ async fn the_next_turn_of_a_conversation_opens_only_what_is_new() {
     let (longer, opens) = continued(51).await;
     assert!(longer.unwrap().contains(&item_id(51)));
     assert_eq!(opens, 1, "the new turn");
+    // A request that continues a turn while it is deleted does not bring its copy back.
+    let held = table.deleting.lock().await;
+    let last = id(51);
+    let mut deletion = Box::pin(stored.delete("key", &last));
+    assert!((&mut deletion).now_or_never().is_none());
+    assert_eq!(continued(51).await.1, 1);
+    drop(held);
+    assert!(deletion.await.unwrap());
+    assert_eq!(continued(51).await.1, 1, "no copy is left");
     // Another key's conversation is not known.
     let wanted = WantedItems { previous_response_id: Some(id(51)), ..WantedItems::default() };
     let bounds = ConversationBounds { body_bytes: 1000, limits: &limits };

@@ -225,7 +225,9 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
             let message =
                 format!("is never sent to a provider of this api; what can be allowed is '{first}'");
             report.fault(&node.at, &node.path, message);
-        } else if let Some(hint) = misspelling(api, name) {
+        } else if !table.text("name").is_some_and(|provider| report.is_accepted(&provider, name))
+            && let Some(hint) = misspelling(api, name)
+        {
             let message = "is not a member, a tool or a header that this release knows";
             report.fault_with_hint(&node.at, &node.path, message, Some(hint));
         }

@@ -8,19 +8,19 @@ use sqlx::{ConnectOptions, Connection, Row};
 use super::keys::ask;
 use crate::harness::{ADMIN, BINARY, KEY, assert_error, chat};
 
-const CONFIG: &str = "/admin/v1/config";
-const CANARY: &str = "sk-made-over-the-api-5521";
+pub(super) const CONFIG: &str = "/admin/v1/config";
+pub(super) const CANARY: &str = "sk-made-over-the-api-5521";
 const OLD_KEY: &str = "0101010101010101010101010101010101010101010101010101010101010101";
 const NEW_KEY: &str = "0202020202020202020202020202020202020202020202020202020202020202";
 
 /// A data directory for several starts, with two upstreams.
-struct Place {
+pub(super) struct Place {
     data: tempfile::TempDir,
-    upstream: FakeUpstream,
+    pub(super) upstream: FakeUpstream,
 }
 
 impl Place {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self { data: tempfile::tempdir().expect("a directory"), upstream: FakeUpstream::start().await }
     }
 
@@ -34,32 +34,32 @@ impl Place {
         )
     }
 
-    fn launch(&self) -> Launch {
+    pub(super) fn launch(&self) -> Launch {
         let data = self.data.path().display().to_string();
         let launch =
             Launch::new(BINARY).file("gateway.toml", self.config()).env("MODEL_GATEWAY_DATA_DIR", &data);
         launch.arg("serve")
     }
 
-    async fn start(&self) -> Gateway {
+    pub(super) async fn start(&self) -> Gateway {
         self.launch().env("MODEL_GATEWAY_ENCRYPTION_KEY", OLD_KEY).start().await
     }
 
-    async fn database(&self) -> sqlx::sqlite::SqliteConnection {
+    pub(super) async fn database(&self) -> sqlx::sqlite::SqliteConnection {
         let file = self.data.path().join("gateway.db");
         SqliteConnectOptions::new().filename(file).connect().await.expect("the store")
     }
 }
 
-fn admin(gateway: &Gateway) -> Client {
+pub(super) fn admin(gateway: &Gateway) -> Client {
     gateway.client().with_key(ADMIN)
 }
 
-async fn put(admin: &Client, path: &str, body: Value) -> Response {
+pub(super) async fn put(admin: &Client, path: &str, body: Value) -> Response {
     ask(admin, "PUT", &format!("{CONFIG}/{path}"), &body).await
 }
 
-async fn show(admin: &Client, path: &str) -> Value {
+pub(super) async fn show(admin: &Client, path: &str) -> Value {
     admin.get(&format!("{CONFIG}/{path}")).await.ok().json()
 }
 

@@ -208,6 +208,27 @@ async fn the_log_and_the_payload_of_a_background_response_hold_the_answer() {
 }
 
 #[tokio::test]
+async fn the_kept_events_of_an_ended_response_wait_for_no_client() {
+    let world = chat_world("", "").await;
+    let text = "x".repeat(600_000);
+    for _ in 0..2 {
+        world.upstream.enqueue(Answer::sse().all(&chat_transcript(&[&text])).done());
+    }
+    let client = world.gateway.client().with_key(LOGGED);
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let id = begin(&client, &in_background()).await;
+        until(&client, &id, "completed").await;
+        ids.push(id);
+    }
+    until_metric(&world.gateway, "gateway_stream_event_bytes", 0).await;
+    for id in ids {
+        let followed = client.get(&format!("/v1/responses/{id}?stream=true")).await.ok();
+        assert!(followed.text().contains(&text), "{} bytes", followed.text().len());
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_response_never_comes_back() {
     let world = chat_world("", "").await;
     let mut running = Vec::new();
