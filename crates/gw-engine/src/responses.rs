@@ -20,6 +20,7 @@ use crate::error::{Error, Kind, Result};
 use crate::execute::execute_as_stream;
 use crate::messages::validated;
 use crate::pipeline;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::read_memory::READER_BYTES;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
@@ -150,14 +151,14 @@ fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
     for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep).into()
 }
 
-/// Prepares the client's own body for the upstreams of the plan that speak its dialect. If there is none, the body is dropped
+/// Prepares the client's own body for the upstreams of the plan that get it. If there is none, the body is dropped
 /// before the call: a large one would take memory until the answer ends. `streams` is for a body that is not prepared yet: the
 /// upstream streams, although the client may not have asked for it.
 fn settle_own_body(call: &mut Call, streams: Option<bool>) {
     let Call { context, plan, .. } = call;
     let ValidatedRequest::Chat(request) = &mut context.request else { return };
     let Some(client) = &mut request.client else { return };
-    if !plan.candidates.iter().any(|candidate| candidate.speaks(client.native.dialect)) {
+    if !plan.candidates.iter().any(|candidate| is_forwarded(candidate, client)) {
         // A provider that learns this dialect in the meantime must not get the empty body.
         client.native.dialect = ClientDialect::OpenAi;
         client.native.bytes = Bytes::new();
