@@ -98,7 +98,7 @@ mod tests {
         };
         assert_eq!(fitted(Some(512 << 20), None), Some(64 << 20));
         assert_eq!(fitted(Some(128 << 20), None), Some(32 << 20), "one body fits");
-        assert_eq!(fitted(Some(64 << 30), None), Some(256 << 20), "never more than usual");
+        assert_eq!(fitted(Some(64 << 30), None), Some(192 << 20), "never more than usual");
         assert_eq!(fitted(Some(512 << 20), Some(100 << 20)), Some(100 << 20), "the operator's own value");
         assert_eq!(fitted(None, None), None);
     }
