@@ -117,7 +117,7 @@ function plain(response, request, answer, calls) {
 const PYTHON = fileURLToPath(new URL("../../../.testenv/venv/bin/python", import.meta.url));
 const LLAMA = fileURLToPath(new URL("../python/llama_server.py", import.meta.url));
 
-/** llama.cpp's own server on a tiny model that says noise and soon ends. */
+/** llama.cpp's own server on a tiny model that says short noise. */
 async function llamaUpstream() {
   assert.ok(existsSync(PYTHON), `${PYTHON} is missing: ./test python makes it`);
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-llama-"));

@@ -20,11 +20,14 @@ def main() -> None:
     if kind == "minilm":
         params.model.path = str(models.minilm(path))
     else:
-        params.model.path = str(models.tiny_llama(path, SIZES[kind], is_brief=kind == "agent"))
+        params.model.path = str(models.tiny_llama(path, SIZES[kind]))
     params.n_parallel = 1 if kind == "agent" else 2
     params.n_ctx = SIZES.get(kind, 512) * params.n_parallel
     if kind == "agent":
-        params.n_predict = 256  # of requests without a limit
+        # Noise seldom ends by itself, and an agent fails where an answer is cut at a limit. The grammar ends each answer.
+        grammar = params.sampling.grammar
+        grammar.grammar, grammar.type = "root ::= [a-z ]{8,60}", xllamacpp.common_grammar_type.COMMON_GRAMMAR_TYPE_USER
+        params.sampling.grammar = grammar
     # The weights are noise. A sampled answer can begin with the token that ends it, and is empty then.
     params.sampling.temp = 0.0
     params.sampling.seed = 7

@@ -19,8 +19,8 @@ TEMPLATE = (
 )
 
 
-def tiny_llama(path: Path, context: int = 512, is_brief: bool = False) -> Path:
-    """A two-layer llama of about half a megabyte. A brief one ends its answers after some tokens."""
+def tiny_llama(path: Path, context: int = 512) -> Path:
+    """A two-layer llama of about half a megabyte."""
     embed, heads, layers, hidden = 64, 4, 2, 128
     tokens, scores, types = [b"<unk>", b"<s>", b"</s>"], [0.0, 0.0, 0.0], [2, 3, 3]
     for byte in range(256):
@@ -64,8 +64,6 @@ def tiny_llama(path: Path, context: int = 512, is_brief: bool = False) -> Path:
     writer.add_tensor("output_norm.weight", np.ones(embed, np.float32))
     head = random(len(tokens), embed)
     head[:259] = -0.5 * np.abs(head[:259])  # special and raw bytes rarely win, so that the noise is readable text
-    if is_brief:
-        head[2] = 4 * random(embed)  # the end wins now and then
     writer.add_tensor("output.weight", head)
     for layer in range(layers):
         name = f"blk.{layer}."
