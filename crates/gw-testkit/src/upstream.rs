@@ -193,6 +193,11 @@ impl FakeUpstream {
         self.shared.script.lock().unwrap().requests.clone()
     }
 
+    /// Drops the requests so far, so that a long run needs no memory for them. The next one has number 0.
+    pub fn forget_requests(&self) {
+        self.shared.script.lock().unwrap().requests.clear();
+    }
+
     /// The number of requests so far.
     #[must_use]
     pub fn hits(&self) -> usize {

@@ -1,6 +1,7 @@
 """Clients that hold connections or spend frames: others are served as before, and memory stays bounded.
 
-HOSTILE_SECONDS: how long each of them goes on, 3 unless said otherwise.
+HOSTILE_SECONDS: how long each of them goes on, 3 unless said otherwise. HOSTILE_CONNECTIONS: how many slow connections
+slowhttptest opens, 500 unless said otherwise.
 """
 
 import http.client
@@ -23,7 +24,11 @@ from processes import running_gateway
 
 KEY = "sk-hostile-test-key"
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "3"))
-MEMORY_KIB = 32 << 10
+CONNECTIONS = int(os.environ.get("HOSTILE_CONNECTIONS", "500"))
+# An open connection needs some 10 KiB.
+MEMORY_KIB = max(32 << 10, 16 * CONNECTIONS)
+# Attacker, gateway and client share the machine.
+SHARED_MACHINE_MS = 50
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 CONFIG = f"""
@@ -48,6 +53,7 @@ def server(tmp_path_factory):
         # The first requests allocate the memory that all later ones use.
         for _ in range(20):
             assert ask(process.url) == 200
+        process.alone_ms = p99_ms([timed(process.url)[1] for _ in range(200)])
         yield process
 
 
@@ -66,6 +72,20 @@ def ask(url):
         connection.close()
 
 
+def timed(url):
+    """The status of a good client's request, or its error, and its milliseconds."""
+    start = time.monotonic()
+    try:
+        status = ask(url)
+    except OSError as error:
+        status = repr(error)
+    return status, (time.monotonic() - start) * 1000
+
+
+def p99_ms(times):
+    return sorted(times)[len(times) * 99 // 100]
+
+
 def memory_kib(server):
     with open(f"/proc/{server.process.pid}/status", encoding="ascii") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
@@ -82,10 +102,7 @@ class GoodClient:
 
     def run(self):
         while not self.stop.is_set():
-            try:
-                self.answers.append(ask(self.server.url))
-            except OSError as error:
-                self.answers.append(repr(error))
+            self.answers.append(timed(self.server.url))
             self.stop.wait(0.02)
 
     def __enter__(self):
@@ -99,8 +116,10 @@ class GoodClient:
         self.stop.set()
         self.thread.join(30)
         if kind is None:
-            others = [answer for answer in self.answers if answer != 200]
+            others = [status for status, _ in self.answers if status != 200]
             assert self.answers and not others, f"{len(others)} of {len(self.answers)}: {others[:5]}"
+            bound_ms = 2 * self.server.alone_ms + SHARED_MACHINE_MS
+            at_most("ms, p99 of a good client beside hostile ones", p99_ms([ms for _, ms in self.answers]), bound_ms)
             at_most("KiB of hostile clients", self.most - self.before, MEMORY_KIB)
 
 
@@ -118,7 +137,7 @@ SLOW = {
 def test_slowhttptest_keeps_nobody_out(server, mode):
     assert shutil.which("slowhttptest"), "`./test python` installs it"
     path = {"headers": "/v1/models", "body": "/v1/chat/completions"}.get(mode, "/openapi.json")
-    command = ["slowhttptest", *SLOW[mode], "-u", server.url + path, "-c", "500", "-r", "500"]
+    command = ["slowhttptest", *SLOW[mode], "-u", server.url + path, "-c", str(CONNECTIONS), "-r", str(CONNECTIONS)]
     command += ["-i", "1", "-p", "5", "-l", str(int(max(SECONDS, 1)))]
     with GoodClient(server):
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS + 60, check=False)

@@ -2,6 +2,7 @@
 
 mod broken_upstreams;
 mod chaos;
+mod endurance;
 mod expensive_bodies;
 pub(crate) mod failing_stores;
 mod hostile_clients;
