@@ -95,6 +95,7 @@ where
         admission_permit: None,
         meter: None,
         body_permit: None,
+        waiting_answer: None,
         capture: None,
         trace: None,
         trace_content: None,
@@ -120,6 +121,12 @@ where
             HttpReply::error_in(dialect, &Error::new(Kind::InternalError, message), &record.request_id)
         }
     };
+    if let (Some(key), Content::Full(bytes)) = (&record.key, &reply.content) {
+        match origin.state.waiting_answers.hold(key, bytes.len()) {
+            Ok(holding) => record.waiting_answer = holding,
+            Err(error) => reply = HttpReply::error_in(dialect, &error, &record.request_id),
+        }
+    }
     // Each growth of the map hashes all names again.
     reply.headers.reserve(extra.len() + COMMON_HEADERS);
     reply.headers.extend(extra);

@@ -1,4 +1,7 @@
 //! The body of every response: empty, bytes, or a stream of events. Its end or its drop ends the request.
+//!
+//! hyper drops a body as soon as it has its last frame, also if the client has read nothing. So a large body is given in
+//! pieces: hyper takes the next piece when it has written most of the ones before. The permits of the request are held until then.
 
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,9 +18,15 @@ use crate::admission::Meter;
 use crate::response::Content;
 use crate::stall::{BodyPoll, note};
 
+/// A body of more bytes is given in pieces of this size.
+const PIECE_BYTES: usize = 64 << 10;
+/// hyper keeps fewer bytes of a body than this until they are written. The last bytes of a larger body are copied, so that they do
+/// not keep the memory of the whole body.
+const WAITING_BYTES: usize = 512 << 10;
+
 /// Observes a response body. It is dropped after the body, so that the engine has settled the call by then.
 pub(crate) trait BodyObserver {
-    /// The connection took these bytes.
+    /// The connection took these bytes. A whole body is told once, with its first piece.
     fn sent(&mut self, bytes: &Bytes);
     /// The body ended.
     fn completed(&mut self);
@@ -48,6 +57,8 @@ impl StreamDeadline for Box<EventStream> {
 pub(crate) struct Outgoing<S, W> {
     content: Content<S>,
     deadline: Option<Instant>,
+    /// The bytes of a whole body at its first piece; 0 before.
+    whole_bytes: usize,
     observer: W,
 }
 
@@ -67,7 +78,7 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
             // The first byte of the body waits for the client already.
             note(BodyPoll::Gave);
         }
-        Self { content, deadline, observer }
+        Self { content, deadline, whole_bytes: 0, observer }
     }
 }
 
@@ -86,7 +97,23 @@ where
         let this = &mut *self;
         let frame = match &mut this.content {
             Content::Empty => None,
-            Content::Full(bytes) => Some(std::mem::take(bytes)),
+            Content::Full(bytes) => {
+                if this.whole_bytes == 0 {
+                    this.whole_bytes = bytes.len();
+                    this.observer.sent(bytes);
+                }
+                if bytes.len() > PIECE_BYTES {
+                    let piece = bytes.split_to(PIECE_BYTES);
+                    if bytes.len() <= WAITING_BYTES && this.whole_bytes > 2 * WAITING_BYTES {
+                        *bytes = Bytes::copy_from_slice(bytes);
+                        // Not again for the pieces of the copy.
+                        this.whole_bytes = bytes.len();
+                    }
+                    note(BodyPoll::Gave);
+                    return Poll::Ready(Some(Ok(Frame::data(piece))));
+                }
+                Some(std::mem::take(bytes))
+            }
             // A panic in a stream of the engine must end this stream alone.
             Content::Stream(stream) => {
                 let poll = AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx));
@@ -116,7 +143,9 @@ where
                     Ok(Poll::Ready(None)) => None,
                     Err(_) => {
                         this.observer.panicked();
-                        Some(panic_events())
+                        let events = panic_events();
+                        this.observer.sent(&events);
+                        Some(events)
                     }
                 }
             }
@@ -124,9 +153,6 @@ where
         let finished = std::mem::replace(&mut this.content, Content::Empty);
         // A stream that panicked may panic again when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(finished)));
-        if let Some(bytes) = &frame {
-            this.observer.sent(bytes);
-        }
         this.observer.completed();
         note(if frame.is_some() { BodyPoll::Gave } else { BodyPoll::Waits });
         Poll::Ready(frame.map(|bytes| Ok(Frame::data(bytes))))
@@ -196,6 +222,43 @@ mod tests {
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{}");
         assert!(body.is_end_stream());
         assert_eq!((seen.completed.load(Ordering::Acquire), seen.bytes.load(Ordering::Acquire)), (1, 2));
+    }
+
+    #[tokio::test]
+    async fn a_large_body_is_complete_when_its_last_piece_is_taken_and_frees_its_memory_before() {
+        struct Owner(Vec<u8>, Arc<AtomicUsize>);
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                self.1.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        let (seen, freed) = (Arc::new(Seen::default()), Arc::new(AtomicUsize::new(0)));
+        let text: Vec<u8> = (0..3 << 20).map(|at: usize| at.to_le_bytes()[1]).collect();
+        let owned = Bytes::from_owner(Owner(text.clone(), Arc::clone(&freed)));
+        let content = Content::<StreamBody<NoFrames>>::Full(owned);
+        let mut body = Outgoing::new(content, Instant::now(), Arc::clone(&seen));
+        assert_eq!(body.size_hint().exact(), Some(3 << 20));
+        let mut taken = Vec::new();
+        while taken.len() < text.len() {
+            assert_eq!(seen.completed.load(Ordering::Acquire), 0, "at {}", taken.len());
+            let piece = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(piece.len() <= PIECE_BYTES);
+            taken.extend_from_slice(&piece);
+            assert_eq!(body.size_hint().exact(), Some((text.len() - taken.len()) as u64));
+            drop(piece);
+            let is_freed = text.len() - taken.len() <= WAITING_BYTES;
+            assert_eq!(freed.load(Ordering::Acquire), usize::from(is_freed), "at {}", taken.len());
+        }
+        assert!(taken == text && body.is_end_stream());
+        assert_eq!(
+            (seen.completed.load(Ordering::Acquire), seen.bytes.load(Ordering::Acquire)),
+            (1, 3 << 20)
+        );
     }
 
     #[tokio::test]

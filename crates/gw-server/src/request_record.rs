@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gw_engine::error::Kind;
 use gw_engine::payloads::{Capture, ContentCapture};
 use gw_engine::request::trace::{RequestTrace, ServerRecord};
+use gw_engine::shared_pool::PoolHolding;
 use gw_engine::{AdmissionPermit, AnswerRecord, CallLog};
 use http::{Method, StatusCode, Uri};
 
@@ -49,6 +50,8 @@ pub(crate) struct RequestRecord {
     /// The permits among the requests in flight of the key and its team. They are held until the request ends.
     pub(crate) admission_permit: Option<AdmissionPermit>,
     pub(crate) body_permit: Option<BodyPermit>,
+    /// The memory of a large whole answer, until its client has taken it.
+    pub(crate) waiting_answer: Option<PoolHolding>,
     /// Measures the CPU time of the request, if it is one of those that are measured.
     pub(crate) meter: Option<Box<Meter>>,
     /// Stores the payload of the request, for keys with `log_payloads`.
@@ -135,6 +138,7 @@ impl RequestRecord {
             in_flight: self.in_flight.take(),
             admission_permit: self.admission_permit.take(),
             body_permit: self.body_permit.take(),
+            waiting_answer: None,
             meter: None,
             capture,
             trace: self.trace.take(),
