@@ -37,6 +37,7 @@ use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
 use crate::settings::EngineSettings;
+use crate::shared_pool::SharedPool;
 use crate::stored_responses::StoredResponses;
 use crate::{compaction, count_tokens, limit_error, messages, pipeline};
 
@@ -115,6 +116,11 @@ impl Engine {
             snapshot.state.event_memory.gauge(),
         );
         registry.register(
+            "gateway_answer_bytes",
+            "Bytes of documents of upstreams and of whole answers over 64 KiB, until their clients have taken them",
+            snapshot.state.document_memory.pool().gauge(),
+        );
+        registry.register(
             "gateway_background_responses",
             "Responses that are made in the background",
             stored.responses.background.gauge(),
@@ -150,6 +156,12 @@ impl Engine {
             configured: ArcSwap::from_pointee(configured),
             discovered: Mutex::default(),
         }))
+    }
+
+    /// The memory of large answers until their clients have taken them.
+    #[must_use]
+    pub fn answer_memory(&self) -> Arc<SharedPool> {
+        Arc::clone(self.services.snapshot.load().state.document_memory.pool())
     }
 
     /// Replaces the models that a provider lists itself.

@@ -15,7 +15,8 @@ use crate::shared_pool::{PoolHolding, SharedPool};
 pub(crate) const SMALL_EVENT: usize = 64 << 10;
 /// Output up to this size is copied, and the stream keeps its buffer.
 const MAX_COPIED_BYTES: usize = 8 << 10;
-/// Bytes of large events that may wait at the same time.
+/// Bytes of large events that may wait at the same time in a test.
+#[cfg(test)]
 const LIMIT_BYTES: u64 = 256 << 20;
 
 /// Takes small output for the client. No spare capacity is kept while it waits for the client.
@@ -42,9 +43,10 @@ pub(crate) struct EventMemory {
     pool: Arc<SharedPool>,
 }
 
+#[cfg(test)]
 impl Default for EventMemory {
     fn default() -> Self {
-        Self { pool: SharedPool::new(LIMIT_BYTES) }
+        Self::new(LIMIT_BYTES)
     }
 }
 
@@ -92,6 +94,11 @@ struct Counted {
 }
 
 impl EventMemory {
+    /// Room for so many bytes of large events.
+    pub(crate) fn new(limit_bytes: u64) -> Self {
+        Self { pool: SharedPool::new(limit_bytes) }
+    }
+
     /// The bytes in use, for the metrics.
     pub(crate) fn gauge(&self) -> Gauge {
         self.pool.gauge()

@@ -10,6 +10,7 @@ mod clock;
 mod compaction;
 mod count_tokens;
 pub mod cpu_pool;
+mod document_memory;
 pub mod engine;
 pub mod error;
 mod event_memory;

@@ -202,4 +202,6 @@ pub struct EngineSettings {
     pub guards: Vec<GuardSettings>,
     /// The configuration as operators may see it: a JSON object without secrets. Empty = there is none.
     pub shown: String,
+    /// The memory that the system allows this process, in bytes. None: it has no limit.
+    pub allowed_bytes: Option<u64>,
 }

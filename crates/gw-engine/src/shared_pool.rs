@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gw_limits::fair_share;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::Notify;
 
 /// A pool of one process.
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub struct SharedPool {
     capacity: u64,
     held: Mutex<HeldParts>,
     used: Gauge,
+    /// Wakes those that wait for room.
+    freed: Arc<Notify>,
 }
 
 /// The parts that are in use.
@@ -36,7 +39,7 @@ impl SharedPool {
     /// A pool of this size, with nothing in use.
     #[must_use]
     pub fn new(capacity: u64) -> Arc<Self> {
-        Arc::new(Self { capacity, held: Mutex::default(), used: Gauge::default() })
+        Arc::new(Self { capacity, held: Mutex::default(), used: Gauge::default(), freed: Arc::default() })
     }
 
     /// The parts in use, for the metrics.
@@ -58,8 +61,18 @@ impl SharedPool {
         own > fair_share(self.capacity, held.all.saturating_sub(own)) / 2
     }
 
-    /// Changes a holding of this key from `before` to `after`.
-    fn change(&self, key: &Arc<str>, before: u64, after: u64) -> Result<(), PoolRefusal> {
+    /// The largest possible holding.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Tells when a part is given back.
+    pub(crate) fn freed(&self) -> Arc<Notify> {
+        Arc::clone(&self.freed)
+    }
+
+    /// Changes a holding of this key from `before` to `after`. `may_exceed`: only the size of the pool is the limit.
+    fn change(&self, key: &Arc<str>, before: u64, after: u64, may_exceed: bool) -> Result<(), PoolRefusal> {
         let mut held = self.held.lock();
         let own = held.by_key.get(&**key).copied().unwrap_or_default();
         let (others, rest) = (held.all.saturating_sub(own), own.saturating_sub(before));
@@ -69,7 +82,7 @@ impl SharedPool {
                 return Err(if rest > 0 { PoolRefusal::OverShare } else { PoolRefusal::UsedUp });
             }
             // A single holding of a key may be larger than its share: one request fits if there is room.
-            if rest > 0 && own > fair_share(self.capacity, others) {
+            if rest > 0 && !may_exceed && own > fair_share(self.capacity, others) {
                 return Err(PoolRefusal::OverShare);
             }
         }
@@ -79,6 +92,10 @@ impl SharedPool {
             (0, _) => drop(held.by_key.remove(&**key)),
             (_, Some(known)) => *known = own,
             (_, None) => drop(held.by_key.insert(Arc::clone(key), own)),
+        }
+        drop(held);
+        if after < before {
+            self.freed.notify_waiters();
         }
         Ok(())
     }
@@ -115,8 +132,20 @@ impl PoolHolding {
     /// # Errors
     /// The key holds its share, or the pool is used up. The amount stays as it was.
     pub fn set(&mut self, amount: u64) -> Result<(), PoolRefusal> {
+        self.change(amount, false)
+    }
+
+    /// Sets the amount, which may be more than the share of the key.
+    ///
+    /// # Errors
+    /// The pool is used up. The amount stays as it was.
+    pub(crate) fn set_beyond_share(&mut self, amount: u64) -> Result<(), PoolRefusal> {
+        self.change(amount, true)
+    }
+
+    fn change(&mut self, amount: u64, may_exceed: bool) -> Result<(), PoolRefusal> {
         if amount != self.amount {
-            self.pool.change(&self.key, self.amount, amount)?;
+            self.pool.change(&self.key, self.amount, amount, may_exceed)?;
             self.amount = amount;
         }
         Ok(())

@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
 
-pub use self::body::{BodyChunk, UpstreamBody};
+pub use self::body::{BodyChunk, BodyRoom, UpstreamBody};
 use self::dial::{Dialled, Dialler};
 pub use self::error::ClientError;
 pub(crate) use self::failures::head_timeout;

@@ -121,7 +121,8 @@ where
             HttpReply::error_in(dialect, &Error::new(Kind::InternalError, message), &record.request_id)
         }
     };
-    if let (Some(key), Content::Full(bytes)) = (&record.key, &reply.content) {
+    // The engine counts the answers of upstreams.
+    if let (Some(key), None, Content::Full(bytes)) = (&record.key, &record.call, &reply.content) {
         match origin.state.waiting_answers.hold(key, bytes.len()) {
             Ok(holding) => record.waiting_answer = holding,
             Err(error) => reply = HttpReply::error_in(dialect, &error, &record.request_id),

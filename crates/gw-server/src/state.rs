@@ -129,12 +129,7 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let waiting_answers = WaitingAnswers::default();
-        registry.register(
-            "gateway_answer_bytes",
-            "Bytes of whole answers over 64 KiB that wait for their clients",
-            waiting_answers.gauge(),
-        );
+        let waiting_answers = WaitingAnswers::new(engine.answer_memory());
         let OperatorServices { management, configuration, sign_in } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {

@@ -1,19 +1,14 @@
-//! One bound for the whole process over the large whole answers that wait for their clients. Each key has a share of it.
-//!
-//! A short request can have a long answer: a list of models, vectors of many inputs, an export. A client that does not read it
-//! holds it until the write stall.
+//! The large whole answers that no upstream made: a list of models, a report, an export. They share the memory of the answers
+//! of upstreams, which the engine counts. A client that does not read holds its answer until the write stall.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
-use prometheus_client::metrics::gauge::Gauge;
 
 /// Smaller answers do not count, because the number of requests in flight bounds them.
 const FREE_BYTES: usize = 64 << 10;
-/// The bytes of all answers together.
-const LIMIT_BYTES: u64 = 256 << 20;
 /// The time after which a refused client may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -21,16 +16,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct WaitingAnswers(Arc<SharedPool>);
 
-impl Default for WaitingAnswers {
-    fn default() -> Self {
-        Self(SharedPool::new(LIMIT_BYTES))
-    }
-}
-
 impl WaitingAnswers {
-    /// The bytes in use, for the metrics.
-    pub(crate) fn gauge(&self) -> Gauge {
-        self.0.gauge()
+    /// The answers take their memory from this pool.
+    pub(crate) fn new(pool: Arc<SharedPool>) -> Self {
+        Self(pool)
     }
 
     /// Counts an answer of this key until the holding is dropped. A small answer needs none.
@@ -68,16 +57,17 @@ mod tests {
 
     #[test]
     fn a_key_holds_its_share_and_another_key_finds_room() {
-        let (answers, key, other) = (WaitingAnswers::default(), Arc::from("a"), Arc::from("b"));
-        let share = usize::try_from(LIMIT_BYTES / 2).unwrap();
+        let pool = SharedPool::new(256 << 20);
+        let (answers, key, other) = (WaitingAnswers::new(Arc::clone(&pool)), Arc::from("a"), Arc::from("b"));
+        let share = 128 << 20;
         assert!(answers.hold(&key, FREE_BYTES).unwrap().is_none());
         let most = answers.hold(&key, share - 100_000).unwrap();
         let refusal = answers.hold(&key, 100_001).unwrap_err();
         assert_eq!((refusal.kind, refusal.retry_after), (Kind::RateLimitExceeded, Some(RETRY_AFTER)));
         let theirs = answers.hold(&other, share).unwrap();
         assert_eq!(answers.hold(&Arc::from("c"), share).unwrap_err().kind, Kind::NoAvailableProvider);
-        assert_eq!(answers.gauge().get(), i64::try_from(2 * share - 100_000).unwrap());
+        assert_eq!(pool.gauge().get(), i64::try_from(2 * share - 100_000).unwrap());
         drop((most, theirs));
-        assert_eq!(answers.gauge().get(), 0);
+        assert_eq!(pool.gauge().get(), 0);
     }
 }

@@ -14,9 +14,14 @@ const BODY_SHARE: u64 = 8;
 /// value stands.
 #[must_use]
 pub fn fitted(settings: ServerSettings) -> ServerSettings {
+    fitted_to(allowed(), settings)
+}
+
+/// The memory that the system allows this process, in bytes. None: it has no limit.
+#[must_use]
+pub fn allowed() -> Option<u64> {
     let own_groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let allowed = allowed_bytes(Path::new(CGROUP_ROOT), &own_groups);
-    fitted_to(allowed, settings)
+    allowed_bytes(Path::new(CGROUP_ROOT), &own_groups)
 }
 
 /// As [`fitted`], where the system allows so many bytes. One body of the largest size always fits.
@@ -60,7 +65,7 @@ mod tests {
     use super::*;
 
     /// A tree with these files, and the limit that `own_groups` leads to.
-    fn allowed(files: &[(&str, &str)], own_groups: &str) -> Option<u64> {
+    fn limit_of(files: &[(&str, &str)], own_groups: &str) -> Option<u64> {
         let root = tempfile::tempdir().unwrap();
         for (name, text) in files {
             let file = root.path().join(name);
@@ -73,21 +78,21 @@ mod tests {
     #[test]
     fn the_smallest_limit_of_a_group_and_its_ancestors_counts() {
         let v2 = [("memory.max", "max\n"), ("a/memory.max", "500\n"), ("a/b/memory.max", "900\n")];
-        assert_eq!(allowed(&v2, "0::/a/b\n"), Some(500));
-        assert_eq!(allowed(&v2, "0::/\n"), None, "max is no limit");
+        assert_eq!(limit_of(&v2, "0::/a/b\n"), Some(500));
+        assert_eq!(limit_of(&v2, "0::/\n"), None, "max is no limit");
         let v1 = [
             ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("memory/a/memory.limit_in_bytes", "700\n"),
         ];
-        assert_eq!(allowed(&v1, "3:cpuset:/\n4:memory:/a\n0::/\n"), Some(700));
-        assert_eq!(allowed(&v1, "4:memory:/\n"), None, "a number near 2^63 is no limit");
+        assert_eq!(limit_of(&v1, "3:cpuset:/\n4:memory:/a\n0::/\n"), Some(700));
+        assert_eq!(limit_of(&v1, "4:memory:/\n"), None, "a number near 2^63 is no limit");
     }
 
     #[test]
     fn a_container_that_does_not_see_its_path_reads_the_mount() {
-        assert_eq!(allowed(&[("memory.max", "512")], "0::/kubepods/pod1/x\n"), Some(512));
+        assert_eq!(limit_of(&[("memory.max", "512")], "0::/kubepods/pod1/x\n"), Some(512));
         let v1 = [("memory/memory.limit_in_bytes", "512")];
-        assert_eq!(allowed(&v1, "9:cpu,memory:/docker/x\n"), Some(512));
+        assert_eq!(limit_of(&v1, "9:cpu,memory:/docker/x\n"), Some(512));
     }
 
     #[test]
@@ -105,9 +110,9 @@ mod tests {
 
     #[test]
     fn what_is_no_limit_is_none() {
-        assert_eq!(allowed(&[], "0::/\n"), None);
-        assert_eq!(allowed(&[("memory.max", "soon")], "0::/\n"), None);
-        assert_eq!(allowed(&[("memory.max", "512")], "no groups at all"), None);
-        assert_eq!(allowed(&[("memory.max", "512")], ""), None);
+        assert_eq!(limit_of(&[], "0::/\n"), None);
+        assert_eq!(limit_of(&[("memory.max", "soon")], "0::/\n"), None);
+        assert_eq!(limit_of(&[("memory.max", "512")], "no groups at all"), None);
+        assert_eq!(limit_of(&[("memory.max", "512")], ""), None);
     }
 }

@@ -12,6 +12,7 @@ use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
 use gw_engine::payloads::Payloads;
 use gw_engine::request::trace::Tracer;
+use gw_engine::settings::EngineSettings;
 use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
 use gw_engine::{Engine, Limiter};
 use gw_identity::Issuers;
@@ -409,8 +410,8 @@ pub fn engine(
             return Err(wrong(problems));
         }
     }
-    Engine::new(setup.config.engine.clone(), deployed, setup.documents.clone(), stored, registry)
-        .map_err(wrong)
+    let settings = EngineSettings { allowed_bytes: memory_limit::allowed(), ..setup.config.engine.clone() };
+    Engine::new(settings, deployed, setup.documents.clone(), stored, registry).map_err(wrong)
 }
 
 /// Asks all providers with `discover` for their models at once, and returns the first model in the order of ids.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use gw_limits::Limiter;
 use gw_providers::adapter::{Encoded, HttpCall, Reading};
-use gw_providers::client::UpstreamResponse;
+use gw_providers::client::{UpstreamBody, UpstreamResponse};
 use gw_providers::missing_model::names_model;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
@@ -19,6 +20,7 @@ use crate::call::continuation::Continuation;
 use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::cpu_pool::{CpuPool, offload};
+use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
 use crate::plan::snapshot::Snapshot;
@@ -152,6 +154,23 @@ impl AttemptContext {
             self.is_shortened.store(true, Ordering::Relaxed);
         }
         Some(most)
+    }
+
+    /// Reads the complete body of an upstream's answer. A large one waits for memory, and `expected_bytes` is its estimated
+    /// size. The permit counts it until the client has the answer that is made of it.
+    ///
+    /// # Errors
+    /// As [`UpstreamBody::collect_in`].
+    pub(crate) async fn collect(
+        &self,
+        body: UpstreamBody,
+        clocks: &Timeouts,
+        expected_bytes: usize,
+    ) -> Result<(Bytes, DocumentPermit), Failure> {
+        let memory = &self.snapshot.state.document_memory;
+        let mut room = memory.room(self.client.caller.key_id(), expected_bytes.min(MAX_ANSWER_BYTES));
+        let body = body.collect_in(&mut room, MAX_ANSWER_BYTES, clocks.idle, self.deadline(clocks)).await?;
+        Ok((body, room.into_permit()))
     }
 
     /// The milliseconds since the request was accepted.

@@ -74,7 +74,7 @@ pub(super) fn snapshot(
         request_limits: *request_limits,
         hedges: same_hedges.map_or_else(new_hedges, |earlier| earlier.hedges.clone()),
         session_guards: Arc::new(SessionGuards::new(guards)),
-        state: state.unwrap_or_else(|| Arc::new(RoutingState::new())),
+        state: state.unwrap_or_else(|| Arc::new(RoutingState::new(configured.settings.allowed_bytes))),
     })
 }
 

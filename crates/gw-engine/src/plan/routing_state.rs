@@ -6,11 +6,24 @@ use gw_routing::affinity::Affinity;
 use gw_routing::retry_budget::RetryBudget;
 
 use crate::clock;
+use crate::document_memory::DocumentMemory;
 use crate::event_memory::EventMemory;
 use crate::plan::threads::MessageThreads;
 
 /// Conversations whose provider is remembered.
 const MAX_CONVERSATIONS: usize = 65_536;
+
+/// The bytes of a pool of memory that all keys share, where memory is plentiful.
+const POOL_BYTES: u64 = 256 << 20;
+/// The part of the allowed memory that such a pool takes. A pool never is smaller than the largest document.
+const POOL_SHARE: u64 = 8;
+const MIN_POOL_BYTES: u64 = 32 << 20;
+
+/// The size of a pool of memory in a process that may take so many bytes.
+fn pool_bytes(allowed_bytes: Option<u64>) -> u64 {
+    let share = allowed_bytes.map_or(POOL_BYTES, |allowed| allowed / POOL_SHARE);
+    share.clamp(MIN_POOL_BYTES, POOL_BYTES)
+}
 
 /// The state of one process. It outlives a configuration.
 #[derive(Debug)]
@@ -22,17 +35,22 @@ pub(crate) struct RoutingState {
     pub(crate) affinity: Affinity,
     /// Counts the large events that wait for their clients.
     pub(crate) event_memory: EventMemory,
+    /// Counts the large documents of upstreams, and the answers that are made of them.
+    pub(crate) document_memory: DocumentMemory,
     /// The messages of the threads that providers keep.
     pub(crate) threads: MessageThreads,
 }
 
 impl RoutingState {
-    pub(crate) fn new() -> Self {
+    /// `allowed_bytes` is the memory that the system allows this process, if it has a limit.
+    pub(crate) fn new(allowed_bytes: Option<u64>) -> Self {
+        let bytes = pool_bytes(allowed_bytes);
         Self {
             turn: AtomicU64::new(0),
             retry_budget: RetryBudget::new(clock::now()),
             affinity: Affinity::new(MAX_CONVERSATIONS),
-            event_memory: EventMemory::default(),
+            event_memory: EventMemory::new(bytes),
+            document_memory: DocumentMemory::new(bytes),
             threads: MessageThreads::default(),
         }
     }
@@ -45,5 +63,18 @@ impl RoutingState {
     /// Takes the round-robin turn: the next request gets the next one.
     pub(crate) fn next_turn(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_takes_an_eighth_of_the_allowed_memory() {
+        let cases = [(None, 256), (Some(16 << 30), 256), (Some(512 << 20), 64), (Some(100 << 20), 32)];
+        for (allowed, mib) in cases {
+            assert_eq!(pool_bytes(allowed), mib << 20, "{allowed:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::Attempt;
 use crate::clock;
 use crate::cpu_pool::offload_if;
+use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::longest_answer;
 use crate::request::ValidatedRequest;
@@ -71,9 +72,12 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
         AttemptOutput::Unary(responses, mut warnings) => {
             call.progress.warnings.append(&mut warnings);
             let is_heavy = responses.iter().any(unary::UnaryResponse::is_heavy);
-            offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &responses))
-                .await
-                .map(|document| Answer::Full(document.into()))
+            offload_if(is_heavy, || unary::complete(call, &candidate, attempt, &responses)).await.map(
+                |document| {
+                    let permits = responses.into_iter().map(unary::UnaryResponse::into_permit);
+                    Answer::Full(DocumentPermit::count(permits, document.into()))
+                },
+            )
         }
         AttemptOutput::Embeddings(batches) => {
             let is_heavy = batches.iter().any(embeddings::Batch::is_heavy);

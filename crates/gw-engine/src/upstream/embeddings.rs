@@ -13,10 +13,11 @@ use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
 
 use crate::call::Call;
-use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::OK;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
 use crate::cpu_pool::{is_heavy, offload_if};
+use crate::document_memory::DocumentPermit;
 use crate::plan::call_size::{batches, inputs_size};
 use crate::plan::candidate::Candidate;
 use crate::proportional::divide;
@@ -25,6 +26,10 @@ use crate::upstream::outcome::Answer;
 
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
+/// The bytes of a number of a vector in JSON.
+const NUMBER_BYTES: usize = 12;
+/// The bytes of a vector in JSON if the request names no dimensions.
+const USUAL_VECTOR_BYTES: usize = 1536 * NUMBER_BYTES;
 
 /// The answer of one batch.
 #[derive(Debug)]
@@ -33,6 +38,7 @@ pub(crate) struct Batch {
     /// How many vectors it must have.
     expected: usize,
     call: UpstreamCallId,
+    permit: DocumentPermit,
 }
 
 impl Batch {
@@ -166,14 +172,20 @@ pub(crate) fn complete(
         [only] => NumbersInPlace::of(&only.body, &merged.vectors, request.encoding),
         _ => None,
     };
-    let out = match place {
+    let (out, permits): (Bytes, Vec<_>) = match place {
         Some(place) => {
             drop(merged);
-            let only = batches.into_iter().next().map(|batch| batch.body).unwrap_or_default();
-            place.write(only, &model, &bill.usage)
+            let (bodies, permits): (Vec<_>, _) =
+                batches.into_iter().map(|batch| (batch.body, batch.permit)).unzip();
+            let only = bodies.into_iter().next().unwrap_or_default();
+            (place.write(only, &model, &bill.usage), permits)
         }
-        None => write_embeddings(&merged, request.encoding, &model, &bill.usage).into(),
+        None => {
+            let out = write_embeddings(&merged, request.encoding, &model, &bill.usage).into();
+            (out, batches.into_iter().map(|batch| batch.permit).collect())
+        }
     };
+    let out = DocumentPermit::count(permits, out);
     let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
     call.finish_served(candidate, &billed);
     Ok(Answer::Full(out))
@@ -214,8 +226,10 @@ async fn one(
     let http = context.step(&clocks, encode).await?;
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let response = context.send(candidate, call, http, &clocks).await?;
-    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
-    Ok(Batch { body, expected, call })
+    let vector_bytes = request.dimensions.map_or(USUAL_VECTOR_BYTES, |count| NUMBER_BYTES * count as usize);
+    let expected_bytes = expected.saturating_mul(vector_bytes);
+    let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
+    Ok(Batch { body, expected, call, permit })
 }
 
 /// Checks that all vectors have one length, and the requested one.

@@ -18,7 +18,7 @@ use gw_wire::stream::{Normaliser, Opening, Shape};
 use gw_wire::usage::BYTES_PER_TOKEN;
 
 use crate::call::Call;
-use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::attempt_context::AttemptContext;
 use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::{Attempt, BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::clock;
@@ -290,8 +290,7 @@ async fn begin(
     {
         if is_json(&only) {
             // Some upstreams answer a streamed request with a document: an error, or the complete answer.
-            let deadline = context.deadline(clocks);
-            let body = only.response.body.collect(MAX_ANSWER_BYTES, clocks.idle, deadline).await?;
+            let (body, _permit) = context.collect(only.response.body, clocks, SMALL_EVENT).await?;
             let read = || {
                 replay(stream, &candidate, is_chat, &body, &only.reading)
                     .or_else(|failure| play_stream(stream, decoder(&only.reading), &body, failure))

@@ -16,15 +16,18 @@ use gw_wire::usage::{BYTES_PER_TOKEN, text_bytes};
 use serde_json::value::RawValue;
 
 use crate::call::Call;
-use crate::call::attempt_context::{AttemptContext, MAX_ANSWER_BYTES};
+use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::{OK, Warnings};
 use crate::call::shared_document::SharedDocument;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
 use crate::cpu_pool::{is_heavy, offload_if};
+use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
 
+/// The size that memory is set aside for when an answer turns out to be a large one.
+const USUAL_ANSWER_BYTES: usize = 1 << 20;
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_CALLS: usize = 8;
 
@@ -35,12 +38,18 @@ pub(crate) struct UnaryResponse {
     reading: Reading,
     first: u32,
     call: UpstreamCallId,
+    permit: DocumentPermit,
 }
 
 impl UnaryResponse {
     /// Whether reading it takes so long that it runs on the CPU pool.
     pub(crate) fn is_heavy(&self) -> bool {
         is_heavy(&self.body)
+    }
+
+    /// The memory that counts for it.
+    pub(crate) fn into_permit(self) -> DocumentPermit {
+        self.permit
     }
 }
 
@@ -121,8 +130,8 @@ async fn one(
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
-    let body = response.body.collect(MAX_ANSWER_BYTES, clocks.idle, context.deadline(&clocks)).await?;
-    Ok((UnaryResponse { body, reading, first: part.first, call }, warnings))
+    let (body, permit) = context.collect(response.body, &clocks, USUAL_ANSWER_BYTES).await?;
+    Ok((UnaryResponse { body, reading, first: part.first, call, permit }, warnings))
 }
 
 /// Reads the responses, which are in the order of their choices, and writes the client's document.

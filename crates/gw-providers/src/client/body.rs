@@ -37,6 +37,24 @@ const LATE_BODY: &str = "the body did not end in time";
 /// The next piece of a body; None at the regular end.
 pub type BodyChunk = Option<Result<Bytes, Failure>>;
 
+/// The memory for a complete body.
+pub trait BodyRoom {
+    /// Takes memory for a body of so many bytes so far. While it is pending, the body is not read.
+    ///
+    /// # Errors (in the poll)
+    /// There will be no room: the body is not read further.
+    fn poll_grow(&mut self, bytes: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>>;
+}
+
+/// Room for every body that `cap` allows.
+struct UnboundedRoom;
+
+impl BodyRoom for UnboundedRoom {
+    fn poll_grow(&mut self, _bytes: usize, _cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// A response body with its connection. Dropping it before the end closes the upstream request at once (HTTP/1.1: the
 /// socket; HTTP/2: `RST_STREAM`).
 pub struct UpstreamBody {
@@ -105,21 +123,41 @@ impl UpstreamBody {
         poll_fn(|cx| self.poll_chunk(cx)).await
     }
 
+    /// [`UpstreamBody::collect_in`] without a bound for the memory of all bodies.
+    ///
+    /// # Errors
+    /// As [`UpstreamBody::collect_in`].
+    pub async fn collect(self, cap: usize, idle: Duration, deadline: Instant) -> Result<Bytes, Failure> {
+        self.collect_in(&mut UnboundedRoom, cap, idle, deadline).await
+    }
+
     /// The complete body: at most `cap` bytes, no pause longer than `idle`, complete by `deadline`. Once the body has
     /// begun, it must bring at least 512 bytes in every `idle`.
     ///
     /// # Errors
-    /// `InvalidResponse` when the body is longer than `cap`, cut short or undecodable; `Timeout`.
-    pub async fn collect(mut self, cap: usize, idle: Duration, deadline: Instant) -> Result<Bytes, Failure> {
+    /// `InvalidResponse` when the body is longer than `cap`, cut short or undecodable; `Timeout`; the failure of the room.
+    pub async fn collect_in(
+        mut self,
+        room: &mut (dyn BodyRoom + Send),
+        cap: usize,
+        idle: Duration,
+        deadline: Instant,
+    ) -> Result<Bytes, Failure> {
         let mut whole = CollectedBody::default();
         let mut own_clock = Clock::default();
         let mut waiting_since: Option<Instant> = None;
         // Some upstreams send blanks while they work. The document follows in one go.
         let mut begun = false;
         let mut lately = 0;
+        // A piece that waits for room.
+        let mut waiting_piece: Option<Bytes> = None;
         poll_fn(|cx| {
             loop {
-                match self.poll_chunk(cx) {
+                let polled = match waiting_piece.take() {
+                    Some(piece) => Poll::Ready(Some(Ok(piece))),
+                    None => self.poll_chunk(cx),
+                };
+                match polled {
                     Poll::Ready(Some(Ok(piece))) => {
                         // A body that comes without a pause is also bound by the deadline.
                         if Instant::now() >= deadline {
@@ -127,6 +165,16 @@ impl UpstreamBody {
                         }
                         if whole.len() + piece.len() > cap {
                             return Poll::Ready(Err(failures::invalid("the body is larger than its limit")));
+                        }
+                        match room.poll_grow(whole.len() + piece.len(), cx) {
+                            Poll::Ready(Ok(())) => {}
+                            Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
+                            Poll::Pending => {
+                                // The upstream is not the one that pauses.
+                                waiting_since = None;
+                                waiting_piece = Some(piece);
+                                break;
+                            }
                         }
                         begun |= piece.iter().any(|byte| !byte.is_ascii_whitespace());
                         lately += piece.len();

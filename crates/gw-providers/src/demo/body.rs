@@ -13,11 +13,15 @@ use tokio::time::Sleep;
 use crate::client::BodyChunk;
 use crate::in_process::InProcessBody;
 
+/// Pieces of a body that are made one by one.
+pub(super) type Pieces = Box<dyn Iterator<Item = Bytes> + Send + Sync>;
+
 /// A step of a body.
-#[derive(Debug)]
 pub(super) enum BodyStep {
     /// Bytes.
     Chunk(Bytes),
+    /// Pieces that are made as they are read. None is empty.
+    Pieces(Pieces),
     /// A pause.
     Pause(Duration),
     /// The connection breaks.
@@ -61,6 +65,12 @@ impl InProcessBody for DemoBody {
             match self.steps.pop_front() {
                 None => return Poll::Ready(None),
                 Some(BodyStep::Chunk(bytes)) => return Poll::Ready(Some(Ok(bytes))),
+                Some(BodyStep::Pieces(mut pieces)) => {
+                    if let Some(piece) = pieces.next() {
+                        self.steps.push_front(BodyStep::Pieces(pieces));
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                }
                 Some(BodyStep::Pause(time)) => self.pause = Some(Box::pin(tokio::time::sleep(time))),
                 Some(BodyStep::Break) => {
                     self.steps.clear();

@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde_json::{Value, json};
 
+use super::body::{BodyStep, DemoBody};
 use super::response::DemoResponse;
 use super::text::words;
 
@@ -23,20 +25,28 @@ pub(super) fn answer(request: &Value) -> DemoResponse {
         _ => return refuse("'input' is missing."),
     };
     let base64 = request.get("encoding_format").and_then(Value::as_str) == Some("base64");
-    let entry = |(index, input): (usize, &&Value)| {
-        let vector = vector(&input.to_string(), dimensions);
-        let embedding = if base64 {
-            let bytes: Vec<u8> = vector.iter().flat_map(|float| float.to_le_bytes()).collect();
-            json!(STANDARD.encode(bytes))
-        } else {
-            json!(vector)
-        };
-        json!({"object": "embedding", "index": index, "embedding": embedding})
-    };
-    let data: Vec<Value> = inputs.iter().enumerate().map(entry).collect();
     let tokens: u64 = inputs.iter().map(|input| input.as_str().map_or_else(|| length(input), words)).sum();
     let usage = json!({"prompt_tokens": tokens, "total_tokens": tokens});
-    DemoResponse::json(200, &json!({"object": "list", "data": data, "model": "embed", "usage": usage}))
+    let texts: Vec<String> = inputs.iter().map(|input| input.to_string()).collect();
+    // A short request may ask for many large vectors, so each is made when it is read.
+    let entries = texts.into_iter().enumerate().map(move |(index, text)| {
+        let comma = if index > 0 { "," } else { "" };
+        Bytes::from(format!("{comma}{}", entry(index, &vector(&text, dimensions), base64)))
+    });
+    let first = Bytes::from_static(br#"{"object":"list","data":["#);
+    let last = Bytes::from(format!(r#"],"model":"embed","usage":{usage}}}"#));
+    let body = [BodyStep::Chunk(first), BodyStep::Pieces(Box::new(entries)), BodyStep::Chunk(last)];
+    DemoResponse::new(200, "application/json", DemoBody::script(body))
+}
+
+fn entry(index: usize, vector: &[f32], base64: bool) -> Value {
+    let embedding = if base64 {
+        let bytes: Vec<u8> = vector.iter().flat_map(|float| float.to_le_bytes()).collect();
+        json!(STANDARD.encode(bytes))
+    } else {
+        json!(vector)
+    };
+    json!({"object": "embedding", "index": index, "embedding": embedding})
 }
 
 fn length(tokens: &Value) -> u64 {

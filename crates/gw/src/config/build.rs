@@ -55,6 +55,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
             shown: String::new(),
+            allowed_bytes: None,
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache::cache(root, &names, report),

@@ -8,6 +8,7 @@ pub(crate) mod failing_stores;
 mod hostile_clients;
 mod hostile_stores;
 mod load;
+mod loads;
 mod malformed_http;
 mod postgres_start;
 mod replicas;

@@ -206,7 +206,7 @@ async fn c22_over_tls_a_connection_beyond_the_limit_is_closed() {
 }
 
 /// The most memory that the gateway has ever had, in MiB.
-fn peak_mib(gateway: &Gateway) -> u64 {
+pub(super) fn peak_mib(gateway: &Gateway) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the process has memory");
     line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("VmHWM is a number") >> 10

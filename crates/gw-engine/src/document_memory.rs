@@ -1,0 +1,173 @@
+//! One bound for the whole process over the large documents of upstreams, and over the answers that are made of them until
+//! their clients have taken them. Each key has a share of it.
+//!
+//! A large document waits for room: it is not read from its upstream before. So answers that come together cost no more memory
+//! than the bound, and a client that reads slowly holds up the large answers of its own key only.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use gw_providers::client::BodyRoom;
+use gw_wire::failure::{Failure, FailureKind};
+
+use crate::shared_pool::{PoolHolding, SharedPool};
+
+/// Smaller documents do not count, because the number of requests bounds them.
+const FREE_BYTES: usize = 64 << 10;
+/// A document is held beside the answer that is made of it.
+const COPIES: u64 = 2;
+
+/// The memory of large documents.
+#[derive(Debug)]
+pub(crate) struct DocumentMemory(Arc<SharedPool>);
+
+impl DocumentMemory {
+    /// Room for so many bytes.
+    pub(crate) fn new(limit_bytes: u64) -> Self {
+        Self(SharedPool::new(limit_bytes))
+    }
+
+    /// The pool itself, for answers that no upstream made.
+    pub(crate) fn pool(&self) -> &Arc<SharedPool> {
+        &self.0
+    }
+
+    /// The room for a document of this key. `expected_bytes` is its estimated size.
+    pub(crate) fn room<'m>(&'m self, key: &'m Arc<str>, expected_bytes: usize) -> DocumentRoom<'m> {
+        DocumentRoom { pool: &self.0, key, expected_bytes, holding: None, freed: None }
+    }
+}
+
+/// The room for a document while it is read.
+pub(crate) struct DocumentRoom<'m> {
+    pool: &'m Arc<SharedPool>,
+    key: &'m Arc<str>,
+    expected_bytes: usize,
+    holding: Option<PoolHolding>,
+    /// Completes when a part of the pool is given back.
+    freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl DocumentRoom<'_> {
+    /// The permit of the complete document.
+    pub(crate) fn into_permit(self) -> DocumentPermit {
+        DocumentPermit(self.holding)
+    }
+}
+
+impl BodyRoom for DocumentRoom<'_> {
+    /// The first large piece waits for the estimated size. A document that is larger than its estimate does not wait: others
+    /// that have read half of their documents could wait for it. It may exceed the share of its key.
+    fn poll_grow(&mut self, bytes: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        if bytes <= FREE_BYTES {
+            return Poll::Ready(Ok(()));
+        }
+        let capacity = self.pool.capacity();
+        let counted = |bytes: usize| (bytes as u64).saturating_mul(COPIES).min(capacity);
+        if let Some(holding) = &mut self.holding {
+            if counted(bytes) <= holding.amount() {
+                return Poll::Ready(Ok(()));
+            }
+            // Pieces are short: the next ones need no lock.
+            let ahead = counted(bytes.saturating_add(bytes / 4));
+            let grown = holding.set_beyond_share(ahead).or_else(|_| holding.set_beyond_share(counted(bytes)));
+            return Poll::Ready(grown.map_err(|_| no_room()));
+        }
+        let mut holding = self.pool.holding(self.key);
+        loop {
+            let freed = self.freed.get_or_insert_with(|| {
+                let mut freed = Box::pin(self.pool.freed().notified_owned());
+                // What is given back from now on wakes this task, also before the first poll.
+                freed.as_mut().enable();
+                freed
+            });
+            if holding.set(counted(bytes.max(self.expected_bytes))).is_ok() {
+                (self.holding, self.freed) = (Some(holding), None);
+                return Poll::Ready(Ok(()));
+            }
+            if freed.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.freed = None;
+        }
+    }
+}
+
+fn no_room() -> Failure {
+    let message = "The gateway is holding as many large answers as it can; this one was not read to its end.";
+    Failure::new(FailureKind::InvalidResponse, message)
+}
+
+/// Counts a document, and then the answer that is made of it. A small document has an empty permit.
+#[derive(Debug)]
+pub(crate) struct DocumentPermit(Option<PoolHolding>);
+
+impl DocumentPermit {
+    /// Counts the answer that was made of the documents of these permits, until its last part is dropped.
+    pub(crate) fn count(permits: impl IntoIterator<Item = Self>, answer: Bytes) -> Bytes {
+        let mut holdings = permits.into_iter().filter_map(|permit| permit.0);
+        let Some(mut holding) = holdings.next() else { return answer };
+        drop(holdings);
+        // The estimate stays if it was too low and there is no more room.
+        let _ = holding.set_beyond_share(answer.len() as u64);
+        Bytes::from_owner(CountedAnswer { answer, _holding: holding })
+    }
+}
+
+/// An answer that counts until it is dropped.
+struct CountedAnswer {
+    answer: Bytes,
+    _holding: PoolHolding,
+}
+
+impl AsRef<[u8]> for CountedAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn poll(room: &mut DocumentRoom<'_>, bytes: usize) -> Poll<Result<(), Failure>> {
+        room.poll_grow(bytes, &mut Context::from_waker(std::task::Waker::noop()))
+    }
+
+    #[test]
+    fn a_large_document_waits_until_its_key_has_room_and_another_key_does_not() {
+        let (memory, key, other) = (DocumentMemory::new(64 << 20), Arc::from("a"), Arc::from("b"));
+        let mut first = memory.room(&key, 10 * MIB);
+        assert_eq!(poll(&mut first, FREE_BYTES), Poll::Ready(Ok(())));
+        assert_eq!(memory.pool().gauge().get(), 0, "a small piece needs no room");
+        assert_eq!(poll(&mut first, FREE_BYTES + 1), Poll::Ready(Ok(())));
+        assert_eq!(memory.pool().gauge().get(), 20 << 20);
+        let mut second = memory.room(&key, 10 * MIB);
+        assert_eq!(poll(&mut second, MIB), Poll::Pending, "the share is 32 MiB");
+        assert_eq!(poll(&mut memory.room(&other, 10 * MIB), MIB), Poll::Ready(Ok(())));
+        let answer = DocumentPermit::count([first.into_permit()], vec![b'x'; 6 * MIB].into());
+        assert_eq!(memory.pool().gauge().get(), 6 << 20);
+        assert_eq!(poll(&mut second, MIB), Poll::Ready(Ok(())));
+        drop((answer, second));
+        assert_eq!(memory.pool().gauge().get(), 0);
+    }
+
+    #[test]
+    fn a_document_beyond_its_estimate_exceeds_the_share_and_never_the_pool() {
+        let (memory, key) = (DocumentMemory::new(64 << 20), Arc::from("a"));
+        let mut rooms: Vec<_> = (0..4).map(|_| memory.room(&key, MIB)).collect();
+        for room in &mut rooms {
+            assert_eq!(poll(room, MIB), Poll::Ready(Ok(())));
+        }
+        for (at, room) in rooms.iter_mut().enumerate() {
+            let grown = poll(room, 10 * MIB);
+            assert_eq!(grown == Poll::Ready(Ok(())), at < 2, "document {at}: {grown:?}");
+        }
+        assert!(memory.pool().gauge().get() <= 64 << 20);
+    }
+}
