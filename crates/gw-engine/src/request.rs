@@ -42,9 +42,9 @@ impl ValidatedRequest {
         }
     }
 
-    /// Whether a model may work for long before its first content.
-    pub(crate) fn may_be_silent(&self) -> bool {
-        matches!(self, Self::Chat(request) if request.may_be_silent())
+    /// Whether a model may work for long before its first content. `reasons_unasked` is for a request that says nothing.
+    pub(crate) fn may_be_silent(&self, reasons_unasked: bool) -> bool {
+        matches!(self, Self::Chat(request) if request.may_be_silent(reasons_unasked))
     }
 
     /// The client's routing options. Embeddings have none.

@@ -97,7 +97,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
             let streams = request.background;
             let candidates = earlier.candidates();
             let forwarding = Forwarding { streams, history: &texts, candidates, ..Forwarding::default() };
-            client.native.bytes = with_history(&client.native, forwarding);
+            client.native = with_history(&client.native, forwarding);
         }
         has_history = !texts.is_empty();
         let validated = validated(request.chat, client, &surface, limits)?;
@@ -145,10 +145,11 @@ fn translate(
     }
 }
 
-/// The body for an upstream of this dialect, with the stored items in it.
-fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> Bytes {
+/// The body for an upstream of this dialect, with the stored items in it. The upstream's adapter judges its reasoning.
+fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> NativeBody {
     let model = model_of(&native.bytes);
-    for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep).into()
+    let bytes = for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep);
+    NativeBody { bytes: bytes.into(), is_kept_here: true, ..native.clone() }
 }
 
 /// Prepares the client's own body for the upstreams of the plan that get it. If there is none, the body is dropped
@@ -163,7 +164,7 @@ fn settle_own_body(call: &mut Call, streams: Option<bool>) {
         client.native.dialect = ClientDialect::OpenAi;
         client.native.bytes = Bytes::new();
     } else if let Some(streams) = streams {
-        client.native.bytes = with_history(&client.native, Forwarding { streams, ..Forwarding::default() });
+        client.native = with_history(&client.native, Forwarding { streams, ..Forwarding::default() });
     }
 }
 

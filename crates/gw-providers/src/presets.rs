@@ -161,8 +161,12 @@ impl Quirks {
             Api::Demo => Self { max_tools: None, ..OPENAI },
             _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
         };
-        let takes_tokens = settings.options.get("token_arrays").and_then(toml::Value::as_bool);
-        Self { openai_tokens: takes_tokens.unwrap_or(quirks.openai_tokens), ..quirks }
+        let option = |name| settings.options.get(name).and_then(toml::Value::as_bool);
+        Self {
+            openai_tokens: option("token_arrays").unwrap_or(quirks.openai_tokens),
+            text_parts: option("text_parts").unwrap_or(quirks.text_parts),
+            ..quirks
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub struct NativeBody {
     pub dialect: ClientDialect,
     /// The request has parts that only an upstream of this dialect understands.
     pub only_native: bool,
+    /// The gateway keeps the conversation, so the upstream cannot look up reasoning by its id.
+    pub is_kept_here: bool,
     /// The parts of the body that need a decision before such an upstream gets it.
     pub policy: Arc<NativePolicy>,
 }

@@ -119,6 +119,8 @@ pub struct Normaliser {
     has_content: bool,
     /// The upstream has shown that its model works, although there is no content yet.
     is_working: bool,
+    /// It has shown so since it was last asked.
+    has_new_work: bool,
     is_complete: bool,
     failure: Option<Failure>,
     /// The sent text while nothing else was sent; None = not kept, or something else was sent.
@@ -177,6 +179,7 @@ impl Normaliser {
             pieces: 0,
             has_content: false,
             is_working: false,
+            has_new_work: false,
             is_complete: false,
             failure: None,
             sent_text: None,
@@ -208,6 +211,7 @@ impl Normaliser {
         // An empty piece of reasoning says that the model works out of sight.
         if bytes == 0 && matches!(event, Event::Reasoning { .. }) {
             self.is_working = true;
+            self.has_new_work = true;
         }
         if self.is_recording {
             return self.accept_recorded(event, out);
@@ -304,6 +308,11 @@ impl Normaliser {
     #[must_use]
     pub fn is_working(&self) -> bool {
         self.is_working
+    }
+
+    /// Whether the upstream has shown so since this was last asked.
+    pub fn take_new_work(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_work)
     }
 
     /// Whether the answer is complete.

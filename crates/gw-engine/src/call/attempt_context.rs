@@ -80,7 +80,8 @@ impl AttemptContext {
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
         let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
-        let first_token = if self.request.may_be_silent() { left } else { clocks.first_token };
+        let may_be_silent = self.request.may_be_silent(candidate.model.reasons_unasked);
+        let first_token = if may_be_silent { left } else { clocks.first_token };
         clocks.first_token = first_token.min(left);
         clocks.connect = clocks.connect.min(left);
         clocks

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use gw_providers::model_rules::ModelRules;
+use gw_providers::model_rules::{ModelRules, Thinks};
 use gw_providers::settings::{Api, TimeoutOverrides};
 use gw_routing::health::Health;
 use gw_wire::money::Price;
@@ -154,6 +154,7 @@ impl<'a> Builder<'a> {
             }
             draft.model.rules =
                 api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
+            draft.model.reasons_unasked = reasons_unasked(&draft.model);
             limit(&mut draft.model);
             render(&mut draft.model, draft.provenance);
             models.push(Arc::new(draft.model));
@@ -231,6 +232,12 @@ impl ModelDraft<'_> {
     }
 }
 
+/// Whether a model reasons unasked: by its row or, if the row does not say it, by its features.
+fn reasons_unasked(model: &Model) -> bool {
+    let row = model.rules.filter(|rules| rules.thinks != Thinks::Unknown);
+    row.map_or_else(|| model.lists_feature("reasoning"), |row| row.reasons_unasked())
+}
+
 /// Fills in the limits that nobody configured or listed from the model's row.
 fn limit(model: &mut Model) {
     let Some(rules) = model.rules else { return };
@@ -257,6 +264,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         provider: provider.into(),
         upstream_model: upstream_model.into(),
         rules: None,
+        reasons_unasked: false,
         name: id.split_once('/').map_or(id, |(_, name)| name).into(),
         description: "".into(),
         category: None,

@@ -55,7 +55,10 @@ fn write(out: &mut Vec<u8>, entry: &ListEntry<'_>, priority: usize, instructions
         policy.string("mode", "bytes");
         policy.integer("limit", TOOL_OUTPUT_BYTES);
     });
-    info.number_or_null("supports_parallel_tool_calls", Some(knows(model, "parallel_function_calling")));
+    info.number_or_null(
+        "supports_parallel_tool_calls",
+        Some(model.lists_feature("parallel_function_calling")),
+    );
     info.number_or_null("context_window", model.context_length);
     info.raw("experimental_supported_tools", "[]");
     let image = model.accepts_input("image").then_some("image");
@@ -64,7 +67,7 @@ fn write(out: &mut Vec<u8>, entry: &ListEntry<'_>, priority: usize, instructions
 }
 
 fn reasoning(info: &mut ObjectWriter<'_>, model: &Model) {
-    let reasons = knows(model, "reasoning");
+    let reasons = model.lists_feature("reasoning");
     if reasons {
         info.string("default_reasoning_level", "medium");
     }
@@ -76,9 +79,4 @@ fn reasoning(info: &mut ObjectWriter<'_>, model: &Model) {
         level.finish();
     });
     info.number_or_null("supports_reasoning_summaries", Some(reasons));
-}
-
-/// Whether the entry lists the feature. An unknown list has none.
-fn knows(model: &Model, feature: &str) -> bool {
-    model.features.is_some() && model.supports(feature)
 }

@@ -69,6 +69,8 @@ pub struct Model {
     pub upstream_model: Arc<str>,
     /// The model's rules for requests, looked up once when the catalogue is built.
     pub rules: Option<ModelRules>,
+    /// The model reasons about a request that says nothing about it.
+    pub reasons_unasked: bool,
     /// Display name.
     pub name: Box<str>,
     /// A description; empty if unknown.
@@ -169,6 +171,12 @@ impl Model {
         // The amount is far below 2^53 nano-USD, so the conversion is exact.
         #[expect(clippy::cast_precision_loss, reason = "a score is a guide")]
         self.price_sum().map(|nano| nano as f64 / 1e9)
+    }
+
+    /// Whether its feature list names the feature. An unknown list names none.
+    #[must_use]
+    pub fn lists_feature(&self, feature: &str) -> bool {
+        self.features.is_some() && self.supports(feature)
     }
 
     /// Whether it has the feature. An entry without a feature list allows all.

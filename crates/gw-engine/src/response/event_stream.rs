@@ -50,7 +50,7 @@ pub struct EventStream {
     disconnect_drain: Option<DisconnectDrain>,
     keepalive: Option<Duration>,
     last_sent: Instant,
-    /// When content last arrived, or when the wait for it began.
+    /// When content or a sign of work last arrived, or when the wait for it began.
     last_heard: Instant,
     /// It waits for content. Otherwise its client is slow, and the upstream is not silent.
     is_waiting: bool,
@@ -300,7 +300,8 @@ impl EventStream {
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
                     let is_content = !stream.output.is_empty();
-                    if let Some(polled) = self.heard(is_content) {
+                    let is_alive = is_content || stream.normaliser.take_new_work();
+                    if let Some(polled) = self.heard(is_content, is_alive) {
                         return Some(polled);
                     }
                 }
@@ -314,10 +315,11 @@ impl EventStream {
         }
     }
 
-    /// Notes that a piece was read. Only content counts as a sign of life: comments must not buy the upstream time.
-    fn heard(&mut self, is_content: bool) -> Option<Polled> {
+    /// Notes that a piece was read. Only content and work out of sight count as signs of life: comments must not buy the
+    /// upstream time.
+    fn heard(&mut self, is_content: bool, is_alive: bool) -> Option<Polled> {
         let now = clock::now();
-        if is_content || !self.is_waiting {
+        if is_alive || !self.is_waiting {
             self.last_heard = now;
         }
         self.is_waiting = !is_content;

@@ -309,6 +309,17 @@ impl Default for Row {
 }
 
 impl Row {
+    /// Whether the model reasons about a request that says nothing about it.
+    #[must_use]
+    pub fn reasons_unasked(&self) -> bool {
+        match self.thinks {
+            Thinks::Usually | Thinks::Always => true,
+            // A model whose reasoning must be switched off reasons until then.
+            Thinks::Budget => self.thinking_off != Off::Omit,
+            Thinks::Unknown | Thinks::Never | Thinks::WhenAsked => false,
+        }
+    }
+
     /// The effort that replaces a requested one; None when the model accepts no effort by name.
     #[must_use]
     pub fn effort(&self, wanted: Effort) -> Option<Effort> {

@@ -147,10 +147,11 @@ impl ChatRequest {
     }
 
     /// Whether the model may work for long before its first content: it reasons, or the provider runs tools.
+    /// `reasons_unasked` says whether it reasons about a request that says nothing about it.
     #[must_use]
-    pub fn may_be_silent(&self) -> bool {
+    pub fn may_be_silent(&self, reasons_unasked: bool) -> bool {
         let effort = self.body.view("reasoning_effort").and_then(View::string);
-        effort.is_some_and(|effort| effort != "none")
+        effort.map_or(reasons_unasked, |effort| effort != "none")
             || self.forwarded.asks_for_reasoning
             || self.runs_hosted_tools()
     }

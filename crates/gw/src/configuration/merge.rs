@@ -79,7 +79,11 @@ pub fn merged(
                 members.insert(name_member.to_owned(), json!(entry.name));
                 if section == "providers" {
                     // The operator wrote the addresses of the file. Who may write over the API may not open the network.
-                    members.entry(PRIVATE_NETWORK).or_insert(Value::Bool(false));
+                    // A null says nothing either.
+                    let permission = members.entry(PRIVATE_NETWORK).or_insert(Value::Null);
+                    if permission.is_null() {
+                        *permission = Value::Bool(false);
+                    }
                 }
                 let list = document.entry(section).or_insert_with(|| json!([]));
                 if let Value::Array(list) = list {

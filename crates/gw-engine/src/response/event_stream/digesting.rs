@@ -35,10 +35,11 @@ impl EventStream {
     pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
-            Poll::Ready((call, stream)) => {
+            Poll::Ready((call, mut stream)) => {
                 let is_content = !stream.output.is_empty();
+                let is_alive = is_content || stream.normaliser.take_new_work();
                 self.state = StreamState::Streaming(call, stream);
-                self.heard(is_content)
+                self.heard(is_content, is_alive)
             }
             Poll::Pending => self.poll_clocks(cx),
         }

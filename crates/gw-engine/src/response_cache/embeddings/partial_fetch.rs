@@ -306,7 +306,8 @@ impl PartialFetch {
         );
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
         self.permit = None;
-        let permit = || self.caching.vectors.take(kept.unsent(&self.wanted.at, &self.request));
+        let key = self.call.context.client.caller.key_id();
+        let permit = || self.caching.vectors.take(key, kept.unsent(&self.wanted.at, &self.request));
         let Some((sum, permit)) = sum.and_then(|sum| Some((sum, permit()?))) else {
             self.caching.cache.count(Outcome::Miss);
             self.call.fail(&error);

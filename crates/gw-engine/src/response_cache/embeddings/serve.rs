@@ -52,7 +52,9 @@ pub(crate) async fn run(
         found = CachedVectors::none(wanted.keys.len());
     }
     let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
-    let Some(permit) = caching.vectors.take(found.unsent(&wanted.at, request)) else {
+    let Some(permit) =
+        caching.vectors.take(call.context.client.caller.key_id(), found.unsent(&wanted.at, request))
+    else {
         // The answer of an upstream has a size limit and a cost, unlike one of cached vectors.
         caching.cache.count(Outcome::Miss);
         return execute_after_miss(services, call).await;

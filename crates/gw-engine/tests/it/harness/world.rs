@@ -43,6 +43,10 @@ pub(crate) struct Setup {
     pub(crate) timeouts: Timeouts,
     /// The dialect of the upstreams.
     pub(crate) api: Api,
+    /// The provider's name of each model; None: that of its id.
+    pub(crate) upstream_model: Option<&'static str>,
+    /// The features of each model; None: unknown.
+    pub(crate) features: Option<Vec<String>>,
     /// Providers with the scripts of their calls. Each has a model `<provider>/m`.
     pub(crate) upstreams: Vec<(&'static str, Vec<Script>)>,
     /// API keys of each provider.
@@ -61,6 +65,8 @@ impl Setup {
             routing: RoutingSettings { retries: 0, ..RoutingSettings::default() },
             timeouts: Timeouts::default(),
             api: Api::OpenAi,
+            upstream_model: None,
+            features: None,
             upstreams,
             keys: 0,
             embedding_batch: None,
@@ -80,9 +86,14 @@ impl Setup {
         let (tpm, on_budget) = (Some(TOKENS_PER_MINUTE), self.on_budget);
         let limits = Limits { tpm, budget, on_budget, ..Limits::default() };
         let names: Vec<_> = self.upstreams.iter().map(|(name, _)| *name).collect();
+        let of_model = |(name, price): (&&str, (u64, u64))| ModelSettings {
+            upstream_model: self.upstream_model.map(str::to_owned),
+            features: self.features.clone(),
+            ..model(name, price)
+        };
         let settings = EngineSettings {
             routing: self.routing,
-            models: names.iter().zip(PRICES).map(|(name, price)| model(name, price)).collect(),
+            models: names.iter().zip(PRICES).map(of_model).collect(),
             keys: vec![key(limits)],
             ..EngineSettings::default()
         };

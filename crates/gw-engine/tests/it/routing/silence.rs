@@ -13,6 +13,7 @@ use crate::harness::{
 
 /// The default clocks.
 const FIRST_TOKEN_MS: u128 = 120_000;
+const IDLE_MS: u128 = 120_000;
 const TOTAL_MS: u128 = 600_000;
 
 fn event(data: &Value) -> Step {
@@ -75,19 +76,28 @@ fn block(index: u32, block: &Value) -> Step {
     event(&json!({"type": "content_block_start", "index": index, "content_block": block}))
 }
 
-/// A text and the end of the message.
-fn spoken(index: u32) -> Vec<Step> {
+fn block_end(index: u32) -> Step {
+    event(&json!({"type": "content_block_stop", "index": index}))
+}
+
+/// A block of text.
+fn text(index: u32, text: &str) -> Vec<Step> {
+    let delta = json!({"type": "text_delta", "text": text});
     vec![
         block(index, &json!({"type": "text", "text": ""})),
-        event(
-            &json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": "Well."}}),
-        ),
-        event(&json!({"type": "content_block_stop", "index": index})),
-        event(
-            &json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}),
-        ),
-        event(&json!({"type": "message_stop"})),
+        event(&json!({"type": "content_block_delta", "index": index, "delta": delta})),
+        block_end(index),
     ]
+}
+
+/// A text and the end of the message.
+fn spoken(index: u32) -> Vec<Step> {
+    let mut steps = text(index, "Well.");
+    steps.push(event(
+        &json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}}),
+    ));
+    steps.push(event(&json!({"type": "message_stop"})));
+    steps
 }
 
 fn ping() -> Step {
@@ -110,6 +120,35 @@ fn thinking_that_is_not_shown_is_no_timeout_for_any_client() {
             let (ended, took) = timed(&world, &body, is_native).await;
             assert!(ended.body().contains("Well."), "{ended:?}");
             assert_eq!(took, 300_000);
+        }
+    });
+}
+
+#[test]
+fn work_after_the_first_content_is_no_silence() {
+    paused(async {
+        let chat = json!({"model": "anthropic/m", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
+        let thought = block(1, &json!({"type": "thinking", "thinking": "", "signature": ""}));
+        let call = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "bash_code_execution", "input": {}});
+        let result =
+            json!({"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": {}});
+        let begun = || vec![vec![message_start()], text(0, "I look.")];
+        let pings = || for_five_minutes(&ping());
+        let thinks = vec![vec![thought], pings(), vec![block_end(1)]];
+        let runs = vec![vec![block(1, &call), block_end(1)], pings(), vec![block(2, &result), block_end(2)]];
+        for work in [thinks, runs] {
+            let script = stream([begun(), work, vec![spoken(3)]].concat());
+            let (ended, took) = timed(&world("anthropic", Api::Anthropic, script), &chat, false).await;
+            assert!(ended.body().contains("Well.") && !ended.body().contains("error"), "{ended:?}");
+            assert_eq!(took, 300_000);
+        }
+        // Pings alone are no work, before a tool runs and after its end.
+        let after = vec![vec![block(1, &call), block_end(1), block(2, &result), block_end(2)], pings()];
+        for idle in [vec![pings()], after] {
+            let script = stream([begun(), idle, vec![spoken(3)]].concat());
+            let (ended, took) = timed(&world("anthropic", Api::Anthropic, script), &chat, false).await;
+            assert!(ended.body().contains("The upstream sent nothing for too long"), "{ended:?}");
+            assert_eq!(took, IDLE_MS);
         }
     });
 }
@@ -215,6 +254,48 @@ fn a_chat_that_asks_for_reasoning_waits_for_the_total_deadline() {
         let begins = world("a", Api::OpenAi, after(r#"{"role":"assistant","content":""}"#));
         let (ended, took) = timed(&begins, &chat(Value::Null, true), false).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
+    });
+}
+
+#[test]
+fn a_model_that_reasons_unasked_waits_for_the_total_deadline() {
+    paused(async {
+        let chat = |more: Value, stream: bool| {
+            let mut body =
+                json!({"model": "a/m", "stream": stream, "messages": [{"role": "user", "content": "Hello"}]});
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            body
+        };
+        let whole = || answer(Head::Document(document("Well.", Some((5, 5))), Vec::new())).after(300_000);
+        let late = || stream(vec![vec![wait(300_000)], chat_stream(&["Well."], Some((5, 5)))]);
+        let world_of = |name: &'static str, features: &[&str], script: Script| {
+            let mut setup = Setup::new(vec![("a", vec![script])]);
+            setup.upstream_model = Some(name);
+            setup.features =
+                (!features.is_empty()).then(|| features.iter().map(ToString::to_string).collect());
+            setup.build()
+        };
+        let silent = json!({});
+        for (name, features) in [("gpt-5", &[][..]), ("o3", &[]), ("deepseek-reasoner", &["reasoning"])] {
+            for (script, is_stream) in [(late(), true), (whole(), false)] {
+                let world = world_of(name, features, script);
+                let (ended, took) = timed(&world, &chat(silent.clone(), is_stream), false).await;
+                assert_eq!((ended.text(), took), ("Well.".to_owned(), 300_000), "{name}");
+            }
+        }
+        let off = json!({"reasoning_effort": "none"});
+        for (name, features, more) in [
+            ("gpt-6", &[][..], &off),
+            ("deepseek-reasoner", &["reasoning"], &off),
+            // Models that reason when they are asked, or never.
+            ("gpt-5.2", &["reasoning"], &silent),
+            ("gpt-4o", &[], &silent),
+            ("deepseek-chat", &[], &silent),
+        ] {
+            let world = world_of(name, features, whole());
+            let (ended, took) = timed(&world, &chat(more.clone(), false), false).await;
+            assert_late(&ended, took, FIRST_TOKEN_MS);
+        }
     });
 }
 

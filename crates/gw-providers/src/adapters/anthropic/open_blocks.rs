@@ -29,6 +29,8 @@ pub(super) struct OpenBlocks {
     open: Vec<(u32, AnthropicOpenBlock)>,
     /// The count of calls so far, which is the handle of the next one.
     calls: u32,
+    /// The hosted tools that run: calls without a result so far.
+    running: u32,
     /// The bytes of thoughts that are held.
     held_thought_bytes: usize,
     /// The characters of the text so far.
@@ -76,6 +78,13 @@ impl OpenBlocks {
         self.calls > 0
     }
 
+    /// Whether the model works out of sight: it thinks, or a hosted tool runs.
+    pub(super) fn is_working(&self) -> bool {
+        let is_thought =
+            |(_, open): &(u32, AnthropicOpenBlock)| matches!(open, AnthropicOpenBlock::Thought { .. });
+        self.running > 0 || self.open.iter().any(is_thought)
+    }
+
     /// Returns the index of an open block.
     pub(super) fn first_open(&self) -> Option<u32> {
         self.open.first().map(|(index, _)| *index)
@@ -93,6 +102,11 @@ impl OpenBlocks {
         self.next = self.next.max(index.saturating_add(1));
         if self.open.len() >= MAX_OPEN_BLOCKS {
             return Err(invalid("too many content blocks are open at once"));
+        }
+        match Text::of(&block.kind) {
+            "server_tool_use" | "mcp_tool_use" => self.running = self.running.saturating_add(1),
+            kind if kind.ends_with("_tool_result") => self.running = self.running.saturating_sub(1),
+            _ => {}
         }
         let opened = match Text::of(&block.kind) {
             "tool_use" | "server_tool_use" => self.call(block, sink),

@@ -160,6 +160,9 @@ impl AnthropicStreamState {
             "content_block_stop" => self.blocks.stop(index, sink),
             "message_delta" => self.message_delta(message_event, sink),
             "message_stop" => self.progress.end(sink),
+            "ping" if self.blocks.is_working() => {
+                sink(Event::Reasoning { choice: CHOICE, text: Cow::Borrowed("") });
+            }
             "ping" => {}
             _ if message_event.error.is_some()
                 || Text::of(&message_event.kind) == "error"

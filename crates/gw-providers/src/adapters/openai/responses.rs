@@ -11,6 +11,7 @@ use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_ups
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::hosted_tools::HostedCalls;
+use gw_wire::json::View;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use gw_wire::request::ChatRequest;
 use gw_wire::usage::Usage;
@@ -26,6 +27,7 @@ use crate::adapters::bounded::Bounded;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
 use crate::seal::ReplayTarget;
+use crate::settings::Api;
 
 use item::{HostedTally, OutputItem, text};
 use stream::{ResponsesStream, ResponsesStreamState};
@@ -92,22 +94,36 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
     if !is_own || target.max_tokens(request.max_tokens) != request.max_tokens {
         return None;
     }
-    // The gateway keeps the responses itself, so the provider does not have to.
-    let forwarding = Forwarding { model: target.upstream_model, ..Forwarding::default() };
+    // The gateway keeps the responses itself, so the provider does not have to. What the next turn needs, the gateway must
+    // get with the answer. Models that do not reason refuse to be asked for it.
+    let is_kept_here = client.native.is_kept_here;
+    let wants_encrypted = is_kept_here && reasons(request, target);
+    let forwarding = Forwarding { model: target.upstream_model, wants_encrypted, ..Forwarding::default() };
     let own = target.replay_target();
     let mut has_lost = false;
-    let body = for_upstream(&client.native, &forwarding, |given| match own.open_signature(given) {
-        Some(opened) => EncryptedContent::Replace(opened),
-        None => {
-            has_lost = true;
-            EncryptedContent::DropItem
-        }
+    let body = for_upstream(&client.native, &forwarding, |given| match given {
+        None if !is_kept_here => EncryptedContent::Keep,
+        given => match given.and_then(|given| own.open_signature(given)) {
+            Some(opened) => EncryptedContent::Replace(opened),
+            None => {
+                has_lost = true;
+                EncryptedContent::DropItem
+            }
+        },
     });
     let mut encoded = Encoded::plain(post("/responses", body, request.stream));
     encoded.reading.is_native = true;
     encoded.reading.replay = Some(Arc::new(own));
     encoded.warnings.extend(has_lost.then_some(Cow::Borrowed(DROPPED)));
     Some(encoded)
+}
+
+/// Whether the model reasons about this request.
+fn reasons(request: &ChatRequest, target: &Target<'_>) -> bool {
+    match request.body.view("reasoning_effort").and_then(View::string) {
+        Some(effort) => effort != "none",
+        None => target.rules(Api::OpenAi).reasons_unasked(),
+    }
 }
 
 /// Reads a complete answer. The answer keeps the provider's own document.

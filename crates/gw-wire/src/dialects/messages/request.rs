@@ -143,6 +143,7 @@ fn convert(bytes: Bytes, limits: &RequestLimits, purpose: Purpose) -> Result<Mes
         bytes,
         dialect: ClientDialect::Messages,
         only_native: losses.changes_answer(),
+        is_kept_here: false,
         policy: policy.into(),
     };
     let need = if purpose == Purpose::Answer { need(&body, &context) } else { NativeNeed::None };

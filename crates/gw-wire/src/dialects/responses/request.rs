@@ -245,6 +245,7 @@ pub fn translate_body(
             bytes: body.bytes.clone(),
             dialect: ClientDialect::Responses,
             only_native,
+            is_kept_here: false,
             policy: policy.into(),
         },
         requires_native,

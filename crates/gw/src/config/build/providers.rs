@@ -21,9 +21,10 @@ use crate::opened_members::{misspelling, native_surface, opens};
 type Speakers = &'static [Api];
 
 /// The keys that only some dialects have.
-const OPTIONS: [(&str, Speakers); 13] = [
+const OPTIONS: [(&str, Speakers); 14] = [
     ("responses", &[Api::OpenAi]),
     ("token_arrays", &[Api::OpenAi]),
+    ("text_parts", &[Api::OpenAi]),
     ("num_ctx_max", &[Api::Ollama]),
     ("region", &[Api::Bedrock, Api::Vertex]),
     ("project", &[Api::Vertex]),

@@ -112,6 +112,13 @@ pub(super) static PROVIDER: Section = Section {
             "`openai`: whether token arrays as prompts and as inputs of embeddings (LangChain's `OpenAIEmbeddings` sends them by \
              default) go to the provider as they are, because its models use OpenAI's tokens. Otherwise they get 400.",
         ),
+        key(
+            "text_parts",
+            Kind::Bool,
+            "true for `openai` and `openrouter`, else false",
+            "`openai`: whether a message may be a list of texts. Otherwise several texts of a message of the Messages or the \
+             Responses API are joined to one string, because DeepSeek and others refuse a list.",
+        ),
         key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
         key(
             "region",

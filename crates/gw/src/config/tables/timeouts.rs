@@ -11,9 +11,14 @@ pub(super) static TIMEOUTS: Section = Section {
             "first_token_ms",
             MILLISECONDS,
             "120000",
-            "From the sent request to the first token, or to the head of an answer that is not streamed. A model that reasons or a tool of the provider may be silent until `total_ms`.",
+            "From the sent request to the first token, or to the head of an answer that is not streamed. A model that reasons, asked or by itself, or a tool of the provider may be silent until `total_ms`.",
         ),
-        key("idle_ms", MILLISECONDS, "120000", "Between two chunks of a stream."),
+        key(
+            "idle_ms",
+            MILLISECONDS,
+            "120000",
+            "Between two chunks of a stream. A sign of work counts as one: a thought that is not shown, and a ping while a model thinks or a tool of the provider runs.",
+        ),
         key("total_ms", MILLISECONDS, "600000", "The whole request with all its attempts."),
     ],
 };

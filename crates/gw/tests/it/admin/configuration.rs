@@ -123,7 +123,8 @@ async fn a_provider_of_the_api_reaches_private_addresses_only_if_its_entry_says_
         provider.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
         provider
     };
-    for more in [json!({}), json!({ "allow_private_network": false })] {
+    let silent = json!({ "allow_private_network": null });
+    for more in [json!({}), json!({ "allow_private_network": false }), silent] {
         let refused = put(&boss, "providers/inside", provider(more)).await;
         assert_error("private", &refused, 400, "invalid_request_error", "invalid_configuration");
         assert!(refused.message().contains("allow_private_network = true"), "{}", refused.message());

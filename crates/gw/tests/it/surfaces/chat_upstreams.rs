@@ -52,6 +52,16 @@ async fn several_texts_reach_a_chat_upstream_as_one_string() {
 }
 
 #[tokio::test]
+async fn a_provider_that_takes_parts_gets_the_texts_as_they_came() {
+    let acme = "responses = false\ntext_parts = true".to_owned();
+    let world = Setup { acme, ..Setup::default() }.start().await;
+    ask_messages(&world.client, &agent_request("acme/fast")).await.ok();
+    let sent = world.upstream.last().json();
+    let text = |text: &str| json!({"type": "text", "text": text});
+    assert_eq!(sent["messages"][1]["content"], json!([text("<reminder>be brief</reminder>"), text("Hello")]));
+}
+
+#[tokio::test]
 async fn the_stop_sequence_that_an_upstream_reports_reaches_the_messages_api() {
     let world = world().await;
     let body = with(message("acme/fast"), json!({"stop_sequences": ["END", "STOP"]}));

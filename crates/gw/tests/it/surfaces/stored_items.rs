@@ -10,7 +10,7 @@ use crate::harness::{Setup, World, with};
 const TURNS: usize = 20;
 
 async fn world(place: &str, has_responses: bool) -> World {
-    let extra = format!("[responses]\nstore = \"{place}\"\n");
+    let extra = format!("[responses]\nstore = \"{place}\"\n\n[[models]]\nid = \"acme/o4-mini\"\n");
     Setup { acme: format!("responses = {has_responses}"), extra, ..Setup::default() }.start().await
 }
 
@@ -93,6 +93,83 @@ async fn tool_loops_that_refer_to_the_items_of_former_answers_run_over_every_ups
     }
 }
 
+/// An upstream like OpenAI's: reasoning comes with its encrypted content only if the request asks for it, and cannot be sent
+/// back without it.
+fn reasoning_answer(request: &Recorded) -> Answer {
+    let body = request.json();
+    let is_empty = |item: &&Value| item["type"] == "reasoning" && !item["encrypted_content"].is_string();
+    if let Some(item) = body["input"].as_array().into_iter().flatten().find(is_empty) {
+        let message = format!("Item with id '{}' not found.", item["id"]);
+        return Answer::json(404, &json!({"error": {"message": message, "type": "invalid_request_error"}}));
+    }
+    let step = step_of(request, true);
+    let mut answer = native_answer(step, step == 2);
+    let mut thought = json!({"type": "reasoning", "id": format!("rs_68af{step}"), "summary": []});
+    if body["include"].as_array().is_some_and(|asked| asked.contains(&json!("reasoning.encrypted_content"))) {
+        thought["encrypted_content"] = json!(format!("thought {step}"));
+    }
+    answer["output"].as_array_mut().expect("items").insert(1, thought);
+    Answer::json(200, &answer)
+}
+
+#[tokio::test]
+async fn the_reasoning_of_former_answers_reaches_an_upstream_with_its_content() {
+    let tools = json!([{"type": "function", "name": "weather", "parameters": {"type": "object"}}]);
+    for (place, refers) in [("memory", true), ("database", true), ("memory", false), ("database", false)] {
+        let world = world(place, true).await;
+        world.upstream.respond_with(reasoning_answer);
+        let mut body = json!({"model": "acme/o4-mini", "input": [{"role": "user", "content": "What now?"}], "tools": tools});
+        for step in 0..2 {
+            let answer = ask_responses(&world.client, &body).await.ok().json();
+            let items = answer["output"].as_array().expect("items").clone();
+            assert_eq!(items.len(), 3, "{answer}");
+            let output =
+                json!({"type": "function_call_output", "call_id": format!("call_{step}"), "output": "rain"});
+            if refers {
+                let input = body["input"].as_array_mut().expect("items");
+                input.extend(items.iter().map(|item| json!({"type": "item_reference", "id": item["id"]})));
+                input.push(output);
+            } else {
+                body["previous_response_id"] = answer["id"].clone();
+                body["input"] = json!([output]);
+            }
+        }
+        let answer = ask_responses(&world.client, &body).await.ok().json();
+        assert!(!answer["gateway"].to_string().contains("reasoning_dropped"), "{answer}");
+        let sent = world.upstream.last().json();
+        let thoughts: Vec<_> = sent["input"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .filter(|item| item["type"] == "reasoning")
+            .map(|item| item["encrypted_content"].clone())
+            .collect();
+        assert_eq!(thoughts, ["thought 0", "thought 1"], "{place}: {sent}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_that_an_upstream_gave_without_its_content_is_left_out_with_a_warning() {
+    for refers in [true, false] {
+        let world = world("memory", true).await;
+        // The rules of this model are unknown, so the gateway does not ask for the content.
+        world.upstream.respond_with(reasoning_answer);
+        let answer = ask_responses(&world.client, &response("acme/fast")).await.ok().json();
+        assert!(world.upstream.last().json().get("include").is_none());
+        let thought = &answer["output"][1];
+        assert_eq!(thought["type"], "reasoning", "{answer}");
+        let more = match refers {
+            true => {
+                json!({"input": [{"type": "item_reference", "id": thought["id"]}, {"role": "user", "content": "And?"}]})
+            }
+            false => json!({"previous_response_id": answer["id"]}),
+        };
+        let next = ask_responses(&world.client, &with(response("acme/fast"), more)).await.ok().json();
+        assert!(next["gateway"]["warnings"].to_string().contains("reasoning_dropped"), "{next}");
+        assert!(!world.upstream.last().json()["input"].to_string().contains("reasoning"));
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_item_and_an_item_of_another_key_are_refused() {
     for place in ["memory", "database"] {
@@ -117,7 +194,9 @@ async fn an_unknown_item_and_an_item_of_another_key_are_refused() {
         }
         // A deleted response takes its items along.
         let id = answer["id"].as_str().expect("an id");
-        world.client.send("DELETE", &format!("/v1/responses/{id}"), None, None).await;
+        world.client.send("DELETE", &format!("/v1/responses/{id}"), None, None).await.ok();
+        let refused = ask_responses(&world.client, &body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_value"), "{}", refused.text());
     }
 }
 

@@ -102,6 +102,7 @@ pub(super) const METRICS: [Metric; 75] = [
     metric(Providers, "gateway_upstream_in_flight", Gauge, "", &["provider", "model"], "Upstream calls of a model that are under way"),
     metric(Load, "gateway_accept_errors", Counter, "", &[], "Connections that could not be accepted, for want of file descriptors or memory"),
     metric(Load, "gateway_admission_wait_seconds", Gauge, "seconds", &["worker"], "Age of the oldest generation request that waits for its worker"),
+    metric(Load, "gateway_answer_bytes", Gauge, "", &[], "Bytes of documents of upstreams and of whole answers over 64 KiB, until their clients have taken them"),
     metric(Load, "gateway_background_responses", Gauge, "", &[], "Responses that are made in the background"),
     metric(Load, "gateway_cpu_pool_wait_seconds", Histogram, "seconds", &[], "How long a step waited for a thread of the CPU pool"),
     metric(Load, "gateway_cpu_pool_waiting", Gauge, "", &[], "Steps of requests that wait for a thread of the CPU pool"),

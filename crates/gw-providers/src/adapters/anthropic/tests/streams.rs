@@ -100,6 +100,8 @@ fn a_recorded_stream_becomes_events() {
             "",
         ),
         line(&usage(0, None, true), ""),
+        // The block begins, and a ping comes while the model thinks.
+        line("thought", ""),
         line("thought", "Let me see… 考える。"),
         line(
             &details(

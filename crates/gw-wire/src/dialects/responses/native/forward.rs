@@ -40,17 +40,17 @@ pub struct Forwarding<'f> {
 /// Writes the request for an upstream that speaks this dialect. The client's body stays as it is, but for the model, the
 /// gateway's members, `store`, the items of `previous_response_id` and the strings that `open` replaces.
 ///
-/// The body was checked by the translation.
+/// `open` tells the fate of an item by its opaque string. It gets None for reasoning without one, which is empty to an
+/// upstream that stores nothing. The body was checked by the translation.
 pub fn for_upstream(
     body: &NativeBody,
     forwarding: &Forwarding<'_>,
-    mut open: impl FnMut(&str) -> EncryptedContent,
+    mut open: impl FnMut(Option<&str>) -> EncryptedContent,
 ) -> Vec<u8> {
     let text = std::str::from_utf8(&body.bytes).unwrap_or("{}");
     let root = View::new(text);
     let mut splice = ObjectSplice::new(text, root);
     let previous = splice.get("previous_response_id").is_some_and(|id| id.kind() == Kind::String);
-    let asked_store = splice.get("store").is_none_or(|store| store.text() != "false");
     OWN_MEMBERS.iter().for_each(|name| splice.remove(name));
     splice.set("model", literal(forwarding.model));
     splice.set("store", if forwarding.store { "true" } else { "false" });
@@ -64,7 +64,6 @@ pub fn for_upstream(
         history: forwarding.history,
         candidates: forwarding.candidates,
         is_prefixed: previous,
-        needs_content: !forwarding.store && (asked_store || !forwarding.history.is_empty()),
     };
     match splice.get("input") {
         Some(input) => {
@@ -100,13 +99,15 @@ struct ForwardedItems<'h> {
     candidates: usize,
     /// Whether the history comes before the input.
     is_prefixed: bool,
-    /// The upstream stores nothing, so that it cannot look up reasoning by its id.
-    needs_content: bool,
 }
 
 impl ForwardedItems<'_> {
     /// The changed input; None if nothing changes.
-    fn rewrite(&self, input: View<'_>, open: &mut impl FnMut(&str) -> EncryptedContent) -> Option<Vec<u8>> {
+    fn rewrite(
+        &self,
+        input: View<'_>,
+        open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
+    ) -> Option<Vec<u8>> {
         if self.is_prefixed {
             return Some(self.prefix(open, Some(input)));
         }
@@ -123,7 +124,11 @@ impl ForwardedItems<'_> {
     }
 
     /// The history and the input behind it.
-    fn prefix(&self, open: &mut impl FnMut(&str) -> EncryptedContent, input: Option<View<'_>>) -> Vec<u8> {
+    fn prefix(
+        &self,
+        open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
+        input: Option<View<'_>>,
+    ) -> Vec<u8> {
         let is_item = |item: &&str| check(item).is_ok() && !is_reference(View::new(item));
         let valid: Vec<&str> = self.conversation().iter().copied().filter(is_item).collect();
         let mut all = format!("[{}", valid.join(","));
@@ -142,7 +147,7 @@ impl ForwardedItems<'_> {
         self.items(View::new(&all), open)
     }
 
-    fn items(&self, input: View<'_>, open: &mut impl FnMut(&str) -> EncryptedContent) -> Vec<u8> {
+    fn items(&self, input: View<'_>, open: &mut impl FnMut(Option<&str>) -> EncryptedContent) -> Vec<u8> {
         let text = input.text();
         let mut splice = TextSplice::default();
         let mut entries = Vec::new();
@@ -150,38 +155,45 @@ impl ForwardedItems<'_> {
         // An item that followed a dropped thought loses its id: the upstream would ask for the thought.
         let mut is_orphan = false;
         for item in input.elements() {
-            let [kind, encrypted, id] = item.pick(["type", "encrypted_content", "id"]);
-            let kind = kind.and_then(View::string);
-            let kind = kind.as_deref().unwrap_or_default();
+            let stored = if self.history.is_empty() { None } else { referred(item, &mut index) };
+            let shown = stored.map_or(item, View::new);
+            let [kind, encrypted, id] = shown.pick(["type", "encrypted_content", "id"]);
+            let is_reasoning = kind.and_then(View::string).is_some_and(|kind| kind == "reasoning");
             let sealed = encrypted.and_then(View::string).filter(|sealed| !sealed.is_empty());
-            let is_lost = kind == "reasoning" && sealed.is_none() && self.needs_content;
             let fate = match &sealed {
-                Some(sealed) => open(sealed),
-                None if is_lost => EncryptedContent::DropItem,
+                Some(sealed) => open(Some(sealed)),
+                None if is_reasoning => open(None),
                 None => EncryptedContent::Keep,
             };
             let is_dropped = fate == EncryptedContent::DropItem;
-            is_orphan = if kind == "reasoning" { is_dropped } else { is_orphan };
-            match (fate, encrypted) {
-                (EncryptedContent::Replace(with), Some(old)) => {
-                    splice.replace(range(text, old), literal(&with))
+            is_orphan = if is_reasoning { is_dropped } else { is_orphan };
+            let place = range(text, item);
+            match fate {
+                EncryptedContent::Replace(with) => {
+                    let mut object = ObjectSplice::new(shown.text(), shown);
+                    object.set("encrypted_content", literal(&with));
+                    splice.replace(place.clone(), object.apply());
                 }
-                (EncryptedContent::Keep, _) if is_reference(item) => {
-                    let id = id.and_then(View::string);
-                    if let Some(stored) = id.and_then(|id| index.get(&id)) {
-                        splice.replace(range(text, item), stored);
-                    }
-                }
-                (EncryptedContent::Keep, _) if is_orphan && id.is_some() => {
-                    let mut object = ObjectSplice::new(item.text(), item);
+                EncryptedContent::Keep if is_orphan && id.is_some() => {
+                    let mut object = ObjectSplice::new(shown.text(), shown);
                     object.remove("id");
-                    splice.replace(range(text, item), object.apply());
+                    splice.replace(place.clone(), object.apply());
                 }
-                _ => {}
+                EncryptedContent::Keep => {
+                    stored.into_iter().for_each(|stored| splice.replace(place.clone(), stored))
+                }
+                EncryptedContent::DropItem => {}
             }
-            entries.push((range(text, item), is_dropped));
+            entries.push((place, is_dropped));
         }
         splice.remove(&entries);
         splice.apply(text)
     }
+}
+
+/// The stored item that this item refers to; None for an item of its own, and for one that is unknown.
+fn referred<'h>(item: View<'_>, index: &mut ItemIndex<'h>) -> Option<&'h str> {
+    let [id] = item.pick(["id"]);
+    let id = id.filter(|_| is_reference(item)).and_then(View::string)?;
+    index.get(&id)
 }

@@ -49,7 +49,7 @@ proptest! {
         // The stored turn has the items of this request only.
         let kept = input_items(&bytes, &history);
         prop_assert_eq!(listed_items(&kept).count(), sent.len());
-        let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false };
+        let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false, is_kept_here: false };
         let forwarding = Forwarding { model: "m", history: &history, ..Forwarding::default() };
         let forwarded = for_upstream(&native, &forwarding, |_| EncryptedContent::Keep);
         prop_assert!(serde_json::from_slice::<Value>(&forwarded).is_ok());
@@ -86,7 +86,11 @@ fn a_candidate_of_a_reference_is_no_part_of_the_conversation() {
     };
     assert_eq!(contents(&chat(&read)["messages"]), ["before", "other", "now"]);
     let forwarding = Forwarding { model: "m", history: &history, candidates: 2, ..Forwarding::default() };
-    let forwarded = for_upstream(&read.native, &forwarding, |_| EncryptedContent::Keep);
+    let open = |sealed: Option<&str>| match sealed {
+        Some(_) => EncryptedContent::Keep,
+        None => EncryptedContent::DropItem,
+    };
+    let forwarded = for_upstream(&read.native, &forwarding, open);
     let forwarded: Value = serde_json::from_slice(&forwarded).unwrap();
     assert_eq!(contents(&forwarded["input"]), ["before", "other", "now"], "no upstream knows the thought");
 }

@@ -7,10 +7,10 @@ use crate::reply::ChatReply;
 fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
     let request =
         translate(Bytes::from(body.to_owned()), &RequestLimits::default(), forwarding.history).unwrap();
-    let open = |sealed: &str| match sealed {
-        "keep" => EncryptedContent::Keep,
-        "drop" => EncryptedContent::DropItem,
-        sealed => EncryptedContent::Replace(sealed.to_uppercase()),
+    let open = |sealed: Option<&str>| match sealed {
+        Some("keep") => EncryptedContent::Keep,
+        Some("drop") | None => EncryptedContent::DropItem,
+        Some(sealed) => EncryptedContent::Replace(sealed.to_uppercase()),
     };
     String::from_utf8(for_upstream(&request.native, forwarding, open)).unwrap()
 }
@@ -49,6 +49,20 @@ fn the_conversation_so_far_comes_before_the_input() {
     assert_eq!(forwarded(body, &to), expected);
     let body = r#"{"model":"m","include":["x"],"input":[{"type":"item_reference","id":"msg_1"}]}"#;
     let expected = r#"{"model":"gpt","include":["x","reasoning.encrypted_content"],"input":[{"id":"msg_1","type":"message","role":"user","content":"one"}],"store":false}"#;
+    assert_eq!(forwarded(body, &to), expected);
+}
+
+#[test]
+fn an_item_that_is_referred_to_is_judged_like_one_that_is_sent() {
+    let history = [
+        r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"seal"}"#,
+        r#"{"id":"fc_1","type":"function_call","call_id":"c","name":"f","arguments":"{}"}"#,
+        r#"{"id":"rs_2","type":"reasoning","summary":[]}"#,
+        r#"{"id":"fc_2","type":"function_call","call_id":"d","name":"f","arguments":"{}"}"#,
+    ];
+    let to = Forwarding { history: &history, candidates: 4, ..TO };
+    let body = r#"{"model":"m","input":[{"id":"rs_1","type":"item_reference"},{"id":"fc_1"},{"id":"rs_2"},{"id":"fc_2"},{"role":"user","content":"x"}]}"#;
+    let expected = r#"{"model":"gpt","input":[{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"SEAL"},{"id":"fc_1","type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call","call_id":"d","name":"f","arguments":"{}"},{"role":"user","content":"x"}],"store":false}"#;
     assert_eq!(forwarded(body, &to), expected);
 }
 
