@@ -210,8 +210,7 @@ impl Normaliser {
         self.pieces += u64::from(bytes > 0);
         // An empty piece of reasoning says that the model works out of sight.
         if bytes == 0 && matches!(event, Event::Reasoning { .. }) {
-            self.is_working = true;
-            self.has_new_work = true;
+            (self.is_working, self.has_new_work) = (true, true);
         }
         if self.is_recording {
             return self.accept_recorded(event, out);
@@ -458,14 +457,8 @@ impl Normaliser {
         put(head, "data: {\"id\":");
         write_str(head, &self.opening.id);
         put(head, ",\"object\":");
-        put(
-            head,
-            if self.opening.shape == Shape::Chat {
-                "\"chat.completion.chunk\""
-            } else {
-                "\"text_completion\""
-            },
-        );
+        let is_chat = self.opening.shape == Shape::Chat;
+        put(head, if is_chat { "\"chat.completion.chunk\"" } else { "\"text_completion\"" });
         put(head, ",\"created\":");
         put_int(head, self.opening.created);
         put(head, ",\"model\":");
