@@ -283,6 +283,11 @@ impl Admission {
         self.queue.lock().learn(key, cpu);
     }
 
+    /// Notes the CPU time that a request has used so far.
+    fn learn_at_least(&self, key: &Arc<str>, cpu: Duration) {
+        self.queue.lock().learn_at_least(key, cpu);
+    }
+
     /// Counts a refused request, and logs a warning now and then.
     fn count_refusal(&self, age: Duration) {
         let refused = self.metrics.refused.inc() + 1;

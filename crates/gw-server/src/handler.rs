@@ -311,7 +311,7 @@ where
         let mut generating = pin!(generate(parts, operation, body, record, caller, (admission, extra)));
         poll_fn(|cx| match &mut meter {
             None => generating.as_mut().poll(cx),
-            Some(meter) => meter.measure(|| generating.as_mut().poll(cx)),
+            Some(meter) => meter.poll(|| generating.as_mut().poll(cx)),
         })
         .await
     };

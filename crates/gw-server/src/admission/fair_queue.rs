@@ -237,9 +237,15 @@ impl FairQueue {
 
     /// Notes the measured CPU time of a request.
     pub(super) fn learn(&mut self, key: &Arc<str>, cpu: Duration) {
-        let cost = nanos(cpu).saturating_add(UNMETERED_COST).min(MAX_COST);
         let memory = self.remembered(key);
-        memory.cost = (memory.cost * 3 + cost) / 4;
+        memory.cost = (memory.cost * 3 + cost_of(cpu)) / 4;
+    }
+
+    /// Notes that a request has used this much CPU time and has not ended. It may make the key's cost higher, but not lower.
+    pub(super) fn learn_at_least(&mut self, key: &Arc<str>, cpu: Duration) {
+        if cost_of(cpu) > self.cost(key) {
+            self.learn(key, cpu);
+        }
     }
 
     /// The time at which the oldest request that may be refused began to wait.
@@ -294,6 +300,11 @@ impl FairQueue {
         }
         taken
     }
+}
+
+/// The cost of a request whose meter shows this CPU time.
+fn cost_of(cpu: Duration) -> u64 {
+    nanos(cpu).saturating_add(UNMETERED_COST).min(MAX_COST)
 }
 
 #[cfg(test)]

@@ -207,3 +207,17 @@ async fn the_cost_of_a_measured_request_is_learnt() {
     assert_eq!(metered.len(), 1, "one of {METERED_SHARE}");
     assert_eq!(metered[0].measure(|| 7), 7);
 }
+
+#[test]
+fn the_cost_of_a_request_is_learnt_when_it_begins_to_wait() {
+    let admission = admission(LIMIT);
+    let mut meter = Meter::new(&admission, &Arc::from("flood"));
+    let _waiting = fill(&admission, 20);
+    let waits: std::task::Poll<()> = meter.poll(|| {
+        let begun = thread_time();
+        while thread_time().saturating_sub(begun) < Duration::from_millis(20) {}
+        std::task::Poll::Pending
+    });
+    assert!(waits.is_pending());
+    assert_eq!(admission.queue.lock().start(TURN), 1, "ten of them if the cost were not known");
+}

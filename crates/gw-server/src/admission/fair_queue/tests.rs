@@ -169,3 +169,14 @@ fn a_new_key_makes_one_other_forgotten_and_not_all() {
         (0..MAX_REMEMBERED).filter(|number| queue.cost(&key(&number.to_string())) == FIRST_COST).collect();
     assert_eq!(unknown, [0], "the one whose turn was longest ago");
 }
+
+#[test]
+fn a_request_that_has_not_ended_makes_no_cost_lower() {
+    let mut queue = FairQueue::default();
+    let key = costly(&mut queue, "a", 1_000);
+    let before = queue.cost(&key);
+    queue.learn_at_least(&key, Duration::from_micros(10));
+    assert_eq!(queue.cost(&key), before);
+    queue.learn_at_least(&key, Duration::from_millis(20));
+    assert_eq!(queue.cost(&key), (before * 3 + 20_000_000 + UNMETERED_COST) / 4);
+}
