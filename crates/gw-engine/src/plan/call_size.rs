@@ -13,7 +13,7 @@ use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::request::embeddings::Inputs;
-use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy, results_of};
 use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
@@ -81,6 +81,9 @@ impl CallSize {
             usage.estimated |= credible != *count;
             *count = credible;
         }
+        if self.has_inner_calls && usage.unread_calls > 0 {
+            self.add_further_readings(&mut usage, model);
+        }
         let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
         usage.cached = within(usage.cached, usage.prompt);
         usage.cache_write = within(usage.cache_write, usage.prompt);
@@ -93,6 +96,24 @@ impl CallSize {
             *part = small_within(*part, usage.completion);
         }
         usage
+    }
+
+    /// Adds the prompts that the model read after the calls of the provider's tools, where the upstream has told the first
+    /// reading only. They are bounded as in a reservation.
+    fn add_further_readings(&self, usage: &mut Usage, model: &Model) {
+        let calls = usage.unread_calls.min(MAX_INNER_CALLS as u32);
+        let once = usage.prompt.div_ceil(self.prompts.max(1));
+        let context = model.context_length.unwrap_or(UNKNOWN_CONTEXT_TOKENS).max(once);
+        let times = u64::from(calls);
+        let all = once.saturating_mul(times).saturating_add(results_of(calls, &usage.hosted));
+        usage.prompt = usage.prompt.saturating_add(all.min(context.saturating_mul(times)));
+        // What the first reading found in the provider's cache or wrote there, the others find there.
+        let kept = usage.cached.unwrap_or(0).saturating_add(usage.cache_write.unwrap_or(0)).min(once);
+        if kept > 0 {
+            usage.cached = Some(usage.cached.unwrap_or(0).saturating_add(kept.saturating_mul(times)));
+        }
+        usage.unread_calls = 0;
+        usage.estimated = true;
     }
 }
 

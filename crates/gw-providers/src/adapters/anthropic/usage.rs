@@ -22,6 +22,8 @@ pub(super) struct AnthropicUsage {
     web_fetch: Option<u64>,
     /// The calls of hosted tools that began so far.
     begun: HostedCalls,
+    /// All calls of the provider's tools that began so far, also of those without a price.
+    begun_calls: u32,
     /// The tokens of compactions, which the counts above do not include.
     compactions: Compactions,
     /// Another service tier than the usual one.
@@ -105,6 +107,7 @@ impl AnthropicUsage {
 
     /// Notes that the model called a hosted tool. The API's own count replaces these.
     pub(super) fn begin_hosted(&mut self, name: &str) {
+        self.begun_calls = self.begun_calls.saturating_add(1);
         match name {
             "web_search" => self.begun.add(HostedTool::WebSearch, 1),
             "web_fetch" => self.begun.add(HostedTool::WebFetch, 1),
@@ -158,12 +161,12 @@ impl AnthropicUsage {
         })
     }
 
-    /// Returns the usage before the answer's end is known: the prompt's tokens, with the answer's still to be
-    /// estimated.
+    /// Returns the usage before the answer's end is known: the tokens of the first prompt, with the answer's and those of
+    /// the prompts after the provider's tools still to be estimated.
     pub(super) fn so_far(&self) -> Option<Usage> {
         let compactions = Compactions { output: 0, ..self.compactions };
         let begun = Self { output: None, thinking: None, compactions, ..*self };
-        begun.usage()
+        Some(Usage { unread_calls: self.begun_calls, ..begun.usage()? })
     }
 }
 

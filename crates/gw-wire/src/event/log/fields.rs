@@ -79,6 +79,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         accepted_prediction,
         rejected_prediction,
         hosted,
+        unread_calls,
         has_other_tier,
         estimated,
     } = *usage;
@@ -95,6 +96,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     ];
     small_counts.into_iter().for_each(|count| put_optional_count(log, count.map(u64::from)));
     HostedTool::ALL.into_iter().for_each(|tool| put_count(log, hosted.of(tool).into()));
+    put_count(log, unread_calls.into());
     log.push(u8::from(has_other_tier));
     log.push(u8::from(estimated));
 }
@@ -200,6 +202,7 @@ impl<'a> FieldReader<'a> {
             accepted_prediction: self.optional_number()?,
             rejected_prediction: self.optional_number()?,
             hosted: self.hosted()?,
+            unread_calls: self.number()?,
             has_other_tier: self.flag()?,
             estimated: self.flag()?,
         })

@@ -87,6 +87,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                     search_medium: hosted[7],
                     search_high: hosted[8],
                 },
+                unread_calls: hosted[0],
                 has_other_tier: !estimated,
                 estimated,
             },

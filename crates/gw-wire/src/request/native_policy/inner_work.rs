@@ -39,6 +39,19 @@ const fn result_tokens(tool: Option<HostedTool>) -> u64 {
     }
 }
 
+/// The tokens that these calls of a provider's tools add to the prompt. `hosted` has those of them that have a price.
+#[must_use]
+pub fn results_of(calls: u32, hosted: &HostedCalls) -> u64 {
+    let large = [(hosted.web_fetch, HostedTool::WebFetch), (hosted.file_search, HostedTool::FileSearch)];
+    let (mut others, mut tokens) = (calls, 0_u64);
+    for (counted, tool) in large {
+        let of_tool = counted.min(others);
+        others -= of_tool;
+        tokens = tokens.saturating_add(result_tokens(Some(tool)).saturating_mul(of_tool.into()));
+    }
+    tokens.saturating_add(SEARCH_RESULT_TOKENS.saturating_mul(others.into()))
+}
+
 impl InnerWork {
     /// The work with one more tool of the provider, whose calls have no other bound.
     #[must_use]
