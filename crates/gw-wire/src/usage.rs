@@ -32,9 +32,9 @@ pub struct Usage {
     /// Calls of tools that the provider ran, priced or not, after each of which the model read a prompt that no count above
     /// has yet. A complete usage has none.
     pub unread_calls: u32,
-    /// Whether the upstream served the call in another tier than the usual one, such as `priority` or `flex`, whose price
-    /// the catalogue does not hold.
-    pub has_other_tier: bool,
+    /// Whether the call used something whose price the catalogue cannot hold: another service tier than the usual one, such
+    /// as `priority` or `flex`, or a member or a tool with a price of its own that the operator opened.
+    pub has_unpriced: bool,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
 }
@@ -108,7 +108,7 @@ impl Usage {
             rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
             hosted: self.hosted.plus(&other.hosted),
             unread_calls: self.unread_calls.saturating_add(other.unread_calls),
-            has_other_tier: self.has_other_tier || other.has_other_tier,
+            has_unpriced: self.has_unpriced || other.has_unpriced,
             estimated: self.estimated || other.estimated,
         }
     }

@@ -158,6 +158,9 @@ impl Surveyor {
     /// Judges the type of a tool or of a part. Returns its decision.
     fn judge(&mut self, place: PolicyPlace, kind: &str) -> Option<Treatment> {
         let decision = treatment(self.surface, place, kind);
+        if place == PolicyPlace::Tool {
+            self.note_price(kind, decision);
+        }
         let is_guarded = matches!(decision, None | Some(Treatment::Priced(_) | Treatment::Refused));
         if is_guarded && self.seen.insert((place, kind.to_owned())) {
             let kind = clip(kind).into_owned().into_boxed_str();

@@ -6,6 +6,9 @@ use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// The values of `usage.inference_geo` at the usual price ("Data residency" at platform.claude.com).
+const USUAL_REGIONS: [&str; 3] = ["", "global", "not_available"];
+
 /// The counts so far. A stream reports them in several events, each cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AnthropicUsage {
@@ -28,6 +31,8 @@ pub(super) struct AnthropicUsage {
     compactions: Compactions,
     /// Another service tier than the usual one.
     has_other_tier: bool,
+    /// Another speed or region than the usual one, which has a price of its own.
+    has_other_service: bool,
     is_odd: bool,
 }
 
@@ -103,6 +108,12 @@ impl AnthropicUsage {
         if let Some(tier) = value.get("service_tier").and_then(Value::as_str) {
             self.has_other_tier = is_other_tier(tier);
         }
+        let is_other = |name: &str, usual: &[&str]| {
+            let told = value.get(name).and_then(Value::as_str);
+            told.is_some_and(|told| !usual.contains(&told))
+        };
+        self.has_other_service |=
+            is_other("speed", &["", "standard"]) || is_other("inference_geo", &USUAL_REGIONS);
     }
 
     /// Notes that the model called a hosted tool. The API's own count replaces these.
@@ -155,7 +166,7 @@ impl AnthropicUsage {
                 .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             hosted: self.hosted(),
-            has_other_tier: self.has_other_tier,
+            has_unpriced: self.has_other_tier || self.has_other_service,
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })
@@ -231,6 +242,22 @@ mod tests {
             r#"{"input_tokens":10,"output_tokens":1,"cache_creation_input_tokens":5,"cache_creation":null}"#;
         let usage = after(&[odd]).unwrap();
         assert_eq!((usage.cache_write, usage.cache_write_1h, usage.estimated), (Some(5), None, false));
+    }
+
+    #[test]
+    fn another_speed_or_region_has_no_known_price() {
+        for (more, has_unpriced) in [
+            (r#""speed":"standard","inference_geo":"not_available","service_tier":"standard""#, false),
+            (r#""speed":"","inference_geo":"global""#, false),
+            (r#""speed":null,"inference_geo":null"#, false),
+            (r#""speed":"fast""#, true),
+            (r#""inference_geo":"us""#, true),
+            (r#""service_tier":"priority""#, true),
+        ] {
+            let start = format!(r#"{{"input_tokens":10,"output_tokens":1,{more}}}"#);
+            let usage = after(&[&start, r#"{"output_tokens":5}"#]).unwrap();
+            assert_eq!(usage.has_unpriced, has_unpriced, "{more}");
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         rejected_prediction,
         hosted,
         unread_calls,
-        has_other_tier,
+        has_unpriced,
         estimated,
     } = *usage;
     put_count(log, prompt);
@@ -97,7 +97,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     small_counts.into_iter().for_each(|count| put_optional_count(log, count.map(u64::from)));
     HostedTool::ALL.into_iter().for_each(|tool| put_count(log, hosted.of(tool).into()));
     put_count(log, unread_calls.into());
-    log.push(u8::from(has_other_tier));
+    log.push(u8::from(has_unpriced));
     log.push(u8::from(estimated));
 }
 
@@ -203,7 +203,7 @@ impl<'a> FieldReader<'a> {
             rejected_prediction: self.optional_number()?,
             hosted: self.hosted()?,
             unread_calls: self.number()?,
-            has_other_tier: self.flag()?,
+            has_unpriced: self.flag()?,
             estimated: self.flag()?,
         })
     }

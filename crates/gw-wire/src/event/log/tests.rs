@@ -88,7 +88,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                     search_high: hosted[8],
                 },
                 unread_calls: hosted[0],
-                has_other_tier: !estimated,
+                has_unpriced: !estimated,
                 estimated,
             },
         )

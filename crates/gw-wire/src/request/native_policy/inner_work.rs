@@ -20,6 +20,8 @@ pub struct InnerWork {
     pub compactions: u32,
     /// The upstream holds the messages before those of the request.
     pub holds_history: bool,
+    /// A tool of the provider may cost what the catalogue cannot hold.
+    pub is_unpriced: bool,
 }
 
 /// The tokens that a search of the web adds to the prompt, and so does a call of any other tool of the provider. A search
@@ -30,16 +32,22 @@ pub const PAGE_TOKENS: u64 = 25_000;
 /// The tokens of a search in files: 20 chunks of 800 tokens ("File search" at developers.openai.com).
 pub const FILE_RESULT_TOKENS: u64 = 16_000;
 
+/// Types of tools without a row for a price that cost no more than the tokens: the remote MCP servers of OpenAI, Anthropic and
+/// xAI.
+const TOKENS_ONLY: [&str; 2] = ["mcp", "mcp_toolset"];
+
 /// The searches for tools in one answer that a reservation assumes. A search loads the definitions for the rest of the
 /// conversation, so that few answers have several.
 const MOST_TOOL_SEARCHES: u32 = 3;
 
 /// Whether the provider runs a search for tools itself. It costs no more than the tokens that the model reads again.
 fn searches_tools(kind: &str, tool: View<'_>) -> bool {
-    match kind {
-        "tool_search" => !every_is(tool, "execution", |word| is_word(word, "client")),
-        _ => kind.starts_with("tool_search_tool_"),
-    }
+    is_tool_search(kind)
+        && !(kind == "tool_search" && every_is(tool, "execution", |word| is_word(word, "client")))
+}
+
+fn is_tool_search(kind: &str) -> bool {
+    kind == "tool_search" || kind.starts_with("tool_search_tool_")
 }
 
 /// The tokens that one call of a tool adds to the prompt.
@@ -137,15 +145,23 @@ impl Surveyor {
         };
         if let Some((decision, kind)) = kinds.into_iter().find(is_hosted) {
             // No chat API is known to apply a tool's own bound of its calls or results, so none is believed.
+            self.note_price(&kind, decision);
             self.offered_tool(&kind, tool, decision, None, None);
         }
         for inner in inner_tools(tool) {
             if depth < MAX_TOOL_DEPTH {
                 self.chat_tool(inner, depth + 1);
             } else {
+                self.found.inner.is_unpriced = true;
                 self.hosted_tool(None, None, None);
             }
         }
+    }
+
+    /// Notes whether a tool of this type, if it is sent, has a price that the catalogue cannot hold.
+    pub(super) fn note_price(&mut self, kind: &str, decision: Option<Treatment>) {
+        let is_other = matches!(decision, None | Some(Treatment::Refused));
+        self.found.inner.is_unpriced |= is_other && !TOKENS_ONLY.contains(&kind) && !is_tool_search(kind);
     }
 
     /// Notes a tool of this type and with this decision, if the provider runs it. See [`Self::hosted_tool`].
