@@ -354,6 +354,12 @@ impl Normaliser {
         self.usage
     }
 
+    /// The calls of the provider's tools after which the model read a prompt that the reported usage lacks.
+    #[must_use]
+    pub fn unread_calls(&self) -> u32 {
+        self.usage.as_ref().map_or(0, |usage| usage.unread_calls)
+    }
+
     /// Bytes of everything that the model has generated so far, whether or not the client sees it.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
