@@ -13,9 +13,16 @@ mod surfaces;
 #[path = "../../crates/gw-cache/tests/key/property.rs"]
 mod key;
 
+mod http1;
+
 /// Checks the cache key of any bytes as a chat.
 pub fn cache_key(input: &[u8]) {
     key::holds(input);
+}
+
+/// Reads any bytes as a response of an upstream over HTTP/1.1.
+pub fn http1_response(input: &[u8]) {
+    http1::property::holds(input);
 }
 
 /// An adapter that all runs share.

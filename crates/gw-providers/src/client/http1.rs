@@ -5,6 +5,8 @@
 
 mod framing;
 mod head;
+#[cfg(test)]
+mod property;
 
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};

@@ -237,5 +237,7 @@ fn exceeds(bytes: &mut usize, max: usize) -> bool {
     *bytes > max
 }
 
+// `fuzz/` has this file in another place.
 #[cfg(test)]
+#[path = "framing/tests.rs"]
 mod tests;

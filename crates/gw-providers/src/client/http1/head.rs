@@ -169,5 +169,7 @@ fn reason(fault: httparse::Error) -> InvalidHead {
     }
 }
 
+// `fuzz/` has this file in another place.
 #[cfg(test)]
+#[path = "head/tests.rs"]
 mod tests;
