@@ -44,6 +44,21 @@ struct Budget {
     reason: String,
 }
 
+impl Budget {
+    /// Whether the counts are higher by more than runs differ.
+    fn is_too_low(&self, counted: u64, counted_path: u64) -> bool {
+        above(counted_path, self.path) > PATH_GROWTH_PERCENT
+            || above(counted, self.instructions) > TOTAL_TOLERANCE_PERCENT
+    }
+
+    /// Sets the counts, and adds the reason to the earlier ones.
+    fn raise(&mut self, counted: u64, counted_path: u64, reason: &str) {
+        (self.instructions, self.path) = (counted, counted_path);
+        self.reason.push('\n');
+        self.reason.push_str(reason);
+    }
+}
+
 /// Functions with their instructions of a request, by kind of request.
 pub(crate) type Functions = BTreeMap<String, Vec<(String, u64)>>;
 
@@ -122,32 +137,34 @@ impl Budgets {
         )))
     }
 
-    /// Writes the counts of a run as the new budgets. A higher budget needs a reason.
+    /// Writes the counts of a run as the new budgets. A budget that is too low needs a reason; no other one is raised, so
+    /// that budgets do not creep.
     pub(crate) fn record(mut self, path: &Path, run: &Counted, reason: Option<&str>) -> Result<()> {
         let mut functions = read_functions(&functions_path(path));
         for &(kind, counted) in &run.kinds {
             let counted_path = path_of(run.functions_of(kind));
-            match self.budget.iter_mut().find(|budget| budget.kind == kind) {
+            let is_written = match self.budget.iter_mut().find(|budget| budget.kind == kind) {
                 Some(budget) => {
-                    if above(counted_path, budget.path) > PATH_GROWTH_PERCENT
-                        || above(counted, budget.instructions) > TOTAL_TOLERANCE_PERCENT
-                    {
-                        let Some(reason) = reason else { return Err(no_reason(kind, counted)) };
-                        reason.clone_into(&mut budget.reason);
+                    if budget.is_too_low(counted, counted_path) {
+                        budget.raise(counted, counted_path, reason.ok_or_else(|| no_reason(kind, counted))?);
+                    } else {
+                        budget.instructions = budget.instructions.min(counted);
+                        budget.path = budget.path.min(counted_path);
                     }
-                    (budget.instructions, budget.path) = (counted, counted_path);
+                    budget.path == counted_path
                 }
                 None => {
-                    let Some(reason) = reason else { return Err(no_reason(kind, counted)) };
                     self.budget.push(Budget {
                         kind: kind.to_owned(),
                         instructions: counted,
                         path: counted_path,
-                        reason: reason.to_owned(),
+                        reason: reason.ok_or_else(|| no_reason(kind, counted))?.to_owned(),
                     });
+                    true
                 }
-            }
-            if let Some(list) = run.functions.get(kind) {
+            };
+            // The list belongs to the budget, and shows which functions have grown since.
+            if let Some(list) = run.functions.get(kind).filter(|_| is_written) {
                 functions.insert(kind.to_owned(), list.clone());
             }
         }
@@ -273,15 +290,27 @@ mod tests {
         assert!(lower.check(&path, &run(900, 500), 1.0).is_err());
         assert!(lower.record(&path, &run(900, 500), None).is_err());
 
-        let budgets = Budgets::read(&path).unwrap();
-        budgets.record(&path, &run(989, 400), None).unwrap();
-        let refused = Budgets::read(&path).unwrap().record(&path, &run(1_100, 400), None).unwrap_err();
+        let refused = Budgets::read(&path).unwrap().record(&path, &run(1_000, 400), None).unwrap_err();
         assert!(
-            refused.to_string().contains("chat needs 1100 instructions"),
+            refused.to_string().contains("chat needs 1000 instructions"),
             "another thread grew: {refused}"
         );
-        assert_eq!(Budgets::read(&path).unwrap().budget[0].instructions, 989, "nothing is written");
-        Budgets::read(&path).unwrap().record(&path, &run(1_100, 400), Some("a thread more")).unwrap();
-        assert_eq!(Budgets::read(&path).unwrap().budget[0].reason, "a thread more");
+        assert_eq!(Budgets::read(&path).unwrap().budget[0].instructions, 900, "nothing is written");
+        Budgets::read(&path).unwrap().record(&path, &run(1_000, 400), Some("a thread more")).unwrap();
+        assert_eq!(Budgets::read(&path).unwrap().budget[0].reason, "the first\na thread more");
+    }
+
+    #[test]
+    fn budgets_do_not_creep() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("budgets.toml");
+        Budgets::default().record(&path, &run(1_000, 1_000), Some("the first")).unwrap();
+        for reason in [None, Some("for another kind")] {
+            Budgets::read(&path).unwrap().record(&path, &run(1_090, 1_009), reason).unwrap();
+            let budget = &Budgets::read(&path).unwrap().budget[0];
+            let figures = (budget.instructions, budget.path, budget.reason.as_str());
+            assert_eq!(figures, (1_000, 1_000, "the first"));
+            assert_eq!(read_functions(&functions_path(&path))["chat"][0].1, 1_000, "the list of the budget");
+        }
     }
 }

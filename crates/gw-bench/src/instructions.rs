@@ -122,7 +122,9 @@ pub(crate) async fn count(
     let upstream = upstream::start(EVENTS, None).await?;
     let data = tempfile::tempdir()?;
     let out = directory.join(kind.name());
-    let gateway = Process::under_callgrind(binary, data.path(), upstream, key, &out)?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
+    let gateway = Process::under(valgrind, binary, data.path(), upstream, key, kind)?;
     load::run(kind, gateway.port, key, CONNECTIONS, WARM_UP).await?;
     settle().await;
     dump(gateway.pid())?;

@@ -129,7 +129,9 @@ async fn compare_with_nginx(options: &Options) -> Result<String> {
     let dir = tempfile::tempdir()?;
     let upstream = upstream::start(upstream::EVENTS, Some(upstream::PACE)).await?;
     let nginx = Process::nginx(dir.path(), upstream)?;
-    let gateway = Process::gateway(&options.binary, dir.path(), upstream, KEY)?;
+    let is_asked = |kind: &Kind| options.only.as_deref().is_none_or(|only| only == kind.name());
+    let kinds: Vec<_> = Kind::proxied().filter(is_asked).collect();
+    let gateway = Process::gateway(&options.binary, dir.path(), upstream, KEY, &kinds)?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let mut report = format!(
         "gateway: ready {:.0} ms after its start, idle RSS {:.1} MiB; nginx: idle RSS {:.1} MiB\n\n",
@@ -139,10 +141,7 @@ async fn compare_with_nginx(options: &Options) -> Result<String> {
     );
     let mut compared = Vec::new();
     report.push_str("| kind | connections | CPU µs nginx | CPU µs gateway | ratio | added p50 µs nginx / gateway | added p99 µs nginx / gateway | RSS MiB nginx / gateway |\n|---|---|---|---|---|---|---|---|\n");
-    for kind in Kind::proxied() {
-        if options.only.as_deref().is_some_and(|only| only != kind.name()) {
-            continue;
-        }
+    for kind in kinds {
         for connections in &options.connections {
             let row = row(options, kind, *connections, upstream, &nginx, &gateway).await?;
             report.push_str(&row.text);

@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::contention::{self, OTHER_KEY};
 use crate::error::{Error, Result};
+use crate::load::Kind;
 use crate::open_loop::{Outcome, Outcomes, Phase, quantile, send};
 use crate::process::{Process, gateway_config};
 use crate::upstream;
@@ -76,7 +77,7 @@ pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String> 
     let upstream = start_upstream_thread()?;
     let gateway = Process::configured(&options.binary, dir.path(), |port| {
         let keys = format!("\n[[keys]]\nname = \"other\"\nkey = \"{OTHER_KEY}\"\nmodels = [\"bench/*\"]\n");
-        gateway_config(port, upstream, key, dir.path()) + &keys
+        gateway_config(port, upstream, key, dir.path(), &[Kind::Chat]) + &keys
     })?;
     let request = request(options.body_kib, gateway.port, key);
     let duration = Duration::from_secs(options.seconds.clamp(1, 600));

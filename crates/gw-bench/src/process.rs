@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::load::Kind;
 
 /// A measured process with its children; killed on drop.
 #[derive(Debug)]
@@ -30,9 +31,15 @@ impl Drop for Process {
 }
 
 impl Process {
-    /// Starts the gateway with the benchmark's configuration.
-    pub(crate) fn gateway(binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self> {
-        Self::configured(binary, dir, |port| gateway_config(port, upstream, key, dir))
+    /// Starts the gateway with the benchmark's configuration for these kinds of requests.
+    pub(crate) fn gateway(
+        binary: &Path,
+        dir: &Path,
+        upstream: u16,
+        key: &str,
+        kinds: &[Kind],
+    ) -> Result<Self> {
+        Self::configured(binary, dir, |port| gateway_config(port, upstream, key, dir, kinds))
     }
 
     /// Starts the gateway with the configuration that `configuration` makes for its port.
@@ -50,37 +57,18 @@ impl Process {
         Self::start(command, port)
     }
 
-    /// Starts the gateway under valgrind, which counts its instructions into files that begin with `out`.
-    pub(crate) fn under_callgrind(
+    /// Starts the gateway with the benchmark's configuration for one kind of request, as the last arguments of a tool.
+    pub(crate) fn under(
+        mut tool: Command,
         binary: &Path,
         dir: &Path,
         upstream: u16,
         key: &str,
-        out: &Path,
+        kind: Kind,
     ) -> Result<Self> {
-        let mut command = Command::new("valgrind");
-        command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
-        Self::under(command, binary, dir, upstream, key)
-    }
-
-    /// Starts the gateway under strace, which counts its system calls and writes them to `out` at the end.
-    pub(crate) fn under_strace(
-        binary: &Path,
-        dir: &Path,
-        upstream: u16,
-        key: &str,
-        out: &Path,
-    ) -> Result<Self> {
-        let mut command = Command::new("strace");
-        command.arg("-f").arg("-c").arg("-o").arg(out);
-        Self::under(command, binary, dir, upstream, key)
-    }
-
-    /// Starts the gateway with the benchmark's configuration as the last arguments of a tool.
-    fn under(mut tool: Command, binary: &Path, dir: &Path, upstream: u16, key: &str) -> Result<Self> {
         let port = free_port()?;
         let config = dir.join("gateway.toml");
-        write(&config, &gateway_config(port, upstream, key, dir))?;
+        write(&config, &gateway_config(port, upstream, key, dir, &[kind]))?;
         tool.arg(binary).arg("serve").arg("--config").arg(&config);
         tool.stdout(Stdio::null()).stderr(Stdio::null());
         Self::start(tool, port)
@@ -171,22 +159,26 @@ fn write(path: &Path, text: &str) -> Result<()> {
     written.map_err(|error| Error::write(path, error))
 }
 
-/// The benchmark's configuration of the gateway. The data directory is not the folder of the configuration, which the gateway watches: it would read the configuration again after
-/// each row.
-pub(crate) fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path) -> String {
+/// The benchmark's configuration of the gateway. The data directory is not the folder of the configuration, which the gateway
+/// watches: it would read the configuration again after each row.
+///
+/// The settings that only one kind of request needs are there for this kind alone, so that an older program, which does not
+/// know them, can be measured in the others.
+pub(crate) fn gateway_config(port: u16, upstream: u16, key: &str, dir: &Path, kinds: &[Kind]) -> String {
+    let line_for = |kind, line| if kinds.contains(&kind) { line } else { "" };
+    let bad_keys = line_for(Kind::Refused, "bad_keys_per_minute = 10000000\n");
+    let responses = line_for(Kind::Responses, "responses = false\n");
     format!(
         r#"[server]
 listen = "127.0.0.1:{port}"
 data_dir = "{}/data"
-bad_keys_per_minute = 10000000
-
+{bad_keys}
 [[providers]]
 name = "bench"
 api = "openai"
 base_url = "http://127.0.0.1:{upstream}/v1"
 api_key = "sk-upstream"
-responses = false
-
+{responses}
 [[providers]]
 name = "bench-claude"
 api = "anthropic"
@@ -254,4 +246,21 @@ http {{
 "#,
         dir = dir.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_program_gets_no_setting_that_its_kinds_do_not_need() {
+        let config = |kinds: &[Kind]| gateway_config(1, 2, "sk", Path::new("/tmp"), kinds);
+        let [plain, all] = [config(&[Kind::Chat, Kind::Stream]), config(&Kind::ALL)];
+        for line in ["\nbad_keys_per_minute = 10000000\n", "\nresponses = false\n"] {
+            assert!(!plain.contains(line.trim()) && all.contains(line), "{line}");
+        }
+        for text in [plain, all] {
+            assert!(toml::from_str::<toml::Table>(&text).is_ok(), "{text}");
+        }
+    }
 }

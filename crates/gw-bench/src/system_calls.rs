@@ -1,6 +1,7 @@
 //! The system calls of one request, counted by strace.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::error::Result;
 use crate::instructions::{CONNECTIONS, EVENTS};
@@ -32,7 +33,10 @@ async fn trace(kind: Kind, binary: &Path, key: &str, requests: usize) -> Result<
     let upstream = upstream::start(EVENTS, None).await?;
     let data = tempfile::tempdir()?;
     let out = data.path().join("calls");
-    let mut gateway = Process::under_strace(binary, data.path(), upstream, key, &out)?;
+    // strace counts the calls, and writes them at the end.
+    let mut strace = Command::new("strace");
+    strace.arg("-f").arg("-c").arg("-o").arg(&out);
+    let mut gateway = Process::under(strace, binary, data.path(), upstream, key, kind)?;
     load::run(kind, gateway.port, key, CONNECTIONS, requests).await?;
     gateway.stop()?;
     Ok(summary(&std::fs::read_to_string(out)?))

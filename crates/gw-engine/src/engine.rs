@@ -110,16 +110,7 @@ impl Engine {
     ) -> std::result::Result<Arc<Self>, Vec<String>> {
         let configured = Configured { settings, deployed, documents: shipped };
         let snapshot = configuration::snapshot(None, &configured, &[])?;
-        registry.register(
-            "gateway_stream_event_bytes",
-            "Bytes of stream events over 64 KiB that wait for their clients",
-            snapshot.state.event_memory.gauge(),
-        );
-        registry.register(
-            "gateway_answer_bytes",
-            "Bytes of documents of upstreams and of whole answers over 64 KiB, until their clients have taken them",
-            snapshot.state.document_memory.pool().gauge(),
-        );
+        snapshot.state.register(registry);
         registry.register(
             "gateway_background_responses",
             "Responses that are made in the background",

@@ -159,6 +159,11 @@ impl ValidatedRequest {
         matches!(self, Self::Chat(request) if request.needs.audio_output)
     }
 
+    /// Whether the client asks for an answer with images.
+    pub(crate) fn wants_images(&self) -> bool {
+        matches!(self, Self::Chat(request) if request.needs.image_output)
+    }
+
     /// Whether a string of the request ends in `1h`, the lifetime of a cache write that costs more than others. A text may
     /// end so by chance.
     pub(crate) fn may_name_an_hour(&self) -> bool {

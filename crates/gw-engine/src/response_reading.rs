@@ -71,8 +71,7 @@ impl Engine {
     /// Whether this response of the key is made in the background, by any process that shares the database. With limits in
     /// Redis such a response holds a place of its key here, too.
     async fn is_made_elsewhere(&self, caller: &Caller, id: &str) -> bool {
-        let found = self.services().stored_responses.load(caller.key_id(), id).await;
-        found.is_ok_and(|found| found.is_some_and(|found| !is_over(&found)))
+        self.services().stored_responses.is_running(caller.key_id(), id).await.unwrap_or_default()
     }
 
     /// `GET /v1/responses/{id}`.

@@ -200,19 +200,23 @@ impl Keeper {
                 // The document of an upstream that speaks this dialect has the upstream's id.
                 let id = id_of(&document).unwrap_or(id);
                 let turn = TurnFacts { is_streamed: is_stream || is_background, ..TurnFacts::default() };
-                let response = |document| {
-                    StoredResponse::new([document, input.joined(), Bytes::new()], turn, stored.expiry())
-                };
+                // The chat, which the input shares its strings with, is not needed any more.
+                let input = input.into_joined();
+                let response =
+                    |document| StoredResponse::new([document, input, Bytes::new()], turn, stored.expiry());
                 if !is_background {
                     let saved = stored.save(&owner, &id, response(document), &before).await;
                     // The client has its answer, which says that a later request cannot refer to it.
                     return saved.is_ok_and(|kept| kept == Kept::Stored);
                 }
                 let whole = response(document);
-                let document = states::failed_without_output(whole.text(), "server_error", LARGER_THAN_STORE);
-                let failed = whole.with_document(document.into());
-                if let Ok(Kept::TooLarge) = stored.finish(&owner, &id, whole, &before).await
-                    && let Ok(Kept::TooLarge) = stored.finish(&owner, &id, failed, &before).await
+                let failed = || {
+                    let failed =
+                        states::failed_without_output(whole.text(), "server_error", LARGER_THAN_STORE);
+                    whole.with_document(failed.into())
+                };
+                if let Ok(Kept::TooLarge) = stored.finish(&owner, &id, whole.clone(), &before).await
+                    && let Ok(Kept::TooLarge) = stored.finish(&owner, &id, failed(), &before).await
                     // The object of its beginning holds the room for its failure.
                     && let Err(error) = stored.fail(&owner, &id, LARGER_THAN_STORE).await
                 {

@@ -81,7 +81,7 @@ pub trait ResponseTable: Send + Sync + std::fmt::Debug {
     fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
     /// The ids of the responses that hold these items.
     fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>>;
-    /// The bytes that a key stores.
+    /// The bytes that a key stores. It is asked often, so it adds nothing up.
     fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64>;
     /// Inserts or replaces a response. `items` are the ids by which it is found beside its own.
     fn save<'a>(
@@ -187,7 +187,7 @@ impl StoredResponses {
         }
         let Some(found) = self.find(owner, id).await? else { return Ok(None) };
         let Some(response) = self.open(owner, &found).await? else { return Ok(None) };
-        if found.facts.running_until.is_none_or(|until| until > unix_seconds()) {
+        if !found.facts.is_abandoned() {
             return Ok(Some(response));
         }
         let failed = Self::abandoned(StoredResponse::clone(&response));
@@ -198,6 +198,15 @@ impl StoredResponses {
             Some(found) => self.open(owner, &found).await,
             None => Ok(None),
         }
+    }
+
+    /// Whether this response of the key is being made, by any process. Nothing is opened for the answer.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub(crate) async fn is_running(&self, owner: &str, id: &str) -> Result<bool> {
+        let found = self.find(owner, id).await?;
+        Ok(found.is_some_and(|found| found.facts.is_running && !found.facts.is_abandoned()))
     }
 
     /// A response whose process reports nothing any more.
@@ -297,7 +306,6 @@ impl StoredResponses {
     /// # Errors
     /// `store_unavailable`.
     pub(crate) async fn delete(&self, owner: &str, id: &str) -> Result<bool> {
-        self.key_bytes.forget(owner);
         self.opened_turns.forget(owner, id);
         let deleted = match &self.place {
             Backend::Off => Ok(false),
@@ -306,6 +314,9 @@ impl StoredResponses {
         };
         // Another request can keep a copy again until the row is gone.
         self.opened_turns.forget(owner, id);
+        if matches!(deleted, Ok(true)) {
+            self.key_bytes.forget(owner);
+        }
         deleted
     }
 }
@@ -360,6 +371,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct EndedTable {
         reports: AtomicUsize,
+        /// The number of questions for the bytes of a key.
+        sums: AtomicUsize,
     }
 
     impl ResponseTable for EndedTable {
@@ -380,6 +393,7 @@ mod tests {
         }
 
         fn stored_bytes<'a>(&'a self, _: &'a str) -> TableFuture<'a, u64> {
+            self.sums.fetch_add(1, Ordering::Relaxed);
             Box::pin(async { Ok(0) })
         }
 
@@ -415,16 +429,35 @@ mod tests {
             Box::pin(async { Ok(Kept::Ended) })
         }
 
-        fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {
-            Box::pin(async { Ok(false) })
+        fn delete<'a>(&'a self, _: &'a str, id: &'a str) -> TableFuture<'a, bool> {
+            Box::pin(async move { Ok(id == "resp_1") })
         }
+    }
+
+    fn in_table(table: &Arc<EndedTable>) -> StoredResponses {
+        let settings = StoredResponseSettings { place: ResponsePlace::Database, ..Default::default() };
+        StoredResponses::new(settings, Some(Arc::clone(table) as Arc<dyn ResponseTable>))
+    }
+
+    #[tokio::test]
+    async fn only_a_deletion_that_frees_bytes_has_them_read_again() {
+        let table = Arc::new(EndedTable::default());
+        let stored = in_table(&table);
+        let sums = async || {
+            stored.check_room("key", 100, &StoredConversation::default()).await.unwrap();
+            table.sums.load(Ordering::Relaxed)
+        };
+        assert_eq!(sums().await, 1);
+        assert!(!stored.delete("key", "resp_unknown").await.unwrap());
+        assert_eq!(sums().await, 1);
+        assert!(stored.delete("key", "resp_1").await.unwrap());
+        assert_eq!(sums().await, 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_ends_when_the_response_has_ended_elsewhere_and_outlives_a_lost_report() {
         let table = Arc::new(EndedTable::default());
-        let settings = StoredResponseSettings { place: ResponsePlace::Database, ..Default::default() };
-        let stored = StoredResponses::new(settings, Some(Arc::clone(&table) as Arc<dyn ResponseTable>));
+        let stored = in_table(&table);
         stored.lease("key", "resp_1").unwrap().hold().await;
         assert_eq!(table.reports.load(Ordering::Relaxed), 3);
         assert!(StoredResponses::default().lease("key", "resp_1").is_none());

@@ -376,6 +376,14 @@ fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Heade
     for (name, value) in headers {
         (name.as_str(), value.as_bytes()).hash(&mut hasher);
     }
+    // What is sent of a request depends on these, too.
+    for (setting, names) in [("allow", &settings.allow_members), ("deny", &settings.deny_betas)] {
+        let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
+        names.sort_unstable();
+        if !names.is_empty() {
+            (setting, names).hash(&mut hasher);
+        }
+    }
     hasher.finish()
 }
 

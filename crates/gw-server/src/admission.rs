@@ -6,7 +6,8 @@
 //! the run queue stays short and the wait is here, where keys take turns.
 //!
 //! Nothing is forecast. A request is refused when it has really waited longer than the limit, and refusals have a budget
-//! of CPU time ([`RefusalBudget`]). Requests beyond that budget are held. A held request keeps its connection, which sends
+//! of CPU time ([`RefusalBudget`]). Requests beyond that budget are held. Where more wait than a worker should hold, the newest
+//! of the key with most waiting requests are refused, from the same budget, so that one key cannot take the places of others. A held request keeps its connection, which sends
 //! no further request meanwhile, and new connections stay in the kernel. So refusals cannot take the worker's time, and
 //! cannot become the reason of further refusals. A request that waits for its upstream or its client is in no queue.
 
@@ -20,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::task::yield_now;
 
-use fair_queue::{FairQueue, Verdict};
+use fair_queue::{FairQueue, Stage, Verdict, WaitingRequest};
 use intake::Intake;
 pub(crate) use meter::Meter;
 use meter::thread_time;
@@ -41,8 +42,11 @@ const MIN_FREE_STARTS: u32 = 8;
 const FREE_TIME: Duration = Duration::from_millis(4);
 /// The time between two looks at the ages of the waiting requests.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// The most waiting requests of a worker. Only one HTTP/1 request of a connection waits, so HTTP/2 alone reaches this.
+/// With more waiting requests a worker refuses, whatever their age. Only one HTTP/1 request of a connection waits, so HTTP/2
+/// alone reaches this.
 const MAX_WAITING: usize = 65_536;
+/// With more of them it refuses beyond the budget, because each takes memory.
+const MAX_HELD: usize = 2 * MAX_WAITING;
 /// The CPU time of one request in this many is measured.
 const METERED_SHARE: u32 = 8;
 /// The time between two warnings that requests are refused.
@@ -62,7 +66,7 @@ pub(crate) struct AdmissionMetrics {
 pub(crate) struct SharedAdmission {
     /// Tests stop all starts with this.
     pub(crate) is_held: AtomicBool,
-    /// The requests that wait on any worker.
+    /// The requests that wait for their start on any worker.
     pub(crate) waiting: AtomicI64,
 }
 
@@ -157,11 +161,9 @@ impl Admission {
         key: &Arc<str>,
         since: Instant,
     ) -> Result<Option<Box<Meter>>, Overloaded> {
-        if self.queue.lock().len() >= MAX_WAITING {
-            self.count_refusal(Duration::ZERO);
-            return Err(Overloaded);
-        }
-        match self.queued(key, Some(since)).await {
+        let beyond = self.queue.lock().take_beyond(MAX_HELD, 1);
+        self.refuse(beyond, Duration::ZERO);
+        match self.queued(key, Stage::New, since).await {
             Verdict::Refused => Err(Overloaded),
             Verdict::Started { is_metered: false } => Ok(None),
             Verdict::Started { is_metered: true } => Ok(Some(Box::new(Meter::new(self, key)))),
@@ -170,15 +172,17 @@ impl Admission {
 
     /// Waits until a request whose body came later than its start may go on. It is never refused.
     pub(crate) async fn wait_again(&self, key: &Arc<str>) {
-        self.queued(key, None).await;
+        self.queued(key, Stage::Continued, Instant::now()).await;
     }
 
-    async fn queued(&self, key: &Arc<str>, since: Option<Instant>) -> Verdict {
-        let (id, verdict) = self.queue.lock().push(key, since);
-        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+    async fn queued(&self, key: &Arc<str>, stage: Stage, since: Instant) -> Verdict {
+        let (id, verdict) = self.queue.lock().push(key, stage, since);
+        // A request that goes on holds its body and its permits.
+        let is_new = stage == Stage::New;
+        self.shared.waiting.fetch_add(i64::from(is_new), Ordering::Relaxed);
         self.is_queueing.store(true, Ordering::Relaxed);
         self.work.notify_one();
-        let _entry = QueueEntry { admission: self, key, id };
+        let _entry = QueueEntry { admission: self, key, id, is_new };
         verdict.await.unwrap_or(Verdict::Refused)
     }
 
@@ -229,27 +233,29 @@ impl Admission {
         self.queue.lock().start(TURN)
     }
 
-    /// Looks at the ages of the waiting requests, and refuses those that are too old, as far as the budget allows. Returns the
-    /// worker's CPU time.
+    /// Looks at the ages and the number of the waiting requests, and refuses those that are too old or too many, as far as the
+    /// budget allows. Returns the worker's CPU time.
     async fn look(&self, now: Instant, budget: &mut RefusalBudget, cpu: Duration) -> Duration {
-        let age = self.queue.lock().oldest().map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        self.metrics.wait.set(age.as_secs_f64());
-        let is_refusing = !self.limit.is_zero() && age > self.limit;
+        let age_of = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let (oldest, age, len) = {
+            let queue = self.queue.lock();
+            (age_of(queue.oldest()), age_of(queue.oldest_new()), queue.len())
+        };
+        self.metrics.wait.set(oldest.as_secs_f64());
+        let is_late = !self.limit.is_zero() && age > self.limit;
+        let is_refusing = is_late || len > MAX_WAITING;
         self.intake.set_refusing(is_refusing);
         if !is_refusing {
             return cpu;
         }
-        let Some(since) = now.checked_sub(self.limit) else { return cpu };
-        let refused = self.queue.lock().take_older(since, budget.allowed());
+        let refused =
+            self.take_refused(is_late.then(|| now.checked_sub(self.limit)).flatten(), budget.allowed());
         let count = refused.len();
         self.intake.finished(count.max(1));
         if count == 0 {
             return cpu;
         }
-        for request in refused {
-            self.count_refusal(age);
-            request.decide(Verdict::Refused);
-        }
+        self.refuse(refused, age);
         // The refused requests are the tasks that are ready now, so this time is theirs.
         run_ready_tasks().await;
         let after = thread_time();
@@ -257,9 +263,29 @@ impl Admission {
         after
     }
 
+    /// Takes up to `most` requests to refuse: those that wait since before `since`, then those beyond the bound.
+    fn take_refused(&self, since: Option<Instant>, most: usize) -> Vec<WaitingRequest> {
+        let mut queue = self.queue.lock();
+        let mut refused = since.map_or_else(Vec::new, |since| queue.take_older(since, most));
+        refused.extend(queue.take_beyond(MAX_WAITING, most - refused.len()));
+        refused
+    }
+
+    fn refuse(&self, requests: Vec<WaitingRequest>, age: Duration) {
+        for request in requests {
+            self.count_refusal(age);
+            request.decide(Verdict::Refused);
+        }
+    }
+
     /// Notes the CPU time of a request.
     fn learn(&self, key: &Arc<str>, cpu: Duration) {
         self.queue.lock().learn(key, cpu);
+    }
+
+    /// Notes the CPU time that a request has used so far.
+    fn learn_at_least(&self, key: &Arc<str>, cpu: Duration) {
+        self.queue.lock().learn_at_least(key, cpu);
     }
 
     /// Counts a refused request, and logs a warning now and then.
@@ -295,12 +321,13 @@ struct QueueEntry<'a> {
     admission: &'a Admission,
     key: &'a Arc<str>,
     id: u64,
+    is_new: bool,
 }
 
 impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.admission.queue.lock().remove(self.key, self.id);
-        self.admission.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.admission.shared.waiting.fetch_sub(i64::from(self.is_new), Ordering::Relaxed);
     }
 }
 

@@ -301,17 +301,18 @@ where
     B::Error: Into<BoxError>,
 {
     let mut meter = None;
-    if !admission.is_free(record.accepted) {
+    let has_waited = !admission.is_free(record.accepted);
+    if has_waited {
         // Boxed, because few requests wait.
         let waiting = Box::pin(admission.wait(caller.key_id(), record.accepted));
         meter = waiting.await.map_err(|_| overloaded_error())?;
     }
-    record.state.check_in_flight(record.in_flight.as_ref())?;
+    record.state.check_in_flight(record.in_flight.as_ref().filter(|_| !has_waited))?;
     let reply = {
         let mut generating = pin!(generate(parts, operation, body, record, caller, (admission, extra)));
         poll_fn(|cx| match &mut meter {
             None => generating.as_mut().poll(cx),
-            Some(meter) => meter.measure(|| generating.as_mut().poll(cx)),
+            Some(meter) => meter.poll(|| generating.as_mut().poll(cx)),
         })
         .await
     };

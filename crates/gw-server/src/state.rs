@@ -255,14 +255,15 @@ impl ServerState {
         InFlightPermit::take(&self.metrics.in_flight)
     }
 
-    /// Refuses a request when `max_in_flight` others are in flight. Requests that wait for a worker do not count: they keep
-    /// nothing but their connections.
-    pub(crate) fn check_in_flight(&self, permit: Option<&InFlightPermit>) -> Result<()> {
+    /// Refuses a request when `max_in_flight` others are in flight. Requests that wait for their start do not count: they keep
+    /// nothing but their connections. `arrived` is the permit of a request that has come just now. None: it has waited, and
+    /// others have started or come since.
+    pub(crate) fn check_in_flight(&self, arrived: Option<&InFlightPermit>) -> Result<()> {
         let limit = i64::try_from(self.settings.max_in_flight).unwrap_or(i64::MAX);
-        let waiting = self.admission.waiting.load(Ordering::Relaxed);
-        // Others may have left since this request was counted.
-        let count = permit.map_or(0, |permit| permit.count().min(self.metrics.in_flight.get()));
-        if count.saturating_sub(waiting) > limit {
+        let now = self.metrics.in_flight.get();
+        // Of requests that come at one time, the first ones find room.
+        let count = arrived.map_or(now, |permit| permit.count().min(now));
+        if count.saturating_sub(self.admission.waiting.load(Ordering::Relaxed)) > limit {
             return Err(overloaded("The gateway is answering as many requests as it can."));
         }
         Ok(())

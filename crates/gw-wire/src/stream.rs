@@ -346,6 +346,12 @@ impl Normaliser {
         self.usage
     }
 
+    /// The calls of the provider's tools after which the model read a prompt that the reported usage lacks.
+    #[must_use]
+    pub fn unread_calls(&self) -> u32 {
+        self.usage.as_ref().map_or(0, |usage| usage.unread_calls)
+    }
+
     /// Bytes of everything that the model has generated so far, whether or not the client sees it.
     #[must_use]
     pub fn answer_bytes(&self) -> u64 {
@@ -449,14 +455,8 @@ impl Normaliser {
         put(head, "data: {\"id\":");
         write_str(head, &self.opening.id);
         put(head, ",\"object\":");
-        put(
-            head,
-            if self.opening.shape == Shape::Chat {
-                "\"chat.completion.chunk\""
-            } else {
-                "\"text_completion\""
-            },
-        );
+        let is_chat = self.opening.shape == Shape::Chat;
+        put(head, if is_chat { "\"chat.completion.chunk\"" } else { "\"text_completion\"" });
         put(head, ",\"created\":");
         put_int(head, self.opening.created);
         put(head, ",\"model\":");

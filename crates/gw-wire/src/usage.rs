@@ -29,9 +29,12 @@ pub struct Usage {
     pub rejected_prediction: Option<u32>,
     /// Calls of tools that the provider ran and charges by the call.
     pub hosted: HostedCalls,
-    /// Whether the upstream served the call in another tier than the usual one, such as `priority` or `flex`, whose price
-    /// the catalogue does not hold.
-    pub has_other_tier: bool,
+    /// Calls of tools that the provider ran, priced or not, after each of which the model read a prompt that no count above
+    /// has yet. A complete usage has none.
+    pub unread_calls: u32,
+    /// Whether the call used something whose price the catalogue cannot hold: another service tier than the usual one, such
+    /// as `priority` or `flex`, or a member or a tool with a price of its own that the operator opened.
+    pub has_unpriced: bool,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
 }
@@ -104,7 +107,8 @@ impl Usage {
             accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),
             rejected_prediction: add_small(self.rejected_prediction, other.rejected_prediction),
             hosted: self.hosted.plus(&other.hosted),
-            has_other_tier: self.has_other_tier || other.has_other_tier,
+            unread_calls: self.unread_calls.saturating_add(other.unread_calls),
+            has_unpriced: self.has_unpriced || other.has_unpriced,
             estimated: self.estimated || other.estimated,
         }
     }

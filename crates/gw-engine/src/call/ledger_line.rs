@@ -93,7 +93,7 @@ impl LedgerLine {
         }
         let mut billed = spent;
         request.each_size(candidate, |size| {
-            billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
+            billed.add_usage(&candidate.model, &size.usage(None, 0, &candidate.model));
         });
         if self.begun.is_some() {
             self.note_progress(candidate, &billed);
@@ -111,7 +111,7 @@ impl LedgerLine {
     pub(crate) fn begin_hedge(&mut self, candidate: &Candidate, request: &ValidatedRequest) {
         let mut billed = BilledUsage::default();
         request.each_size(candidate, |size| {
-            billed.add_usage(&candidate.model, &Usage::estimate(size.prompt_tokens, 0));
+            billed.add_usage(&candidate.model, &size.usage(None, 0, &candidate.model));
         });
         self.entry.cost = self.entry.cost.saturating_add(billed.cost.femtos());
         self.entry.unpriced |= billed.known_cost().is_none();

@@ -234,8 +234,7 @@ impl Prices {
             return Charge::default();
         }
         let mut charge = self.rates(usage.prompt).charge(usage);
-        // The catalogue has the prices of the usual tier only.
-        charge.is_complete &= !usage.has_other_tier;
+        charge.is_complete &= !usage.has_unpriced;
         if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted)) }
     }
 

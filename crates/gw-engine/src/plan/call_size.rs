@@ -13,13 +13,15 @@ use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::request::embeddings::Inputs;
-use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
-use gw_wire::request::{CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, Medium, Prompt};
+use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy, results_of};
+use gw_wire::request::{
+    CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, GuardedMember, Medium, Prompt,
+};
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
-use crate::plan::tenant_policy::is_forwarded;
+use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;
 use crate::request::{ValidatedRequest, fan_out};
 
@@ -48,6 +50,8 @@ pub(crate) struct CallSize {
     pub(crate) hosted: HostedCalls,
     /// The provider may call the model several times for one answer, because it runs tools itself.
     pub(crate) has_inner_calls: bool,
+    /// The provider is sent something whose price the catalogue cannot hold.
+    pub(crate) is_unpriced: bool,
 }
 
 impl CallSize {
@@ -57,8 +61,13 @@ impl CallSize {
     /// No count exceeds the limits of the model calls that it may consist of, and none is zero if something was read or
     /// written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
-        let estimate = Usage { hosted: self.hosted, ..Usage::estimate(self.prompt_tokens, answer_bytes) };
+        let estimate = Usage {
+            hosted: self.hosted,
+            has_unpriced: self.is_unpriced,
+            ..Usage::estimate(self.prompt_tokens, answer_bytes)
+        };
         let Some(mut usage) = reported else { return estimate };
+        usage.has_unpriced |= self.is_unpriced;
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
         }
@@ -81,6 +90,9 @@ impl CallSize {
             usage.estimated |= credible != *count;
             *count = credible;
         }
+        if self.has_inner_calls && usage.unread_calls > 0 {
+            self.add_further_readings(&mut usage, model);
+        }
         let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
         usage.cached = within(usage.cached, usage.prompt);
         usage.cache_write = within(usage.cache_write, usage.prompt);
@@ -93,6 +105,24 @@ impl CallSize {
             *part = small_within(*part, usage.completion);
         }
         usage
+    }
+
+    /// Adds the prompts that the model read after the calls of the provider's tools, where the upstream has told the first
+    /// reading only. They are bounded as in a reservation.
+    fn add_further_readings(&self, usage: &mut Usage, model: &Model) {
+        let calls = usage.unread_calls.min(MAX_INNER_CALLS as u32);
+        let once = usage.prompt.div_ceil(self.prompts.max(1));
+        let context = model.context_length.unwrap_or(UNKNOWN_CONTEXT_TOKENS).max(once);
+        let times = u64::from(calls);
+        let all = once.saturating_mul(times).saturating_add(results_of(calls, &usage.hosted));
+        usage.prompt = usage.prompt.saturating_add(all.min(context.saturating_mul(times)));
+        // What the first reading found in the provider's cache or wrote there, the others find there.
+        let kept = usage.cached.unwrap_or(0).saturating_add(usage.cache_write.unwrap_or(0)).min(once);
+        if kept > 0 {
+            usage.cached = Some(usage.cached.unwrap_or(0).saturating_add(kept.saturating_mul(times)));
+        }
+        usage.unread_calls = 0;
+        usage.estimated = true;
     }
 }
 
@@ -138,20 +168,50 @@ impl ValidatedRequest {
 
     /// The size of the upstream call for a sub-request of a chat or a completion.
     pub(crate) fn size_of(&self, candidate: &Candidate, part: &SubRequest) -> CallSize {
+        let inner = self.inner_work(candidate);
+        let (has_inner_calls, is_unpriced) =
+            (inner.calls_model, self.sends_unpriced(candidate, inner.is_unpriced));
         match self {
             Self::Chat(_) => CallSize {
                 prompt_tokens: self.prompt_tokens(candidate),
                 prompts: 1,
                 answers: u64::from(part.share.n),
                 hosted: self.certain_searches(candidate, part.share.n),
-                has_inner_calls: self.inner_work(candidate).calls_model,
+                has_inner_calls,
+                is_unpriced,
             },
             Self::Completion(request) => {
                 let size = completion_size(request, part);
-                CallSize { has_inner_calls: self.inner_work(candidate).calls_model, ..size }
+                CallSize { has_inner_calls, is_unpriced, ..size }
             }
             Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
         }
+    }
+
+    /// Whether the candidate is sent a member or a tool whose price the catalogue cannot hold, because the operator opened it.
+    /// `by_tools` says that the tools have such a price. The demo costs nothing.
+    fn sends_unpriced(&self, candidate: &Candidate, by_tools: bool) -> bool {
+        let provider = &candidate.provider;
+        if provider.allowed().is_all() {
+            return false;
+        }
+        let is_opened = |member: &GuardedMember| provider.takes_member(&member.name);
+        if let Some(policy) = self.own_policy(candidate) {
+            return by_tools
+                || policy.members.iter().any(|member| member.has_unknown_price() && is_opened(member));
+        }
+        let is_chat = matches!(self, Self::Chat(_));
+        // No chat API is known to count the calls of these tools.
+        let lacks_price = |calls: &HostedCalls| {
+            HostedTool::ALL.iter().any(|tool| calls.of(*tool) > 0 && !has_price(&candidate.model, *tool))
+        };
+        by_tools
+            || self.chat_tools(candidate).is_some_and(|(_, calls)| lacks_price(&calls))
+            || self.guarded().iter().any(|member| {
+                // The tools of a chat are judged one by one.
+                let has_price = member.has_unknown_price() || member.name == "tools" && !is_chat;
+                has_price && provider.forwards_member(&member.name) && is_opened(member)
+            })
     }
 
     /// The searches of each answer that no upstream counts, or that an upstream without a report of its usage made. A model
@@ -332,6 +392,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         answers: u64::from(made).saturating_mul(count),
         hosted: HostedCalls::default(),
         has_inner_calls: false,
+        is_unpriced: false,
     }
 }
 

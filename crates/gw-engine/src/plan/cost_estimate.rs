@@ -104,11 +104,15 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         completion,
         audio_prompt: request.has_audio().then_some(1),
         audio_completion: request.wants_audio().then_some(1),
+        image_completion: request.wants_images().then_some(1),
         ..Usage::default()
     };
-    let mut hosted = HostedCalls::default();
-    request.each_size(candidate, |size| hosted = hosted.plus(&request.most_hosted(candidate, &size)));
-    candidate.model.charge(&Usage { hosted, ..usage }).is_complete
+    let (mut hosted, mut has_unpriced) = (HostedCalls::default(), false);
+    request.each_size(candidate, |size| {
+        hosted = hosted.plus(&request.most_hosted(candidate, &size));
+        has_unpriced |= size.is_unpriced;
+    });
+    candidate.model.charge(&Usage { hosted, has_unpriced, ..usage }).is_complete
 }
 
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.

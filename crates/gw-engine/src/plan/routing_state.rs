@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gw_routing::affinity::Affinity;
 use gw_routing::retry_budget::RetryBudget;
+use prometheus_client::registry::Registry;
 
 use crate::clock;
 use crate::document_memory::DocumentMemory;
@@ -53,6 +54,20 @@ impl RoutingState {
             document_memory: DocumentMemory::new(bytes),
             threads: MessageThreads::default(),
         }
+    }
+
+    /// Registers the gauges of the memory in use.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "gateway_stream_event_bytes",
+            "Bytes of stream events over 64 KiB that wait for their clients",
+            self.event_memory.gauge(),
+        );
+        registry.register(
+            "gateway_answer_bytes",
+            "Bytes of documents of upstreams and of whole answers over 64 KiB, until their clients have taken them",
+            self.document_memory.pool().gauge(),
+        );
     }
 
     /// The round-robin turn.

@@ -38,7 +38,7 @@ pub(crate) fn is_forwarded(candidate: &Candidate, client: &ClientRequest) -> boo
 }
 
 /// Whether calls of this hosted tool at the model can be charged.
-fn has_price(model: &Model, tool: HostedTool) -> bool {
+pub(crate) fn has_price(model: &Model, tool: HostedTool) -> bool {
     model.prices.as_ref().is_some_and(|prices| prices.has_tool(tool))
 }
 

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::ready;
 use futures_util::stream::{StreamExt, unfold};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -171,7 +170,7 @@ impl BackgroundResponses {
         });
         Some(match starting_after {
             None => Box::pin(all),
-            Some(number) => Box::pin(all.filter_map(move |frame| ready(events_for(&frame, number)))),
+            Some(number) => after(Box::pin(all), number),
         })
     }
 
@@ -191,6 +190,30 @@ impl BackgroundResponses {
         }
     }
 }
+
+/// The events after this sequence number. All that come after the first one of them are later, too.
+fn after(all: BackgroundEvents, number: u64) -> BackgroundEvents {
+    Box::pin(unfold((all, false), move |(mut all, is_found)| async move {
+        let mut looked_at = 0;
+        loop {
+            let frame = all.next().await?;
+            if is_found {
+                return Some((frame, (all, true)));
+            }
+            looked_at += frame.len();
+            if let Some(events) = events_for(&frame, number) {
+                return Some((events, (all, true)));
+            }
+            if looked_at >= LOOKED_AT_ONCE {
+                looked_at = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+    }))
+}
+
+/// The bytes of events that are searched before another task gets its turn.
+const LOOKED_AT_ONCE: usize = 64 << 10;
 
 /// The oldest response of the key that has the most of these, each with its key and its number.
 fn oldest_of_largest(ended: &[(Arc<str>, u64)]) -> Option<u64> {
@@ -213,7 +236,23 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
+
+    #[test]
+    fn a_search_for_the_next_event_lets_others_run() {
+        let event = |number: usize| {
+            let text = "x".repeat(1000);
+            Bytes::from(format!("event: x\ndata: {{\"sequence_number\":{number},\"a\":\"{text}\"}}\n\n"))
+        };
+        let all = futures_util::stream::iter((1..=1000).map(event));
+        let mut events = after(Box::pin(all), 998);
+        let polls = (1..).find_map(|poll| Some((poll, events.next().now_or_never()?)));
+        assert_eq!(polls, Some((16, Some(event(999)))));
+        assert_eq!(events.next().now_or_never(), Some(Some(event(1000))));
+        assert_eq!(events.next().now_or_never(), Some(None));
+    }
 
     #[test]
     fn the_key_with_the_most_ended_responses_loses_its_oldest_one() {

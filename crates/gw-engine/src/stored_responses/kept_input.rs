@@ -56,6 +56,11 @@ impl KeptInput {
             pieces => pieces.concat().into(),
         }
     }
+
+    /// The whole input. The chat is not held any more.
+    pub(crate) fn into_joined(self) -> Bytes {
+        self.joined()
+    }
 }
 
 /// The start and the end of the next string of a JSON text, without its quotes.

@@ -139,7 +139,7 @@ impl MemoryResponses {
         }
         state.forget_expired(owner);
         let parent = response.turn.parent.as_deref().map(|parent| entry_name(owner, parent));
-        if parent.as_ref().is_some_and(|parent| *parent == name || !state.entries.contains_key(parent)) {
+        if parent.as_ref().is_some_and(|parent| !state.may_continue(parent, &name)) {
             return Kept::ParentGone;
         }
         let entry = MemoryEntry {
@@ -188,10 +188,27 @@ impl MemoryResponses {
 }
 
 impl MemoryState {
+    /// Whether an entry of this name may continue `parent`: it is there, and the entry is not a part of its conversation, which
+    /// would be a circle. An upstream that repeats its ids could make one.
+    fn may_continue(&self, parent: &str, name: &str) -> bool {
+        let Some(found) = self.entries.get(parent) else { return false };
+        if !self.entries.contains_key(name) {
+            return true;
+        }
+        let former = |entry: &&MemoryEntry| self.entries.get(entry.parent.as_ref()?);
+        parent != name
+            && !std::iter::successors(Some(found), former).any(|entry| entry.parent.as_deref() == Some(name))
+    }
+
     /// The bytes that may be added to the running responses of an owner. Nothing makes room for those of others while they run.
+    /// The only one of an owner may be larger than the share.
     fn running_room(&self, owner: &str, max_bytes: u64) -> u64 {
         let own = self.owners.get(owner).map_or(0, |own| own.running_bytes);
-        fair_share(max_bytes, self.running_bytes.saturating_sub(own)).saturating_sub(own)
+        let others = self.running_bytes.saturating_sub(own);
+        match own {
+            0 => max_bytes.saturating_sub(others),
+            _ => fair_share(max_bytes, others).saturating_sub(own),
+        }
     }
 
     fn bytes_of(&self, owner: &str) -> u64 {

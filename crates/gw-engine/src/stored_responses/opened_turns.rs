@@ -25,6 +25,8 @@ const ENTRY_BYTES: u64 = 256;
 const KEPT_FOR: Duration = Duration::from_secs(300);
 /// The time between two searches for copies that are not used any more.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// The keys whose last deletions are known.
+const MAX_DELETING_KEYS: usize = 10_000;
 
 /// The copies of all keys.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub(super) struct OpenedTurns {
     all: Arc<Mutex<AllTurns>>,
 }
 
-/// The number of deletions so far. A turn that was read before a later deletion may be the deleted one.
+/// The number of deletions so far. A turn that was read before a later deletion of its key may be the deleted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Deletions(u64);
 
@@ -41,6 +43,10 @@ pub(super) struct Deletions(u64);
 struct AllTurns {
     by_key: HashMap<Arc<str>, KeyTurns>,
     deletions: u64,
+    /// The number of each key's last deletion.
+    last_deletions: HashMap<String, u64>,
+    /// A deletion that is not older than those of the keys without an entry.
+    forgotten_deletion: u64,
     /// Whether a task searches for copies that are not used any more.
     is_swept: bool,
 }
@@ -88,15 +94,15 @@ impl OpenedTurns {
         Deletions(self.all.lock().deletions)
     }
 
-    /// Keeps the items of a turn for the next request, unless a response was deleted since its row was read. Beyond its share
-    /// the key's own copies leave, the one first that was not used for the longest time.
+    /// Keeps the items of a turn for the next request, unless its key deleted a response since its row was read. Beyond its
+    /// share the key's own copies leave, the one first that was not used for the longest time.
     pub(super) fn keep(&self, owner: &str, row: &ResponseFacts, items: TurnItems, before: Deletions) {
         let bytes = (items.bytes() + row.id.len()) as u64 + ENTRY_BYTES;
         if bytes > MAX_TURN_BYTES {
             return;
         }
         let mut all = self.all.lock();
-        if all.deletions != before.0 {
+        if all.last_deletion(owner) > before.0 {
             return;
         }
         let known = all.by_key.get_key_value(owner).map(|(key, _)| Arc::clone(key));
@@ -122,7 +128,7 @@ impl OpenedTurns {
     /// Drops the copy of a response whose row is deleted. A request that read the row before does not bring it back.
     pub(super) fn forget(&self, owner: &str, id: &str) {
         let mut all = self.all.lock();
-        all.deletions += 1;
+        all.count_deletion(owner);
         if let Some(turns) = all.by_key.get_mut(owner) {
             turns.remove(id);
         }
@@ -148,6 +154,24 @@ impl OpenedTurns {
 }
 
 impl AllTurns {
+    /// The number of this key's last deletion, or one that is not older.
+    fn last_deletion(&self, owner: &str) -> u64 {
+        self.last_deletions.get(owner).copied().unwrap_or(self.forgotten_deletion)
+    }
+
+    fn count_deletion(&mut self, owner: &str) {
+        self.deletions += 1;
+        if let Some(last) = self.last_deletions.get_mut(owner) {
+            *last = self.deletions;
+            return;
+        }
+        if self.last_deletions.len() >= MAX_DELETING_KEYS {
+            self.last_deletions.clear();
+            self.forgotten_deletion = self.deletions;
+        }
+        self.last_deletions.insert(owner.to_owned(), self.deletions);
+    }
+
     /// Drops the copies that were not used for long; gives whether any is left.
     fn sweep(&mut self, now: Instant) -> bool {
         self.by_key.retain(|_, turns| turns.drop_unused(now));
@@ -221,6 +245,23 @@ mod tests {
         turns.forget("key", "a");
         turns.keep("key", &row("a", 1), items(1000), before);
         assert!(turns.get("key", &row("a", 1)).is_none() && turns.pool.gauge().get() == 0);
+        turns.keep("key", &row("b", 1), items(1000), turns.deletions());
+        assert!(turns.get("key", &row("b", 1)).is_some());
+    }
+
+    #[test]
+    fn deletions_of_a_key_forget_no_turn_that_another_one_reads() {
+        let turns = OpenedTurns::default();
+        let before = turns.deletions();
+        turns.forget("other", "a");
+        turns.keep("key", &row("a", 1), items(1000), before);
+        assert!(turns.get("key", &row("a", 1)).is_some());
+        // Beyond a number of keys, only the time of the deletion is known.
+        turns.forget("key", "b");
+        (0..=MAX_DELETING_KEYS).for_each(|at| turns.forget(&format!("key {at}"), "a"));
+        turns.keep("key", &row("b", 1), items(1000), before);
+        assert!(turns.get("key", &row("b", 1)).is_none());
+        assert!(turns.all.lock().last_deletions.len() <= MAX_DELETING_KEYS);
         turns.keep("key", &row("b", 1), items(1000), turns.deletions());
         assert!(turns.get("key", &row("b", 1)).is_some());
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::clock::unix_seconds;
+
 /// A stored response. Debug output omits the texts, which must not reach a log.
 #[derive(Clone, Default)]
 pub struct StoredResponse {
@@ -95,6 +97,11 @@ pub struct ResponseFacts {
 }
 
 impl ResponseFacts {
+    /// Whether the process that makes the response reports nothing any more.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.running_until.is_some_and(|until| until <= unix_seconds())
+    }
+
     /// The size of its own turn, whose number of items is not known.
     pub(super) fn own_size(&self) -> ConversationSize {
         ConversationSize { bytes: self.bytes, items: 0, values: 0, turns: 1 }

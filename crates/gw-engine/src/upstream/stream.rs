@@ -57,6 +57,8 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
+    /// The calls of the provider's tools that the last note has.
+    noted_calls: u32,
 }
 
 impl std::fmt::Debug for UpstreamStream {
@@ -158,8 +160,11 @@ impl UpstreamStream {
     pub(crate) fn note_progress(&mut self, call: &mut Call) {
         let (due, every) = self.notes;
         let bytes = self.normaliser.answer_bytes();
-        if bytes >= due {
+        // After a call of the provider's tool, the model reads the whole prompt again.
+        let calls = self.normaliser.unread_calls();
+        if bytes >= due || calls > self.noted_calls {
             self.notes.0 = bytes.saturating_add(every);
+            self.noted_calls = calls;
             let bill = self.observe(&call.context.upstream_calls);
             call.progress.settlement.note_progress(&self.candidate, &bill.usage);
         }
@@ -231,6 +236,7 @@ pub(crate) async fn open(
         reservation: None,
         notes: (u64::MAX, u64::MAX),
         seen_work: 0,
+        noted_calls: 0,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {

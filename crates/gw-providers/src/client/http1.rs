@@ -6,7 +6,7 @@
 mod framing;
 mod head;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -16,6 +16,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use gw_wire::failure::Failure;
 use http::{Method, Request};
 use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::task::coop;
 use tokio::time::Instant;
 
 use self::framing::BodyFraming;
@@ -126,7 +127,7 @@ impl Http1 {
         request: Request<Bytes>,
         deadline: Instant,
     ) -> Result<(Box<Self>, ResponseHead), SendError> {
-        let is_open = std::future::poll_fn(|cx| Poll::Ready(self.is_silent(cx))).await;
+        let is_open = poll_fn(|cx| Poll::Ready(self.is_silent(cx))).await;
         if !is_open {
             let failure = failures::unreachable("the connection was closed before the request");
             return Err(SendError { unsent: Some(request), failure });
@@ -136,7 +137,7 @@ impl Http1 {
         self.outgoing.begin(&request);
         let method = request.method().clone();
         drop(request);
-        let outcome = std::future::poll_fn(|cx| match self.poll_head(cx, &method) {
+        let outcome = poll_fn(|cx| match self.poll_head(cx, &method) {
             Poll::Pending => self.clock.poll(cx).map(|()| Err(failures::head_timeout())),
             outcome @ Poll::Ready(_) => outcome,
         });
@@ -194,9 +195,13 @@ impl Http1 {
     }
 
     /// Whether nothing came on a connection that waits for no response: its peer has neither closed it nor sent data
-    /// unasked.
+    /// unasked. A task that has used up its cooperative budget would find every socket silent, so the budget does not count.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
-        self.buffer.is_empty() && self.poll_read(cx, MIN_ROOM).is_pending()
+        if !self.buffer.is_empty() {
+            return false;
+        }
+        let reading = coop::unconstrained(poll_fn(|cx| self.poll_read(cx, MIN_ROOM)));
+        pin!(reading).poll(cx).is_pending()
     }
 
     /// Whether an idle connection is still open.

@@ -232,3 +232,27 @@ async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
     assert!(sent.contains("authorization: Bearer ABSK-sekret\r\n"), "{sent}");
     assert!(sent.ends_with(r#"{"messages":[{"role":"user","content":[{"text":"Hi"}]}]}"#), "{sent}");
 }
+
+#[test]
+fn members_and_betas_that_may_be_sent_are_part_of_the_identity_in_any_order() {
+    let identity = |allowed: &[&str], denied: &[&str]| {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let settings = ProviderSettings {
+            allow_members: owned(allowed),
+            deny_betas: owned(denied),
+            ..settings("http://127.0.0.1:9/v1")
+        };
+        build(&settings).unwrap().identity()
+    };
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&[], &[]),
+        (&["plugins"], &[]),
+        (&["plugins", "speed"], &[]),
+        (&[], &["plugins"]),
+        (&[], &["fast-mode"]),
+    ];
+    let all: std::collections::BTreeSet<u64> =
+        cases.iter().map(|(open, shut)| identity(open, shut)).collect();
+    assert_eq!(all.len(), cases.len());
+    assert_eq!(identity(&["a", "b"], &["c", "d"]), identity(&["b", "a"], &["d", "c"]));
+}

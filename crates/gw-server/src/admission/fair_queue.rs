@@ -21,7 +21,7 @@ const UNMETERED_COST: u64 = 30_000;
 const MAX_COST: u64 = 50_000_000;
 /// The most requests that one turn starts.
 const MAX_STARTS: usize = 64;
-/// The most keys whose costs and debts are remembered. They are learnt again after they were forgotten.
+/// The most keys whose costs and debts are remembered. Beyond it, the key whose turn was longest ago is forgotten.
 const MAX_REMEMBERED: usize = 1_024;
 
 /// The end of a wait.
@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct WaitingRequest {
-    since: Option<Instant>,
+    since: Instant,
     verdict: oneshot::Sender<Verdict>,
 }
 
@@ -43,6 +43,15 @@ impl WaitingRequest {
         // A client that has left needs none.
         let _ = self.verdict.send(verdict);
     }
+}
+
+/// Whether a request waits for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It has not started.
+    New,
+    /// It has started before, and goes on. It is never refused.
+    Continued,
 }
 
 /// The waiting requests of one key.
@@ -54,6 +63,8 @@ struct KeyQueue {
     new: BTreeMap<u64, WaitingRequest>,
     /// The CPU time that the key may still use in its turn, in nanoseconds.
     credit: i64,
+    /// The number of its requests that have started from a queue.
+    started: u32,
 }
 
 impl KeyQueue {
@@ -65,9 +76,14 @@ impl KeyQueue {
         self.continued.is_empty() && self.new.is_empty()
     }
 
-    /// The time at which the oldest request that may be refused began to wait.
-    fn oldest(&self) -> Option<Instant> {
-        self.new.first_key_value().and_then(|(_, request)| request.since)
+    /// The time at which the oldest new request began to wait.
+    fn oldest_new(&self) -> Option<Instant> {
+        self.new.first_key_value().map(|(_, request)| request.since)
+    }
+
+    /// The time at which the oldest request that goes on began to wait.
+    fn oldest_continued(&self) -> Option<Instant> {
+        self.continued.first_key_value().map(|(_, request)| request.since)
     }
 }
 
@@ -79,6 +95,8 @@ struct KeyMemory {
     /// The CPU time that the key used beyond its credit, and the turn in which the key used it.
     debt: i64,
     turn: u64,
+    /// The number of its requests that have started from a queue.
+    started: u32,
 }
 
 /// The waiting requests of all keys.
@@ -92,7 +110,6 @@ pub(super) struct FairQueue {
     len: usize,
     /// The number of turns of keys that have ended.
     turns: u64,
-    started: u32,
 }
 
 impl FairQueue {
@@ -101,11 +118,12 @@ impl FairQueue {
         self.len
     }
 
-    /// Adds a request. One without a time has started before: it goes before the new ones of its key, and is never refused.
+    /// Adds a request. One that goes on is before the new ones of its key.
     pub(super) fn push(
         &mut self,
         key: &Arc<str>,
-        since: Option<Instant>,
+        stage: Stage,
+        since: Instant,
     ) -> (u64, oneshot::Receiver<Verdict>) {
         let (verdict, receiver) = oneshot::channel();
         let id = self.next_id;
@@ -113,12 +131,16 @@ impl FairQueue {
         self.len += 1;
         if !self.keys.contains_key(key) {
             let credit = self.first_credit(key);
-            let queue = KeyQueue { continued: BTreeMap::new(), new: BTreeMap::new(), credit };
+            let started = self.memory.get(key).map_or(0, |memory| memory.started);
+            let queue = KeyQueue { continued: BTreeMap::new(), new: BTreeMap::new(), credit, started };
             self.keys.insert(Arc::clone(key), queue);
             self.ring.push_back(Arc::clone(key));
         }
         if let Some(queue) = self.keys.get_mut(key) {
-            let requests = if since.is_some() { &mut queue.new } else { &mut queue.continued };
+            let requests = match stage {
+                Stage::New => &mut queue.new,
+                Stage::Continued => &mut queue.continued,
+            };
             requests.insert(id, WaitingRequest { since, verdict });
         }
         (id, receiver)
@@ -161,8 +183,9 @@ impl FairQueue {
             self.len -= 1;
             count += 1;
             left = left.saturating_sub(cost);
-            self.started = self.started.wrapping_add(1);
-            request.decide(Verdict::Started { is_metered: self.started.is_multiple_of(METERED_SHARE) });
+            // The first request of a key is measured, so that its cost is known soon.
+            request.decide(Verdict::Started { is_metered: queue.started.is_multiple_of(METERED_SHARE) });
+            queue.started = queue.started.wrapping_add(1);
             if is_over {
                 self.end_turn();
             }
@@ -182,7 +205,7 @@ impl FairQueue {
         if !self.keys.get(key).is_some_and(KeyQueue::is_empty) {
             return;
         }
-        let credit = self.keys.remove(key).map_or(0, |queue| queue.credit);
+        let Some(KeyQueue { credit, started, .. }) = self.keys.remove(key) else { return };
         // The key of the request that has just started is the first or, after its turn, the last one.
         if self.ring.back() == Some(key) {
             self.ring.pop_back();
@@ -193,14 +216,18 @@ impl FairQueue {
         }
         let turn = self.turns;
         let memory = self.remembered(key);
-        (memory.debt, memory.turn) = (QUANTUM - credit, turn);
+        (memory.debt, memory.turn, memory.started) = (QUANTUM - credit, turn, started);
     }
 
     fn remembered(&mut self, key: &Arc<str>) -> &mut KeyMemory {
         if self.memory.len() >= MAX_REMEMBERED && !self.memory.contains_key(key) {
-            self.memory.clear();
+            // Of all debts, the oldest one is nearest to its end.
+            let oldest = self.memory.iter().min_by_key(|(_, memory)| memory.turn);
+            if let Some(oldest) = oldest.map(|(key, _)| Arc::clone(key)) {
+                self.memory.remove(&oldest);
+            }
         }
-        let first = KeyMemory { cost: FIRST_COST, debt: 0, turn: self.turns };
+        let first = KeyMemory { cost: FIRST_COST, debt: 0, turn: self.turns, started: 0 };
         self.memory.entry(Arc::clone(key)).or_insert(first)
     }
 
@@ -210,30 +237,62 @@ impl FairQueue {
 
     /// Notes the measured CPU time of a request.
     pub(super) fn learn(&mut self, key: &Arc<str>, cpu: Duration) {
-        let cost = nanos(cpu).saturating_add(UNMETERED_COST).min(MAX_COST);
         let memory = self.remembered(key);
-        memory.cost = (memory.cost * 3 + cost) / 4;
+        memory.cost = (memory.cost * 3 + cost_of(cpu)) / 4;
+    }
+
+    /// Notes that a request has used this much CPU time and has not ended. It may make the key's cost higher, but not lower.
+    pub(super) fn learn_at_least(&mut self, key: &Arc<str>, cpu: Duration) {
+        if cost_of(cpu) > self.cost(key) {
+            self.learn(key, cpu);
+        }
+    }
+
+    /// The time at which the oldest request that may be refused began to wait.
+    pub(super) fn oldest_new(&self) -> Option<Instant> {
+        self.keys.values().filter_map(KeyQueue::oldest_new).min()
     }
 
     /// The time at which the oldest request began to wait.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.keys.values().filter_map(KeyQueue::oldest).min()
+        let continued = self.keys.values().filter_map(KeyQueue::oldest_continued).min();
+        continued.into_iter().chain(self.oldest_new()).min()
     }
 
     /// Takes up to `most` requests that wait since before `time`: of the keys that have one, the key with most waiting
     /// requests first.
     pub(super) fn take_older(&mut self, time: Instant, most: usize) -> Vec<WaitingRequest> {
-        let is_old = |queue: &KeyQueue| queue.oldest().is_some_and(|since| since < time);
-        let old = self.keys.iter().filter(|(_, queue)| is_old(queue));
+        let is_old = |queue: &KeyQueue| queue.oldest_new().is_some_and(|since| since < time);
+        self.take_of_largest(most, is_old, |queue| queue.new.pop_first())
+    }
+
+    /// Takes up to `most` of the requests beyond this number of them: the newest of the key with most waiting requests.
+    pub(super) fn take_beyond(&mut self, number: usize, most: usize) -> Vec<WaitingRequest> {
+        let most = most.min(self.len.saturating_sub(number));
+        if most == 0 {
+            return Vec::new();
+        }
+        self.take_of_largest(most, |queue| !queue.new.is_empty(), |queue| queue.new.pop_last())
+    }
+
+    /// Takes up to `most` new requests of the keys that `is_due` names, each from the key with most of them.
+    fn take_of_largest(
+        &mut self,
+        most: usize,
+        is_due: impl Fn(&KeyQueue) -> bool,
+        pop: impl Fn(&mut KeyQueue) -> Option<(u64, WaitingRequest)>,
+    ) -> Vec<WaitingRequest> {
+        let due = self.keys.iter().filter(|(_, queue)| is_due(queue));
         let mut largest: BinaryHeap<(usize, Arc<str>)> =
-            old.map(|(key, queue)| (queue.new.len(), Arc::clone(key))).collect();
+            due.map(|(key, queue)| (queue.new.len(), Arc::clone(key))).collect();
         let mut taken = Vec::new();
         while taken.len() < most {
             let Some((_, key)) = largest.pop() else { break };
             let Some(queue) = self.keys.get_mut(&key) else { break };
-            taken.extend(queue.new.pop_first().map(|(_, request)| request));
+            let Some((_, request)) = pop(queue) else { break };
+            taken.push(request);
             self.len -= 1;
-            if is_old(queue) {
+            if is_due(queue) {
                 largest.push((queue.new.len(), key));
             } else {
                 self.forget_if_empty(&key);
@@ -241,6 +300,11 @@ impl FairQueue {
         }
         taken
     }
+}
+
+/// The cost of a request whose meter shows this CPU time.
+fn cost_of(cpu: Duration) -> u64 {
+    nanos(cpu).saturating_add(UNMETERED_COST).min(MAX_COST)
 }
 
 #[cfg(test)]

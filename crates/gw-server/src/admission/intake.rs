@@ -41,7 +41,8 @@ impl Intake {
     pub(super) fn set_refusing(&self, is_refusing: bool) {
         if self.is_refusing.swap(is_refusing, Ordering::Relaxed) != is_refusing {
             self.places.store(0, Ordering::Relaxed);
-            self.changed.notify_one();
+            // All who wait go on, not only the first one.
+            self.changed.notify_waiters();
         }
     }
 }
@@ -68,9 +69,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_the_overload_wakes_the_one_who_waits() {
+    async fn the_end_of_the_overload_wakes_all_who_wait() {
         let intake = Intake::default();
         intake.set_refusing(true);
-        tokio::join!(intake.may_accept(), async { intake.set_refusing(false) });
+        tokio::join!(intake.may_accept(), intake.may_accept(), async { intake.set_refusing(false) });
     }
 }

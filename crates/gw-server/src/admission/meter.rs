@@ -1,6 +1,7 @@
 //! Measures the CPU time that a request takes from its worker.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -13,11 +14,18 @@ pub(crate) struct Meter {
     admission: Arc<Admission>,
     key: Arc<str>,
     used: Duration,
+    /// The CPU time that the queue knows of already.
+    told: Duration,
 }
 
 impl Meter {
     pub(super) fn new(admission: &Arc<Admission>, key: &Arc<str>) -> Self {
-        Self { admission: Arc::clone(admission), key: Arc::clone(key), used: Duration::ZERO }
+        Self {
+            admission: Arc::clone(admission),
+            key: Arc::clone(key),
+            used: Duration::ZERO,
+            told: Duration::ZERO,
+        }
     }
 
     /// Does a piece of the request's work.
@@ -26,6 +34,17 @@ impl Meter {
         let done = work();
         self.used += thread_time().saturating_sub(before);
         done
+    }
+
+    /// Does a step of the request's work. When the request begins to wait, the queue is told what it used, each time that this
+    /// has doubled: the end may be minutes away, and requests of the same kind may come until then.
+    pub(crate) fn poll<T>(&mut self, step: impl FnOnce() -> Poll<T>) -> Poll<T> {
+        let polled = self.measure(step);
+        if polled.is_pending() && self.used > self.told * 2 {
+            self.told = self.used;
+            self.admission.learn_at_least(&self.key, self.used);
+        }
+        polled
     }
 }
 

@@ -130,6 +130,42 @@ async fn nothing_is_refused_where_shedding_is_off() {
     }
 }
 
+/// Fills the queue with requests of one key.
+fn fill(admission: &Admission, count: usize) -> Vec<tokio::sync::oneshot::Receiver<Verdict>> {
+    let (mut queue, key) = (admission.queue.lock(), Arc::from("flood"));
+    (0..count).map(|_| queue.push(&key, Stage::New, Instant::now()).1).collect()
+}
+
+#[tokio::test]
+async fn a_key_that_fills_the_queue_is_refused_and_another_one_is_served() {
+    let admission = running(Duration::from_secs(3_600));
+    admission.shared.is_held.store(true, Ordering::Relaxed);
+    let mut flood = fill(&admission, MAX_WAITING + 10);
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    ask(&admission, "other", 1, Duration::ZERO, &tell);
+    while admission.metrics.refused.get() < 11 {
+        yield_now().await;
+    }
+    assert_eq!(admission.queue.lock().len(), MAX_WAITING, "the others are held");
+    let newest = flood.split_off(MAX_WAITING - 1);
+    for mut request in newest {
+        assert_eq!(request.try_recv(), Ok(Verdict::Refused));
+    }
+    admission.shared.is_held.store(false, Ordering::Relaxed);
+    assert_eq!(told.recv().await.unwrap(), ("other".into(), true));
+}
+
+#[tokio::test]
+async fn far_too_many_requests_are_refused_at_once() {
+    let admission = admission(LIMIT);
+    let mut flood = fill(&admission, MAX_HELD + 1);
+    let key = Arc::from("other");
+    let mut other = Box::pin(admission.wait(&key, Instant::now()));
+    assert!(other.as_mut().now_or_never().is_none(), "it waits");
+    assert_eq!(flood.pop().unwrap().try_recv(), Ok(Verdict::Refused));
+    assert_eq!((admission.queue.lock().len(), admission.metrics.refused.get()), (MAX_HELD + 1, 1));
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_gives_up_its_place() {
     let admission = admission(LIMIT);
@@ -139,6 +175,23 @@ async fn a_client_that_leaves_gives_up_its_place() {
     assert_eq!(admission.queue.lock().len(), 1);
     drop(left);
     assert_eq!((admission.queue.lock().len(), admission.shared.waiting.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[tokio::test]
+async fn a_request_that_goes_on_shows_its_wait_and_counts_as_started() {
+    let admission = running(LIMIT);
+    admission.shared.is_held.store(true, Ordering::Relaxed);
+    let key = Arc::from("a");
+    let mut continued = Box::pin(admission.wait_again(&key));
+    assert!(continued.as_mut().now_or_never().is_none());
+    assert_eq!((admission.queue.lock().len(), admission.shared.waiting.load(Ordering::Relaxed)), (1, 0));
+    while admission.metrics.wait.get() <= LIMIT.as_secs_f64() {
+        yield_now().await;
+    }
+    assert_eq!(admission.metrics.refused.get(), 0, "it is never refused");
+    admission.shared.is_held.store(false, Ordering::Relaxed);
+    continued.await;
+    assert_eq!(admission.shared.waiting.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
@@ -153,4 +206,18 @@ async fn the_cost_of_a_measured_request_is_learnt() {
     let mut metered: Vec<_> = metered.collect();
     assert_eq!(metered.len(), 1, "one of {METERED_SHARE}");
     assert_eq!(metered[0].measure(|| 7), 7);
+}
+
+#[test]
+fn the_cost_of_a_request_is_learnt_when_it_begins_to_wait() {
+    let admission = admission(LIMIT);
+    let mut meter = Meter::new(&admission, &Arc::from("flood"));
+    let _waiting = fill(&admission, 20);
+    let waits: std::task::Poll<()> = meter.poll(|| {
+        let begun = thread_time();
+        while thread_time().saturating_sub(begun) < Duration::from_millis(20) {}
+        std::task::Poll::Pending
+    });
+    assert!(waits.is_pending());
+    assert_eq!(admission.queue.lock().start(TURN), 1, "ten of them if the cost were not known");
 }

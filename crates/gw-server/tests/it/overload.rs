@@ -177,6 +177,36 @@ async fn c33_clients_that_come_together_are_held_and_none_is_refused() {
     assert!(metrics.contains("gateway_shed_requests_total 0\n"), "{metrics}");
 }
 
+/// Each of the 30 finds the later ones waiting when it starts. They do not hold its place.
+#[tokio::test]
+async fn c33_of_clients_that_come_together_no_more_than_max_in_flight_are_started() {
+    let gateway = Gateway::with_workers(1, |settings| {
+        settings.shed_after = Duration::from_secs(3_600);
+        settings.body_timeout = Duration::from_secs(3_600);
+        settings.max_in_flight = 10;
+    })
+    .await;
+    gateway.state.hold_starts(true);
+    let mut clients = JoinSet::new();
+    for _ in 0..30 {
+        let mut client = Client::connect(gateway.public).await;
+        let head = format!("{CHAT} HTTP/1.1\r\nhost: x\r\n{KEY}\r\ncontent-length: 9\r\n\r\n");
+        clients.spawn(async move {
+            client.say(&head).await;
+            client.answer(false).await
+        });
+    }
+    in_flight(&gateway, 30).await;
+    gateway.state.hold_starts(false);
+    let refused = async {
+        for _ in 0..20 {
+            assert_eq!(clients.join_next().await.expect("a client").expect("its answer").status, 503);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), refused).await.expect("20 are refused");
+    in_flight(&gateway, 10).await;
+}
+
 #[tokio::test]
 async fn c34_another_key_is_served_in_turn_beside_a_flood() {
     let mut gateway = held(Duration::from_secs(3_600)).await;

@@ -106,13 +106,22 @@ async fn version(held: &mut PooledConnection<'_>) -> sqlx::Result<Option<i64>> {
     rows.first().map(|row| row.try_get("version")).transpose()
 }
 
-/// Refuses tables of other programs with the same names. Other tables may share the database.
+/// The tables that the migrations make.
+fn tables() -> impl Iterator<Item = &'static str> {
+    let lines = CHANGES.into_iter().flat_map(|(_, change)| change.lines());
+    lines.filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split([' ', '(']).next())
+}
+
+/// Refuses tables of other programs with the names of ours. Other tables may share the database.
 async fn refuse_foreign(pool: &Pool, held: &mut PooledConnection<'_>) -> Result<()> {
-    let look = "SELECT relname::text AS name FROM pg_catalog.pg_class \
-        WHERE relname IN ('keys', 'teams', 'ledger', 'usage_hours', 'usage_sessions', 'revision', 'payloads') \
-        AND pg_catalog.pg_table_is_visible(oid)";
+    let names: Vec<&str> = tables().collect();
+    let sql = Sql::new(
+        "SELECT relname::text AS name FROM pg_catalog.pg_class \
+         WHERE relname = ANY(string_to_array($1, ',')) AND pg_catalog.pg_table_is_visible(oid)",
+    );
+    let sql = sql.owned(Some(names.join(",")));
     let found = held
-        .run(Sql::new(look))
+        .run(sql)
         .await
         .and_then(|(rows, _)| rows.first().map(|row| row.try_get::<String, _>("name")).transpose());
     match found.map_err(|error| pool.address.error(&error))? {
@@ -121,5 +130,21 @@ async fn refuse_foreign(pool: &Pool, held: &mut PooledConnection<'_>) -> Result<
             reason: format!("another program's table named {name:?}"),
         }),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_of_the_migrations_is_found() {
+        let statements =
+            CHANGES.iter().map(|(_, change)| change.to_ascii_uppercase().matches("CREATE TABLE").count());
+        let names: Vec<_> = tables().collect();
+        assert_eq!(names.len(), statements.sum::<usize>(), "{names:?}");
+        assert!(names.contains(&"gateway_audit_head") && names.contains(&"response_items"), "{names:?}");
+        let is_name = |name: &&str| name.chars().all(|each| each == '_' || each.is_ascii_lowercase());
+        assert!(names.iter().all(is_name), "{names:?}");
     }
 }

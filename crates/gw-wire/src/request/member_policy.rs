@@ -120,6 +120,9 @@ const PRICED_TOOLS: [&str; 17] = [
 /// Members without [`Rule::Search`] that have the provider run tools, or that may hold a member which does.
 const RUN_TOOLS: [&str; 4] = ["compound_custom", "data_sources", "extra_body", "plugins"];
 
+/// Members with [`Rule::Search`] that are charged in another way, or cost no more than the tokens.
+const WITHOUT_OWN_PRICE: [&str; 4] = ["mcp_servers", "search_mode", "tools", "web_search_options"];
+
 /// The depth of tools in tools. No API has a deeper one, so a tool below may be any.
 pub(super) const MAX_TOOL_DEPTH: u32 = 4;
 
@@ -334,6 +337,18 @@ impl GuardedMember {
     #[must_use]
     pub fn written(&self) -> &str {
         &self.written
+    }
+
+    /// Whether a request with the member may cost what the catalogue cannot hold. `tools` and `web_search_options` are counted
+    /// by their own rules.
+    #[must_use]
+    pub fn has_unknown_price(&self) -> bool {
+        match self.rule {
+            Rule::Search => !WITHOUT_OWN_PRICE.contains(&&*self.name),
+            // A native forward leaves out other members, too, with this rule.
+            Rule::Price => self.name == REASONING_MODE || rule_of(&self.name) == Some(Rule::Price),
+            _ => RUN_TOOLS.contains(&&*self.name),
+        }
     }
 
     /// Whether a provider that gets the member may search or run tools before it answers.

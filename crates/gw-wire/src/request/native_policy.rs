@@ -21,7 +21,7 @@ use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
 
 pub(super) use inner_work::chat_tools;
-pub use inner_work::{FILE_RESULT_TOKENS, InnerWork, PAGE_TOKENS, SEARCH_RESULT_TOKENS};
+pub use inner_work::{FILE_RESULT_TOKENS, InnerWork, PAGE_TOKENS, SEARCH_RESULT_TOKENS, results_of};
 pub use messages::survey_messages;
 pub use responses::{ResponsesSurvey, survey_responses};
 pub use rows::{PolicyPlace, Surface, Treatment, treatment};
@@ -158,6 +158,9 @@ impl Surveyor {
     /// Judges the type of a tool or of a part. Returns its decision.
     fn judge(&mut self, place: PolicyPlace, kind: &str) -> Option<Treatment> {
         let decision = treatment(self.surface, place, kind);
+        if place == PolicyPlace::Tool {
+            self.note_price(kind, decision);
+        }
         let is_guarded = matches!(decision, None | Some(Treatment::Priced(_) | Treatment::Refused));
         if is_guarded && self.seen.insert((place, kind.to_owned())) {
             let kind = clip(kind).into_owned().into_boxed_str();

@@ -16,6 +16,8 @@ pub struct Needs {
     pub audio_input: bool,
     /// `modalities` asks for audio.
     pub audio_output: bool,
+    /// `modalities` asks for images.
+    pub image_output: bool,
     /// `response_format` is `json_object`.
     pub json_mode: bool,
     /// `response_format` is `json_schema`.

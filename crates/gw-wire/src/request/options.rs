@@ -243,12 +243,14 @@ impl<'a> Fields<'a, '_> {
         Ok(())
     }
 
-    /// `modalities`: texts; `audio` among them is a need.
+    /// `modalities`: texts; `audio` and `image` among them are needs.
     pub(super) fn modalities(&self, needs: &mut Needs) -> Result<(), Invalid> {
         let Some(modalities) = self.get("modalities") else { return Ok(()) };
         let path = Path::Top("modalities");
         for (at, modality) in array(&path, modalities, usize::MAX, "an array of strings")?.enumerate() {
-            needs.audio_output |= string(&path.item(at), modality)? == "audio";
+            let modality = string(&path.item(at), modality)?;
+            needs.audio_output |= modality == "audio";
+            needs.image_output |= modality == "image";
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod echo_table;
 mod errors;
 mod every_dialect;
 mod fold;
+mod further_readings;
 mod hosted_tools;
 mod inner_work;
 mod many_tools;

@@ -123,6 +123,8 @@ struct LargeTable {
     written_anew: AtomicI64,
     /// The turn that another replica deleted.
     deleted: AtomicU64,
+    /// The moment until which the turns run; 0 = they have ended.
+    runs_until: AtomicU64,
     /// Deletions wait while it is held.
     deleting: tokio::sync::Mutex<()>,
 }
@@ -137,7 +139,10 @@ impl LargeTable {
     fn facts(&self, n: u64) -> ResponseFacts {
         let size = ConversationSize { bytes: 100 * n, items: 2 * n, values: 10 * n, turns: n };
         let version = self.written_anew.load(Ordering::Relaxed);
+        let running_until = Some(self.runs_until.load(Ordering::Relaxed)).filter(|until| *until > 0);
         ResponseFacts {
+            is_running: running_until.is_some(),
+            running_until,
             id: id(n),
             version,
             bytes: self.bytes,
@@ -271,4 +276,17 @@ async fn the_next_turn_of_a_conversation_opens_only_what_is_new() {
     table.deleted.store(20, Ordering::Relaxed);
     let (refused, opens) = continued(51).await;
     assert_eq!((refused.unwrap_err().code.as_deref(), opens), (Some("previous_response_not_found"), 0));
+}
+
+#[tokio::test]
+async fn whether_a_response_runs_is_known_without_opening_it() {
+    let table = Arc::new(LargeTable { bytes: 8 << 20, turns: 1, ..LargeTable::default() });
+    let stored = table_of(&table);
+    let runs = async |id: &str| stored.is_running("key", id).await.unwrap();
+    assert!(!runs(&id(1)).await && !runs(&id(2)).await);
+    table.runs_until.store(crate::clock::unix_seconds() + 60, Ordering::Relaxed);
+    assert!(runs(&id(1)).await);
+    table.runs_until.store(1, Ordering::Relaxed);
+    assert!(!runs(&id(1)).await, "its process reports nothing any more");
+    assert_eq!(table.opened.load(Ordering::Relaxed), 0);
 }

@@ -144,6 +144,34 @@ fn running_responses_of_a_key_hold_half_of_what_those_of_others_leave() {
 }
 
 #[test]
+fn the_only_running_response_of_a_key_may_be_larger_than_its_share() {
+    let memory = MemoryResponses::new(100_000, u64::MAX);
+    assert_eq!(memory.begin("a", "resp_1", 60_000, None), Kept::Stored);
+    assert_eq!(memory.begin("a", "resp_2", 1000, None), Kept::OverShare);
+    assert_eq!(memory.begin("b", "resp_3", 60_000, None), Kept::OverShare, "there is no room");
+    assert_eq!(memory.begin("b", "resp_4", 30_000, None), Kept::Stored);
+    memory.bytes();
+}
+
+#[test]
+fn an_upstream_that_repeats_its_ids_makes_no_circle() {
+    let memory = MemoryResponses::new(1 << 20, u64::MAX);
+    for (id, parent) in [("resp_a", None), ("resp_b", Some("resp_a")), ("resp_c", Some("resp_b"))] {
+        assert_eq!(memory.keep("a", id, 100, parent), Kept::Stored);
+    }
+    for parent in ["resp_a", "resp_b", "resp_c"] {
+        assert_eq!(memory.keep("a", "resp_a", 100, Some(parent)), Kept::ParentGone);
+    }
+    assert_eq!(memory.keep("a", "resp_a", 100, None), Kept::Stored, "with its history");
+    // The id of another conversation's response is none of this one.
+    assert_eq!(memory.keep("a", "resp_d", 100, None), Kept::Stored);
+    assert_eq!(memory.keep("a", "resp_d", 100, Some("resp_c")), Kept::Stored);
+    memory.bytes();
+    assert!(["resp_a", "resp_b", "resp_c", "resp_d"].iter().all(|id| memory.remove("a", id)));
+    assert_eq!(memory.bytes(), 0);
+}
+
+#[test]
 fn a_parent_that_has_expired_is_gone_before_its_child_is_stored() {
     let memory = MemoryResponses::new(100_000, u64::MAX);
     let expired = Arc::new(StoredResponse { expires_at: 1, ..StoredResponse::clone(&response(10, None)) });

@@ -176,9 +176,11 @@ impl AnthropicStreamState {
         }
     }
 
-    /// Counts a call of a hosted tool, which is charged even if the stream breaks before the API tells its count.
+    /// Counts a call of a tool that the provider runs, which is charged even if the stream breaks before the API tells its
+    /// count.
     fn note_hosted(&mut self, block: Option<&wire::AnthropicBlock<'_>>, sink: EventSink<'_>) {
-        let Some(block) = block.filter(|block| Text::of(&block.kind) == "server_tool_use") else { return };
+        let is_hosted = |kind: &str| matches!(kind, "server_tool_use" | "mcp_tool_use");
+        let Some(block) = block.filter(|block| is_hosted(Text::of(&block.kind))) else { return };
         self.counts.begin_hosted(Text::of(&block.name));
         if let Some(usage) = self.counts.so_far() {
             sink(Event::Usage(usage));

@@ -6,6 +6,9 @@ use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+/// The values of `usage.inference_geo` at the usual price ("Data residency" at platform.claude.com).
+const USUAL_REGIONS: [&str; 3] = ["", "global", "not_available"];
+
 /// The counts so far. A stream reports them in several events, each cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AnthropicUsage {
@@ -22,10 +25,14 @@ pub(super) struct AnthropicUsage {
     web_fetch: Option<u64>,
     /// The calls of hosted tools that began so far.
     begun: HostedCalls,
+    /// All calls of the provider's tools that began so far, also of those without a price.
+    begun_calls: u32,
     /// The tokens of compactions, which the counts above do not include.
     compactions: Compactions,
     /// Another service tier than the usual one.
     has_other_tier: bool,
+    /// Another speed or region than the usual one, which has a price of its own.
+    has_other_service: bool,
     is_odd: bool,
 }
 
@@ -101,10 +108,17 @@ impl AnthropicUsage {
         if let Some(tier) = value.get("service_tier").and_then(Value::as_str) {
             self.has_other_tier = is_other_tier(tier);
         }
+        let is_other = |name: &str, usual: &[&str]| {
+            let told = value.get(name).and_then(Value::as_str);
+            told.is_some_and(|told| !usual.contains(&told))
+        };
+        self.has_other_service |=
+            is_other("speed", &["", "standard"]) || is_other("inference_geo", &USUAL_REGIONS);
     }
 
     /// Notes that the model called a hosted tool. The API's own count replaces these.
     pub(super) fn begin_hosted(&mut self, name: &str) {
+        self.begun_calls = self.begun_calls.saturating_add(1);
         match name {
             "web_search" => self.begun.add(HostedTool::WebSearch, 1),
             "web_fetch" => self.begun.add(HostedTool::WebFetch, 1),
@@ -152,18 +166,18 @@ impl AnthropicUsage {
                 .filter(|long| *long > 0),
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             hosted: self.hosted(),
-            has_other_tier: self.has_other_tier,
+            has_unpriced: self.has_other_tier || self.has_other_service,
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })
     }
 
-    /// Returns the usage before the answer's end is known: the prompt's tokens, with the answer's still to be
-    /// estimated.
+    /// Returns the usage before the answer's end is known: the tokens of the first prompt, with the answer's and those of
+    /// the prompts after the provider's tools still to be estimated.
     pub(super) fn so_far(&self) -> Option<Usage> {
         let compactions = Compactions { output: 0, ..self.compactions };
         let begun = Self { output: None, thinking: None, compactions, ..*self };
-        begun.usage()
+        Some(Usage { unread_calls: self.begun_calls, ..begun.usage()? })
     }
 }
 
@@ -228,6 +242,22 @@ mod tests {
             r#"{"input_tokens":10,"output_tokens":1,"cache_creation_input_tokens":5,"cache_creation":null}"#;
         let usage = after(&[odd]).unwrap();
         assert_eq!((usage.cache_write, usage.cache_write_1h, usage.estimated), (Some(5), None, false));
+    }
+
+    #[test]
+    fn another_speed_or_region_has_no_known_price() {
+        for (more, has_unpriced) in [
+            (r#""speed":"standard","inference_geo":"not_available","service_tier":"standard""#, false),
+            (r#""speed":"","inference_geo":"global""#, false),
+            (r#""speed":null,"inference_geo":null"#, false),
+            (r#""speed":"fast""#, true),
+            (r#""inference_geo":"us""#, true),
+            (r#""service_tier":"priority""#, true),
+        ] {
+            let start = format!(r#"{{"input_tokens":10,"output_tokens":1,{more}}}"#);
+            let usage = after(&[&start, r#"{"output_tokens":5}"#]).unwrap();
+            assert_eq!(usage.has_unpriced, has_unpriced, "{more}");
+        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::json::View;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
 use gw_wire::request::ChatRequest;
@@ -164,7 +163,7 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     }
     let mut hosted = HostedTally::default();
     object.output.iter().for_each(|item| _ = hosted.take(item));
-    let used = with_hosted(object.used(), hosted.calls());
+    let used = with_hosted(object.used(), &hosted);
     let has_calls = object.output.iter().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };
@@ -188,13 +187,10 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 
 /// The reported usage with the calls of hosted tools, which the provider bills beside the tokens. `seen` are those of the
 /// answer's items; the provider's own count replaces them.
-fn with_hosted(used: Option<Usage>, seen: HostedCalls) -> Option<Usage> {
-    let told = used.map(|used| used.hosted).filter(|told| !told.is_none());
-    let hosted = told.unwrap_or(seen);
-    match used {
-        None if hosted.is_none() => None,
-        used => Some(Usage { hosted, ..used.unwrap_or(Usage { estimated: true, ..Usage::default() }) }),
-    }
+fn with_hosted(used: Option<Usage>, seen: &HostedTally) -> Option<Usage> {
+    let Some(used) = used else { return seen.estimate() };
+    let hosted = if used.hosted.is_none() { seen.calls() } else { used.hosted };
+    Some(Usage { hosted, ..used })
 }
 
 /// Adds the content of an item to the choice, and its sealed reasoning to the entries.

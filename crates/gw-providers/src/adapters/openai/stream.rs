@@ -150,7 +150,7 @@ impl OpenAiStreamState {
             }
         }
         if let Some(used) = used.and_then(usage::read) {
-            sink(Event::Usage(Usage { has_other_tier: self.has_other_tier, ..used }));
+            sink(Event::Usage(Usage { has_unpriced: used.has_unpriced || self.has_other_tier, ..used }));
         }
     }
 

@@ -22,7 +22,16 @@ struct SpelledCounts {
     reasoning_tokens: Option<u64>,
     prompt_details: Option<TokenDetails>,
     completion_details: Option<TokenDetails>,
-    hosted: HostedCalls,
+    hosted: ToolCounts,
+}
+
+/// The calls of hosted tools that a usage tells.
+#[derive(Clone, Copy, Default)]
+struct ToolCounts {
+    /// Those of tools that can have a price.
+    priced: HostedCalls,
+    /// There are calls of other tools, whose price nobody knows.
+    has_others: bool,
 }
 
 #[derive(Default)]
@@ -52,7 +61,7 @@ struct ReportedCounts {
     image_completion: Option<u64>,
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
-    hosted: HostedCalls,
+    hosted: ToolCounts,
     is_odd: bool,
 }
 
@@ -168,22 +177,27 @@ fn lifetimes(reader: &mut Reader<'_>, hour: &mut Option<u64>) -> Option<()> {
 /// Perplexity tells the size of the search context of its one search (`UsageInfo` of perplexity-py), and the queries of
 /// a deep research. xAI counts the calls that it bills ("Tool Usage Details", docs.x.ai/developers/tools): it bills a
 /// search on X like one of the web.
-fn count_hosted(name: &str, value: View<'_>, hosted: &mut HostedCalls) {
+fn count_hosted(name: &str, value: View<'_>, hosted: &mut ToolCounts) {
     match name {
         "search_context_size" => {
             let size = value.string().filter(|size| !size.is_empty());
-            size.into_iter().for_each(|size| hosted.add(HostedTool::search_request(&size), 1));
+            size.into_iter().for_each(|size| hosted.priced.add(HostedTool::search_request(&size), 1));
         }
-        "num_search_queries" => hosted.add(HostedTool::WebSearch, calls(value)),
+        "num_search_queries" => hosted.priced.add(HostedTool::WebSearch, calls(value)),
         "server_side_tool_usage_details" => {
             for (name, count) in value.members() {
                 let tool = match name.string().as_deref() {
                     Some("web_search_calls" | "x_search_calls") => HostedTool::WebSearch,
                     Some("code_interpreter_calls") => HostedTool::CodeRun,
                     Some("file_search_calls") => HostedTool::FileSearch,
-                    _ => continue,
+                    // Calls of remote MCP servers cost no more than their tokens.
+                    Some("mcp_calls") => continue,
+                    _ => {
+                        hosted.has_others |= calls(count) > 0;
+                        continue;
+                    }
                 };
-                hosted.add(tool, calls(count));
+                hosted.priced.add(tool, calls(count));
             }
         }
         _ => {}
@@ -233,10 +247,10 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         image_completion: first(&["/completion_tokens_details/image_tokens"]),
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
-        hosted: HostedCalls::default(),
+        hosted: ToolCounts::default(),
         is_odd: false,
     };
-    let mut hosted = HostedCalls::default();
+    let mut hosted = ToolCounts::default();
     for (name, value) in View::new(raw.0).members() {
         if let Some(name) = name.string() {
             count_hosted(&name, value, &mut hosted);
@@ -283,7 +297,8 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         image_completion: counts.image_completion.map(|image| small(image.min(completion))),
         accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
-        hosted: counts.hosted,
+        hosted: counts.hosted.priced,
+        has_unpriced: counts.hosted.has_others,
         estimated: odd,
         ..Usage::default()
     })
@@ -291,7 +306,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
 
 /// The usage of a call whose upstream reports this `service_tier`.
 pub(super) fn in_tier(used: Usage, tier: Option<&RawValue>) -> Usage {
-    Usage { has_other_tier: tier.is_some_and(names_other_tier), ..used }
+    Usage { has_unpriced: used.has_unpriced || tier.is_some_and(names_other_tier), ..used }
 }
 
 /// Whether a `service_tier` has a price of its own.
@@ -422,6 +437,23 @@ mod tests {
             let xai = r#","num_sources_used":4,"server_side_tool_usage_details":{"web_search_calls":2,"x_search_calls":3,
                 "code_interpreter_calls":4,"file_search_calls":5,"mcp_calls":6,"document_search_calls":0}"#;
             assert_eq!(with(xai), (5, 5, 4, 0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn calls_of_tools_that_no_table_knows_have_no_known_price() {
+        for tokens in ["5", "\"5\""] {
+            for (counter, has_unpriced) in [
+                (r#""web_search_calls":2,"mcp_calls":6,"document_search_calls":0"#, false),
+                (r#""document_search_calls":8"#, true),
+                (r#""next_month_calls":1"#, true),
+                (r#""next_month_calls":null"#, false),
+            ] {
+                let json = format!(
+                    r#"{{"prompt_tokens":{tokens},"completion_tokens":2,"server_side_tool_usage_details":{{{counter}}}}}"#
+                );
+                assert_eq!(read(&json).unwrap().has_unpriced, has_unpriced, "{json}");
+            }
         }
     }
 

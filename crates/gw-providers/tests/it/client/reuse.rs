@@ -1,10 +1,13 @@
 //! When a connection is used again, and when it must not be.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::sync::mpsc;
+use tokio::task::coop;
 
 use crate::upstream::{Upstream, exchange, send};
 
@@ -83,9 +86,9 @@ async fn connections_with_connection_close_are_not_reused() {
     }
 }
 
-#[tokio::test]
-async fn u26_a_pooled_connection_the_upstream_closed_is_replaced_unnoticed() {
-    let (closed, mut was_closed) = mpsc::channel(8);
+/// An upstream that closes each connection after its answer, and tells so.
+async fn closing() -> (Upstream, mpsc::Receiver<()>) {
+    let (closed, was_closed) = mpsc::channel(8);
     let upstream = Upstream::start(move |_, mut peer| {
         let closed = closed.clone();
         async move {
@@ -96,9 +99,40 @@ async fn u26_a_pooled_connection_the_upstream_closed_is_replaced_unnoticed() {
         }
     })
     .await;
+    (upstream, was_closed)
+}
+
+#[tokio::test]
+async fn u26_a_pooled_connection_the_upstream_closed_is_replaced_unnoticed() {
+    let (upstream, mut was_closed) = closing().await;
     let client = upstream.client();
     for _ in 0..20 {
         exchange(&client).await.unwrap();
+        was_closed.recv().await.unwrap();
+    }
+    assert_eq!(upstream.requests(), 20);
+}
+
+/// Uses up the cooperative budget of this task, as a large upload does, before it polls the call for the first time.
+async fn without_budget<T>(call: impl Future<Output = T>) -> T {
+    let (mut call, mut is_first) = (pin!(call), true);
+    poll_fn(|cx| {
+        if std::mem::take(&mut is_first) {
+            while let Poll::Ready(step) = coop::poll_proceed(cx) {
+                step.made_progress();
+            }
+        }
+        call.as_mut().poll(cx)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn u26_a_closed_connection_is_replaced_by_a_task_without_a_budget() {
+    let (upstream, mut was_closed) = closing().await;
+    let client = upstream.client();
+    for _ in 0..20 {
+        without_budget(exchange(&client)).await.unwrap();
         was_closed.recv().await.unwrap();
     }
     assert_eq!(upstream.requests(), 20);

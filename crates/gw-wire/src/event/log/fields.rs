@@ -79,7 +79,8 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         accepted_prediction,
         rejected_prediction,
         hosted,
-        has_other_tier,
+        unread_calls,
+        has_unpriced,
         estimated,
     } = *usage;
     put_count(log, prompt);
@@ -95,7 +96,8 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     ];
     small_counts.into_iter().for_each(|count| put_optional_count(log, count.map(u64::from)));
     HostedTool::ALL.into_iter().for_each(|tool| put_count(log, hosted.of(tool).into()));
-    log.push(u8::from(has_other_tier));
+    put_count(log, unread_calls.into());
+    log.push(u8::from(has_unpriced));
     log.push(u8::from(estimated));
 }
 
@@ -200,7 +202,8 @@ impl<'a> FieldReader<'a> {
             accepted_prediction: self.optional_number()?,
             rejected_prediction: self.optional_number()?,
             hosted: self.hosted()?,
-            has_other_tier: self.flag()?,
+            unread_calls: self.number()?,
+            has_unpriced: self.flag()?,
             estimated: self.flag()?,
         })
     }

@@ -87,7 +87,8 @@ fn usage() -> impl Strategy<Value = Usage> {
                     search_medium: hosted[7],
                     search_high: hosted[8],
                 },
-                has_other_tier: !estimated,
+                unread_calls: hosted[0],
+                has_unpriced: !estimated,
                 estimated,
             },
         )

@@ -20,6 +20,8 @@ pub struct InnerWork {
     pub compactions: u32,
     /// The upstream holds the messages before those of the request.
     pub holds_history: bool,
+    /// A tool of the provider may cost what the catalogue cannot hold.
+    pub is_unpriced: bool,
 }
 
 /// The tokens that a search of the web adds to the prompt, and so does a call of any other tool of the provider. A search
@@ -30,6 +32,24 @@ pub const PAGE_TOKENS: u64 = 25_000;
 /// The tokens of a search in files: 20 chunks of 800 tokens ("File search" at developers.openai.com).
 pub const FILE_RESULT_TOKENS: u64 = 16_000;
 
+/// Types of tools without a row for a price that cost no more than the tokens: the remote MCP servers of OpenAI, Anthropic and
+/// xAI.
+const TOKENS_ONLY: [&str; 2] = ["mcp", "mcp_toolset"];
+
+/// The searches for tools in one answer that a reservation assumes. A search loads the definitions for the rest of the
+/// conversation, so that few answers have several.
+const MOST_TOOL_SEARCHES: u32 = 3;
+
+/// Whether the provider runs a search for tools itself. It costs no more than the tokens that the model reads again.
+fn searches_tools(kind: &str, tool: View<'_>) -> bool {
+    is_tool_search(kind)
+        && !(kind == "tool_search" && every_is(tool, "execution", |word| is_word(word, "client")))
+}
+
+fn is_tool_search(kind: &str) -> bool {
+    kind == "tool_search" || kind.starts_with("tool_search_tool_")
+}
+
 /// The tokens that one call of a tool adds to the prompt.
 const fn result_tokens(tool: Option<HostedTool>) -> u64 {
     match tool {
@@ -37,6 +57,19 @@ const fn result_tokens(tool: Option<HostedTool>) -> u64 {
         Some(HostedTool::FileSearch) => FILE_RESULT_TOKENS,
         _ => SEARCH_RESULT_TOKENS,
     }
+}
+
+/// The tokens that these calls of a provider's tools add to the prompt. `hosted` has those of them that have a price.
+#[must_use]
+pub fn results_of(calls: u32, hosted: &HostedCalls) -> u64 {
+    let large = [(hosted.web_fetch, HostedTool::WebFetch), (hosted.file_search, HostedTool::FileSearch)];
+    let (mut others, mut tokens) = (calls, 0_u64);
+    for (counted, tool) in large {
+        let of_tool = counted.min(others);
+        others -= of_tool;
+        tokens = tokens.saturating_add(result_tokens(Some(tool)).saturating_mul(of_tool.into()));
+    }
+    tokens.saturating_add(SEARCH_RESULT_TOKENS.saturating_mul(others.into()))
 }
 
 impl InnerWork {
@@ -80,7 +113,6 @@ fn chat_decision(tool: View<'_>, kind: &str) -> Option<Treatment> {
     match kind {
         // Commands run in a container of the provider, unless the client runs them.
         "shell" => row.filter(|_| every_is(tool, "environment", is_local)),
-        "tool_search" => row.filter(|_| every_is(tool, "execution", |word| is_word(word, "client"))),
         _ => row,
     }
 }
@@ -107,17 +139,45 @@ impl Surveyor {
             return;
         }
         // A lenient reader may take any spelling of the member for the type.
-        let mut decisions = tool_types(tool).map(|kind| chat_decision(tool, &kind));
-        if let Some(decision) = decisions.find(|decision| *decision != Some(Treatment::Forwarded)) {
+        let kinds = tool_types(tool).map(|kind| (chat_decision(tool, &kind), kind));
+        let is_hosted = |(decision, kind): &(Option<Treatment>, String)| {
+            *decision != Some(Treatment::Forwarded) || searches_tools(kind, tool)
+        };
+        if let Some((decision, kind)) = kinds.into_iter().find(is_hosted) {
             // No chat API is known to apply a tool's own bound of its calls or results, so none is believed.
-            self.hosted_tool(decision, None, None);
+            self.note_price(&kind, decision);
+            self.offered_tool(&kind, tool, decision, None, None);
         }
         for inner in inner_tools(tool) {
             if depth < MAX_TOOL_DEPTH {
                 self.chat_tool(inner, depth + 1);
             } else {
+                self.found.inner.is_unpriced = true;
                 self.hosted_tool(None, None, None);
             }
+        }
+    }
+
+    /// Notes whether a tool of this type, if it is sent, has a price that the catalogue cannot hold.
+    pub(super) fn note_price(&mut self, kind: &str, decision: Option<Treatment>) {
+        let is_other = matches!(decision, None | Some(Treatment::Refused));
+        self.found.inner.is_unpriced |= is_other && !TOKENS_ONLY.contains(&kind) && !is_tool_search(kind);
+    }
+
+    /// Notes a tool of this type and with this decision, if the provider runs it. See [`Self::hosted_tool`].
+    pub(super) fn offered_tool(
+        &mut self,
+        kind: &str,
+        tool: View<'_>,
+        decision: Option<Treatment>,
+        most: Option<u32>,
+        result: Option<u32>,
+    ) {
+        if searches_tools(kind, tool) {
+            // The body has the definitions that a search finds, so each reading counts them already.
+            self.adds_calls(MOST_TOOL_SEARCHES, 0);
+        } else {
+            self.hosted_tool(decision, most, result);
         }
     }
 
@@ -140,7 +200,11 @@ impl Surveyor {
             let priced = if tool == HostedTool::CodeInterpreter { 1 } else { calls };
             self.found.most_calls.add(tool, priced);
         }
-        let result = result.map_or(result_tokens(tool), u64::from);
+        self.adds_calls(calls, result.map_or(result_tokens(tool), u64::from));
+    }
+
+    /// Notes calls of a tool with results of this many tokens, after each of which the model reads the prompt again.
+    fn adds_calls(&mut self, calls: u32, result: u64) {
         self.largest_result = self.largest_result.max(result);
         let inner = &mut self.found.inner;
         inner.calls_model = true;

@@ -67,7 +67,7 @@ impl Surveyor {
             Some(Treatment::Priced(HostedTool::WebFetch)) => (bound(most), bound(result)),
             _ => (None, None),
         };
-        self.hosted_tool(decision, most, result);
+        self.offered_tool(&kind, tool, decision, most, result);
         if !matches!(decision, Some(Treatment::Priced(_) | Treatment::Forwarded)) {
             self.references(path, tool);
         }

@@ -112,7 +112,7 @@ impl Surveyor {
         let [kind, environment, container, inner] = tool.pick(["type", "environment", "container", "tools"]);
         let Some(kind) = word(kind) else { return };
         let decision = self.judge(PolicyPlace::Tool, &kind);
-        self.hosted_tool(decision, None, None);
+        self.offered_tool(&kind, tool, decision, None, None);
         if decision != Some(Treatment::Forwarded) {
             self.references(path, tool);
         }

@@ -226,6 +226,28 @@ fn the_work_of_hosted_tools_is_found_wherever_they_stand() {
 }
 
 #[test]
+fn a_search_for_tools_that_the_provider_runs_is_work_without_a_price() {
+    let expected = InnerWork { calls_model: true, tool_calls: 3, ..InnerWork::default() };
+    for kind in ["tool_search_tool_bm25", "tool_search_tool_regex_20251119"] {
+        let policy =
+            survey_messages(&format!(r#"{{"tools":[{{"type":"{kind}","name":"s"}},{{"name":"f"}}]}}"#));
+        assert_eq!((policy.inner, policy.most_calls), (expected, HostedCalls::default()), "{kind}");
+        let tools = format!(r#"[{{"type":"{kind}"}}]"#);
+        assert_eq!(chat_tools(View::new(&tools)).0, expected, "{kind}");
+    }
+    for (more, work) in [
+        ("", expected),
+        (r#","execution":"server""#, expected),
+        (r#","execution":"client""#, InnerWork::default()),
+    ] {
+        let tools = format!(r#"[{{"type":"tool_search"{more}}}]"#);
+        let policy = survey_responses(&format!(r#"{{"tools":{tools}}}"#)).finish();
+        assert_eq!((policy.inner, policy.most_calls), (work, HostedCalls::default()), "{more}");
+        assert_eq!(chat_tools(View::new(&tools)), (work, HostedCalls::default()), "{more}");
+    }
+}
+
+#[test]
 fn bounds_of_calls_are_read_as_numbers() {
     for (bound, calls) in [
         ("100", 100),

@@ -388,9 +388,10 @@ async fn c28_an_operator_opens_members_one_by_one() {
         json!({ "litellm_params": { "a": "b" } }),
     ] {
         let answer = world.chat_ok(&chat_with("acme/fast", more.clone())).await;
-        // The model has no price of a search.
-        let warnings =
-            if more.get("web_search_options").is_some() { json!(["price_unknown"]) } else { json!([]) };
+        // The model has no price of a search, and the catalogue none of another tier.
+        let has_price =
+            ["web_search_options", "tools", "service_tier"].iter().all(|name| more.get(*name).is_none());
+        let warnings = if has_price { json!([]) } else { json!(["price_unknown"]) };
         assert_eq!(answer["gateway"]["warnings"], warnings, "{more}: {answer}");
         let sent = world.upstream.last().json();
         for (name, value) in more.as_object().expect("an object") {

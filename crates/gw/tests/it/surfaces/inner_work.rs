@@ -35,7 +35,7 @@ async fn priced_with(routing: &'static str) -> (World, FakeUpstream) {
          [[models]]\nid = \"{PLAIN}\"\n{plain}\n[[models]]\nid = \"{SPEAKING}\"\n{spoken}\n\
          [[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.05\n\
          [[keys]]\nname = \"paced\"\nkey = \"sk-paced\"\ntpm = 500000\n\
-         [[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 5.0\nunpriced = \"refuse\"\n",
+         [[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 50.0\nunpriced = \"refuse\"\n",
         upstream.addr
     );
     let allowed = "\"web_search\", \"web_search_options\", \"tools\", \"search_parameters\"";
@@ -66,13 +66,20 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
     let (world, _) = priced().await;
     world.upstream.always(chat_answer(1_000_000));
     let poor = world.gateway.client().with_key("sk-poor");
+    let strict = world.gateway.client().with_key("sk-strict");
     for more in hosted_chats() {
         let body = chat_with(SEARCHING, with(more.clone(), json!({"max_tokens": 50})));
         let answer = world.chat_ok(&body).await;
         assert_eq!(answer["usage"]["prompt_tokens"], 1_000_000, "{more}: {answer}");
-        assert_eq!(answer["usage"]["cost_usd"], json!(1.0001), "{more}: {answer}");
-        assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}");
+        // The catalogue holds the price of a search, and of no other tool here.
+        let is_priced = more.get("Search_Parameters").is_none() && !more.to_string().contains("next_month");
+        let (cost, warnings) = if is_priced { (1.0001, json!([])) } else { (0.0, json!(["price_unknown"])) };
+        assert_eq!(answer["usage"]["cost_usd"].as_f64(), Some(cost), "{more}: {answer}");
+        assert_eq!(answer["gateway"]["warnings"], warnings, "{more}");
         let calls = world.upstream.hits();
+        let refused = strict.post_json("/v1/chat/completions", &body).await;
+        assert_eq!(refused.status, if is_priced { 200 } else { 429 }, "{more}: {}", refused.text());
+        let calls = if is_priced { calls + 1 } else { calls };
         let refused = poor.post_json("/v1/chat/completions", &body).await;
         assert_eq!(
             (refused.status, &*refused.code()),
@@ -241,7 +248,13 @@ async fn a_strict_budget_refuses_every_unit_without_a_price() {
     assert_eq!((refused.status, &*refused.code()), (429, "insufficient_quota"), "{}", refused.text());
     let path = "/v1/chat/completions";
     let speech = json!({"modalities": ["text", "audio"], "audio": {"voice": "a", "format": "wav"}});
-    for more in [json!({"web_search_options": {}}), speech.clone()] {
+    for more in [
+        json!({"web_search_options": {}}),
+        speech.clone(),
+        json!({"modalities": ["text", "image"]}),
+        json!({"tools": [{"type": "web_search"}]}),
+        json!({"tools": [{"type": "next_month"}]}),
+    ] {
         let refused = strict.post_json(path, &chat_with(PLAIN, more.clone())).await;
         assert_eq!(
             (refused.status, &*refused.code()),

@@ -159,14 +159,24 @@ async fn c28_an_operator_opens_members_and_tools_of_native_forwards() {
     let more = json!({"speed": "fast", "mcp_servers": [{"type": "url", "url": "https://x.example", "name": "x"}],
         "tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}, {"type": "code_execution_20250825", "name": "code_execution"}]});
     let answer = ask_messages(&world.client, &with(message(CLAUDE), more.clone())).await.ok().json();
-    assert_eq!(answer["gateway"]["warnings"], json!([]));
-    assert_eq!(upstream.last().json(), with(message("claude-opus-5-5"), more));
+    assert_eq!(answer["gateway"]["warnings"], json!(["price_unknown"]));
+    assert_eq!(upstream.last().json(), with(message("claude-opus-5-5"), more.clone()));
+    for (name, has_price) in [("speed", false), ("mcp_servers", true), ("tools", false)] {
+        let answer =
+            ask_messages(&world.client, &with(message(CLAUDE), json!({name: more[name]}))).await.ok().json();
+        let warnings = if has_price { json!([]) } else { json!(["price_unknown"]) };
+        assert_eq!(answer["gateway"]["warnings"], warnings, "{name}");
+    }
     let more = json!({"service_tier": "priority",
         "tools": [{"type": "mcp", "server_label": "x", "server_url": "https://x.example"}, {"type": "image_generation"}]});
     let answer = ask_responses(&world.client, &with(response("acme/fast"), more.clone())).await.ok().json();
-    assert_eq!(answer["gateway"]["warnings"], json!([]));
+    assert_eq!(answer["gateway"]["warnings"], json!(["price_unknown"]));
     let sent = world.upstream.last().json();
     assert_eq!((&sent["tools"], &sent["service_tier"]), (&more["tools"], &more["service_tier"]));
+    // A remote MCP server costs no more than its tokens.
+    let remote = with(response("acme/fast"), json!({"tools": [more["tools"][0]]}));
+    let answer = ask_responses(&world.client, &remote).await.ok().json();
+    assert_eq!(answer["gateway"]["warnings"], json!([]));
     // What was not opened stays closed.
     let closed = with(response("acme/fast"), tool(json!({"type": "next_month"})));
     assert_eq!(ask_responses(&world.client, &closed).await.status, 400);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::{View, write_str};
+use gw_wire::usage::Usage;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -44,12 +45,17 @@ pub(super) struct OutputItem<'a> {
     /// The kind of a web search call.
     #[serde(borrow, default)]
     action: Option<&'a RawValue>,
+    /// Who runs a search for tools: `client` or `server`.
+    #[serde(borrow, default, deserialize_with = "text")]
+    execution: Cow<'a, str>,
 }
 
 /// The calls of hosted tools in an answer, as the provider bills them: each search, and each container once.
 #[derive(Debug, Default)]
 pub(super) struct HostedTally {
     calls: HostedCalls,
+    /// All calls of the provider's tools, after each of which the model reads the prompt again.
+    readings: u32,
     containers: HashSet<String>,
 }
 
@@ -57,8 +63,14 @@ pub(super) struct HostedTally {
 const MAX_CONTAINERS: usize = 64;
 
 impl HostedTally {
-    /// Counts the item. Returns whether it is a call of a hosted tool with a price.
+    /// Counts the item. Returns whether it is a call of a hosted tool.
     pub(super) fn take(&mut self, item: &OutputItem<'_>) -> bool {
+        let is_run = item.is_run_by_provider();
+        self.readings = self.readings.saturating_add(u32::from(is_run));
+        self.take_priced(item) || is_run
+    }
+
+    fn take_priced(&mut self, item: &OutputItem<'_>) -> bool {
         let tool = match &*item.kind {
             // The pages that a model opens after a search cost nothing beside their tokens.
             "web_search_call" if item.is_search() => HostedTool::WebSearch,
@@ -78,9 +90,19 @@ impl HostedTally {
         true
     }
 
-    /// The calls so far.
+    /// The calls with a price so far.
     pub(super) fn calls(&self) -> HostedCalls {
         self.calls
+    }
+
+    /// All calls so far, as part of the usage of an answer that has no other.
+    pub(super) fn estimate(&self) -> Option<Usage> {
+        (self.readings > 0).then(|| Usage {
+            hosted: self.calls,
+            unread_calls: self.readings,
+            estimated: true,
+            ..Usage::default()
+        })
     }
 
     /// Bytes that the tally keeps.
@@ -116,6 +138,21 @@ impl<'a> OutputItem<'a> {
         let action = self.action.map(|action| View::new(action.get()));
         let [kind] = action.map_or([None], |action| action.pick(["type"]));
         kind.and_then(View::string).is_none_or(|kind| kind == "search")
+    }
+
+    /// Whether the item is a call of a tool that the provider runs itself.
+    fn is_run_by_provider(&self) -> bool {
+        match &*self.kind {
+            "web_search_call"
+            | "file_search_call"
+            | "code_interpreter_call"
+            | "image_generation_call"
+            | "mcp_call" => true,
+            "tool_search_call" => self.execution != "client",
+            // The client of a local shell sends this item itself.
+            "shell_call_output" => true,
+            _ => false,
+        }
     }
 
     /// Whether the client runs the tool that the item calls.

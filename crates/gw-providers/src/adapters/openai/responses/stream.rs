@@ -174,8 +174,7 @@ impl ResponsesStreamState {
         }
         if self.hosted.take(&item) {
             // If the stream breaks, these calls are charged all the same.
-            let used = with_hosted(None, self.hosted.calls());
-            used.into_iter().for_each(|used| sink(Event::Usage(used)));
+            self.hosted.estimate().into_iter().for_each(|used| sink(Event::Usage(used)));
         }
         if !item.is_call() {
             return;
@@ -189,11 +188,11 @@ impl ResponsesStreamState {
     }
 
     fn end(&mut self, response: &ResponseObject<'_>, kind: &str, sink: EventSink<'_>) {
-        if self.hosted.calls().is_none() {
+        if self.hosted.estimate().is_none() {
             // Some servers send items only with the end.
             response.output.iter().for_each(|item| _ = self.hosted.take(item));
         }
-        if let Some(usage) = with_hosted(response.used(), self.hosted.calls()) {
+        if let Some(usage) = with_hosted(response.used(), &self.hosted) {
             sink(Event::Usage(usage));
         }
         if kind == "response.failed" || response.status == "failed" {
