@@ -117,10 +117,8 @@ pub struct Normaliser {
     answer_bytes: u64,
     pieces: u64,
     has_content: bool,
-    /// The upstream has shown that its model works, although there is no content yet.
-    is_working: bool,
-    /// It has shown so since it was last asked.
-    has_new_work: bool,
+    /// How often the upstream has shown that its model works out of sight.
+    signs_of_work: u64,
     is_complete: bool,
     failure: Option<Failure>,
     /// The sent text while nothing else was sent; None = not kept, or something else was sent.
@@ -178,8 +176,7 @@ impl Normaliser {
             answer_bytes: 0,
             pieces: 0,
             has_content: false,
-            is_working: false,
-            has_new_work: false,
+            signs_of_work: 0,
             is_complete: false,
             failure: None,
             sent_text: None,
@@ -210,7 +207,7 @@ impl Normaliser {
         self.pieces += u64::from(bytes > 0);
         // An empty piece of reasoning says that the model works out of sight.
         if bytes == 0 && matches!(event, Event::Reasoning { .. }) {
-            (self.is_working, self.has_new_work) = (true, true);
+            self.signs_of_work += 1;
         }
         if self.is_recording {
             return self.accept_recorded(event, out);
@@ -303,15 +300,10 @@ impl Normaliser {
         self.has_content
     }
 
-    /// Whether the upstream has shown that its model works out of sight: it reasons, or a tool of the provider runs.
+    /// How often the upstream has shown that its model works out of sight: it reasons, or a tool of the provider runs.
     #[must_use]
-    pub fn is_working(&self) -> bool {
-        self.is_working
-    }
-
-    /// Whether the upstream has shown so since this was last asked.
-    pub fn take_new_work(&mut self) -> bool {
-        std::mem::take(&mut self.has_new_work)
+    pub fn signs_of_work(&self) -> u64 {
+        self.signs_of_work
     }
 
     /// Whether the answer is complete.

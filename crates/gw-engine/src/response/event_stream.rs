@@ -300,7 +300,7 @@ impl EventStream {
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
                     let is_content = !stream.output.is_empty();
-                    let is_alive = is_content || stream.normaliser.take_new_work();
+                    let is_alive = stream.is_alive();
                     if let Some(polled) = self.heard(is_content, is_alive) {
                         return Some(polled);
                     }

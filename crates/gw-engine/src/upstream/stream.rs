@@ -55,6 +55,8 @@ pub(crate) struct UpstreamStream {
     pub(crate) reservation: Option<StreamReservation>,
     /// The answer bytes at which the progress is noted next, and the bytes between two notes.
     notes: (u64, u64),
+    /// The signs of work that were taken for signs of life.
+    seen_work: u64,
     /// The calls of the provider's tools that the last note has.
     noted_calls: u32,
 }
@@ -79,6 +81,12 @@ impl UpstreamStream {
     pub(crate) fn digest(&mut self) {
         self.source.digest(&mut self.normaliser, &mut self.output);
         self.count_large();
+    }
+
+    /// Whether the last piece brought content, or a sign that the model works out of sight.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        let signs = self.normaliser.signs_of_work();
+        std::mem::replace(&mut self.seen_work, signs) != signs || !self.output.is_empty()
     }
 
     /// Takes the output for the client. Its bytes no longer count here.
@@ -227,6 +235,7 @@ pub(crate) async fn open(
         call: None,
         reservation: None,
         notes: (u64::MAX, u64::MAX),
+        seen_work: 0,
         noted_calls: 0,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
@@ -343,7 +352,7 @@ struct FirstTokenLimits {
 
 impl FirstTokenLimits {
     fn of(&self, stream: &UpstreamStream) -> Instant {
-        if stream.normaliser.is_working() { self.working } else { self.idle }
+        if stream.normaliser.signs_of_work() > 0 { self.working } else { self.idle }
     }
 }
 

@@ -47,7 +47,7 @@ fn file_name(name: &str) -> Option<&str> {
 }
 
 /// Whether the entry of a list says that the model makes embeddings and no text: `type` (Together, DeepInfra), `capabilities`
-/// (llama.cpp, Ollama) or the family of Ollama's `details`.
+/// (llama.cpp, Ollama), the family of Ollama's `details` or, in a list that has none of them (OpenAI, vLLM, LM Studio), the name.
 pub(super) fn makes_embeddings(model: &Value) -> bool {
     let names = |value: Option<&Value>, wanted: &[&str]| match value {
         Some(Value::String(word)) => wanted.contains(&&**word),
@@ -56,7 +56,8 @@ pub(super) fn makes_embeddings(model: &Value) -> bool {
         }
         _ => false,
     };
-    if names(model.get("type"), &["embedding", "embeddings"]) {
+    let kind = model.get("type");
+    if names(kind, &["embedding", "embeddings"]) {
         return true;
     }
     let capabilities = model.get("capabilities");
@@ -64,10 +65,12 @@ pub(super) fn makes_embeddings(model: &Value) -> bool {
         return names(capabilities, &["embedding", "embeddings"])
             && !names(capabilities, &["completion", "chat", "chat_completion"]);
     }
-    let details = model.get("details");
-    let family =
-        |member: &str| names(details.and_then(|details| details.get(member)), &["bert", "nomic-bert"]);
-    family("family") || family("families")
+    if let Some(details) = model.get("details") {
+        let family = |member: &str| names(details.get(member), &["bert", "nomic-bert"]);
+        return family("family") || family("families");
+    }
+    let name = model.get("id").and_then(Value::as_str).filter(|_| kind.is_none());
+    name.is_some_and(|name| name.to_ascii_lowercase().contains("embed"))
 }
 
 #[cfg(test)]
@@ -117,6 +120,10 @@ mod tests {
             ),
             (json!({"name": "llama3", "details": {"family": "llama", "families": ["llama"]}}), false),
             (json!({"id": "a", "object": "model"}), false),
+            (json!({"id": "text-embedding-3-small", "object": "model"}), true),
+            (json!({"id": "nomic-ai/Nomic-Embed-Text", "object": "model"}), true),
+            (json!({"id": "embedded-chat", "type": "chat"}), false),
+            (json!({"id": "embedded-chat", "capabilities": ["completion"]}), false),
         ] {
             assert_eq!(makes_embeddings(&entry), expected, "{entry}");
         }

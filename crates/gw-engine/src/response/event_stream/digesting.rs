@@ -37,7 +37,7 @@ impl EventStream {
         match reading.as_mut().poll(cx) {
             Poll::Ready((call, mut stream)) => {
                 let is_content = !stream.output.is_empty();
-                let is_alive = is_content || stream.normaliser.take_new_work();
+                let is_alive = stream.is_alive();
                 self.state = StreamState::Streaming(call, stream);
                 self.heard(is_content, is_alive)
             }

@@ -177,7 +177,7 @@ async fn an_unknown_item_and_an_item_of_another_key_are_refused() {
         world.upstream.always(Answer::json(200, &native_answer(1, true)));
         let answer = ask_responses(&world.client, &response("acme/fast")).await.ok().json();
         assert_eq!(answer["output"][0]["id"], "msg_68af1");
-        let body = json!({"model": "acme/fast", "input": [
+        let body = json!({"model": "acme/fast", "store": false, "input": [
             {"type": "item_reference", "id": "msg_68af1"}, {"role": "user", "content": "And?"}]});
         ask_responses(&world.client, &body).await.ok();
         let other = world.gateway.client().with_key(crate::harness::ADMIN);
