@@ -35,7 +35,7 @@ fn explanation_object(explanation: &Explanation) -> Value {
         "worst_case": {
             "answer_tokens": explanation.worst_case.answer_tokens,
             "tokens": explanation.worst_case.tokens,
-            "cost_usd": approximate_usd(explanation.worst_case.cost),
+            "cost_usd": explanation.worst_case.cost.map(approximate_usd),
         },
         "max_attempts": explanation.max_attempts,
         "conversation_known": explanation.is_conversation_known,

@@ -27,7 +27,7 @@ const IGNORED_MEMBERS: [&str; 13] = [
 const CONVERSATION: [&str; 2] = ["input", "messages"];
 
 /// The digests of a client's own body and of its forwarded headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NativeDigests {
     /// Of everything that the upstream gets.
     pub(crate) all: [u8; 32],

@@ -256,32 +256,29 @@ impl Metrics {
     }
 
     /// Counts a successful attempt.
-    pub(crate) fn served(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
+    pub(crate) fn served(&self, model: &ModelMetrics, usage: &Usage, cost: (Money, bool)) {
         model.ok.inc();
         self.used(model, usage, cost);
     }
 
-    /// Counts tokens and cost.
-    pub(crate) fn used(&self, model: &ModelMetrics, usage: &Usage, cost: Option<Money>) {
+    /// Counts tokens and cost: the known part, as in the reports, and whether it is the whole cost.
+    pub(crate) fn used(&self, model: &ModelMetrics, usage: &Usage, (cost, is_priced): (Money, bool)) {
         model.prompt.inc_by(usage.prompt);
         model.completion.inc_by(usage.completion);
         let billed = BilledLabels {
             usage: if usage.estimated { "estimated" } else { "reported" },
-            priced: if cost.is_some() { "yes" } else { "no" },
+            priced: if is_priced { "yes" } else { "no" },
         };
         let [reported, estimated] = &self.billed_handles;
         let [unpriced, priced] = if usage.estimated { estimated } else { reported };
-        let handle = if cost.is_some() { priced } else { unpriced };
+        let handle = if is_priced { priced } else { unpriced };
         handle.get_or_init(|| self.billed.get_or_create(&billed).clone()).inc();
-        match cost {
-            Some(cost) if cost == Money::ZERO => {}
-            Some(cost) => {
-                model.cost.inc_by(CostUsd(cost));
-            }
-            None => {
-                let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
-                self.price_unknown.get_or_create(&labels).inc();
-            }
+        if cost != Money::ZERO {
+            model.cost.inc_by(CostUsd(cost));
+        }
+        if !is_priced {
+            let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
+            self.price_unknown.get_or_create(&labels).inc();
         }
     }
 

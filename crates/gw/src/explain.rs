@@ -146,13 +146,15 @@ fn table(answer: &Value) -> String {
         text += "\na candidate holds the prompt cache of this conversation\n";
     }
     let worst = answer.get("worst_case").unwrap_or(&Value::Null);
+    let cost = match worst.get("cost_usd") {
+        None | Some(Value::Null) => "at an unknown price".to_owned(),
+        Some(_) => format!("{} USD, which a budget sets aside", cell(worst, "cost_usd")),
+    };
     text += &format!(
-        "\nworst case: answers of {} tokens, {} tokens in all, {} USD, which a budget sets aside; at most {} upstream \
-         calls\nEXPECTED USD assumes answers of max_tokens, or of 4096 tokens without it, or of the model's longest if that \
+        "\nworst case: answers of {} tokens, {} tokens in all, {cost}; at most {} upstream calls\nEXPECTED USD assumes answers of max_tokens, or of 4096 tokens without it, or of the model's longest if that \
          is shorter\n",
         cell(worst, "answer_tokens"),
         cell(worst, "tokens"),
-        cell(worst, "cost_usd"),
         cell(answer, "max_attempts")
     );
     text

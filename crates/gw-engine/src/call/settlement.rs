@@ -185,7 +185,7 @@ impl Settlement {
         self.measure_attempt(candidate, took, &billed.usage, (!answered).then_some(status));
         match outcome {
             AttemptOutcome::Served => {
-                self.metrics.served(&candidate.metrics, &billed.usage, billed.known_cost());
+                self.metrics.served(&candidate.metrics, &billed.usage, billed.known_part());
             }
             AttemptOutcome::Wasted => self.meter(candidate, &billed),
             AttemptOutcome::Interrupted => {
@@ -229,7 +229,7 @@ impl Settlement {
     }
 
     fn meter(&self, candidate: &Candidate, billed: &BilledUsage) {
-        self.metrics.used(&candidate.metrics, &billed.usage, billed.known_cost());
+        self.metrics.used(&candidate.metrics, &billed.usage, billed.known_part());
     }
 
     /// Tokens between two notes of a stream's progress; None = no journal keeps them.

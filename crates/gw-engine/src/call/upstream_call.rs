@@ -82,6 +82,11 @@ impl BilledUsage {
         (self.unpriced == 0).then_some(self.cost)
     }
 
+    /// The known part of the cost, and whether it is the whole cost.
+    pub(crate) fn known_part(&self) -> (Money, bool) {
+        (self.cost, self.unpriced == 0)
+    }
+
     /// The cost, beside the usage that it is shown with.
     pub(crate) fn with_usage(self, usage: Usage) -> Self {
         Self { usage, ..self }

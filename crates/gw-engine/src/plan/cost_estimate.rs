@@ -43,8 +43,8 @@ pub struct WorstCase {
     pub answer_tokens: u64,
     /// Tokens of all prompts and answers.
     pub tokens: u64,
-    /// The cost, which is the amount that budgets reserve.
-    pub cost: Money,
+    /// The cost, which is the amount that budgets reserve; None = a candidate needs a price that is unknown.
+    pub cost: Option<Money>,
 }
 
 /// The worst case for an explanation.
@@ -56,7 +56,8 @@ pub(crate) fn explained_worst_case(
     let longest = plan.candidates.iter().map(|candidate| longest_answer(request, candidate)).max();
     let (tokens, cost) =
         sum_of_calls(request, plan, routing, |candidate| at(request, candidate, |longest| longest));
-    WorstCase { answer_tokens: longest.unwrap_or_default(), tokens, cost }
+    let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
+    WorstCase { answer_tokens: longest.unwrap_or_default(), tokens, cost: is_known.then_some(cost) }
 }
 
 /// The tokens and the cost of all calls that the request makes at most, where `one` gives those of one call.

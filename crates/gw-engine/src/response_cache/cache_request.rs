@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::request::ValidatedRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
-use crate::response_cache::question::{CandidateIdentities, question};
+use crate::response_cache::question::{CandidateIdentities, native_of_fallbacks, question};
 use crate::response_cache::settings::CachingSettings;
 
 /// A request's cache directives and the key of its answer.
@@ -97,6 +97,8 @@ impl ResponseCache {
         (directives.can_read, directives.can_write, directives.max_age, directives.stale_if_error, ttl)
             .hash(&mut hasher);
         named.0.iter().for_each(|(group, up, _)| (group, up).hash(&mut hasher));
+        // A fallback may get the client's own body, which has more than the translated request.
+        native_of_fallbacks(call).hash(&mut hasher);
         // A request after a purge does not wait for a call from before it.
         stamp.hash(&mut hasher);
         let everybody: Vec<&str> = named.0.iter().map(|(_, _, who)| who.as_str()).collect();

@@ -63,12 +63,29 @@ pub(crate) fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Questio
     Question { route, model: call.context.request.model(), candidates, config: 0, body, native, input: None }
 }
 
+/// Whether the candidate is one of the requested name.
+fn is_asked(candidate: &Candidate) -> bool {
+    candidate.group == 0 && !candidate.is_upgrade
+}
+
 /// The digests of the client's own body, if a candidate of the requested name gets that body.
 fn native(call: &Call) -> Option<NativeDigests> {
+    digests(call, is_asked)
+}
+
+/// The digests of the client's own body, if only a fallback or an upgrade gets that body, so that the question has none.
+pub(crate) fn native_of_fallbacks(call: &Call) -> Option<NativeDigests> {
     let client = call.context.request.client()?;
-    let asked = |candidate: &&Candidate| candidate.group == 0 && !candidate.is_upgrade;
-    let mut asked = call.plan.candidates.iter().filter(asked);
-    if !asked.any(|candidate| is_forwarded(candidate, client)) {
+    let mut candidates = call.plan.candidates.iter();
+    let is_in_question = candidates.any(|candidate| is_asked(candidate) && is_forwarded(candidate, client));
+    if is_in_question { None } else { digests(call, |candidate| !is_asked(candidate)) }
+}
+
+/// The digests of the client's own body, if one of these candidates gets that body.
+fn digests(call: &Call, is_counted: impl Fn(&Candidate) -> bool) -> Option<NativeDigests> {
+    let client = call.context.request.client()?;
+    let mut candidates = call.plan.candidates.iter();
+    if !candidates.any(|candidate| is_counted(candidate) && is_forwarded(candidate, client)) {
         return None;
     }
     let headers = client.headers.iter().map(|(name, value)| (&**name, &**value));

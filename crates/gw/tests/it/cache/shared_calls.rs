@@ -219,3 +219,48 @@ async fn who_has_been_sent_nothing_of_what_is_too_large_to_share_gets_it_in_the_
     assert_eq!(within("the follower", follower).await.unwrap(), ("COALESCED".to_owned(), 5 << 20));
     assert_eq!(world.upstream.hits(), 1);
 }
+
+#[tokio::test]
+async fn requests_whose_fallback_gets_different_bodies_share_no_call() {
+    let claude = gw_testkit::FakeUpstream::start().await;
+    let extra = format!(
+        "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
+         [[models]]\nid = \"claude/claude-opus-5-5\"\n",
+        claude.addr
+    );
+    let world = Setup { extra, routing: "retries = 0", ..Setup::default() }.start().await;
+    let fails = [Signal::new(), Signal::new()];
+    for fails in &fails {
+        let failure = "HTTP/1.1 500 Down\r\ncontent-length: 0\r\n\r\n";
+        world.upstream.enqueue(Answer::steps(Vec::new()).wait(fails).bytes(failure));
+    }
+    claude.always(Answer::json(
+        200,
+        &json!({"id": "msg_up", "type": "message", "role": "assistant", "model": "claude-opus-5-5",
+            "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn", "stop_sequence": null,
+            "usage": {"input_tokens": 5, "output_tokens": 1}}),
+    ));
+    let body = json!({"model": "acme/fast", "max_tokens": 64, "messages": [{"role": "user", "content": "Hello"}],
+        "cache": {"enabled": true}, "routing": {"fallback": ["claude/claude-opus-5-5"]}});
+    let betas = ["one-2026-01-01", "two-2026-01-01"];
+    let asking: Vec<_> = betas
+        .iter()
+        .map(|beta| {
+            let (client, body) = (world.client.with_header("anthropic-beta", beta), body.clone());
+            tokio::spawn(async move { client.post_json("/v1/messages", &body).await })
+        })
+        .collect();
+    // Neither of them waits for the other's answer.
+    world.upstream.request(1).await;
+    fails.iter().for_each(Signal::fire);
+    for answer in asking {
+        answer.await.expect("an answer").ok();
+    }
+    let mut sent: Vec<_> = claude
+        .requests()
+        .iter()
+        .filter_map(|request| request.header("anthropic-beta").map(str::to_owned))
+        .collect();
+    sent.sort_unstable();
+    assert_eq!(sent, betas);
+}

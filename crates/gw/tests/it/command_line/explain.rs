@@ -87,6 +87,21 @@ fn the_worst_case_has_the_tokens_and_the_price_of_one_answer_length() {
 }
 
 #[test]
+fn the_worst_case_of_a_model_without_a_price_has_no_cost() {
+    let unpriced = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n\n\
+                    [[models]]\nid = \"acme/m\"\n";
+    let request = chat("acme/m").to_string();
+    let explain = |more: &[&str]| {
+        let launch = Launch::new(BINARY).file("gateway.toml", unpriced).arg("explain").arg(&request);
+        more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
+    };
+    let worst = document(&explain(&["--json"]))["worst_case"].clone();
+    assert_eq!((&worst["cost_usd"], worst["tokens"].is_u64()), (&Value::Null, true), "{worst}");
+    let table = stdout(&explain(&[]));
+    assert!(table.contains(" tokens in all, at an unknown price; at most "), "{table}");
+}
+
+#[test]
 fn explain_reads_standard_input_and_asks_as_a_key() {
     let launch = Launch::new(BINARY).file("gateway.toml", "");
     let mut child = Command::new(BINARY)

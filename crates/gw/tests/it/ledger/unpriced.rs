@@ -264,3 +264,22 @@ async fn an_answer_in_another_service_tier_is_unpriced() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_metric_has_the_known_part_of_an_unknown_cost_as_the_reports_have() {
+    let world = start().await;
+    for tier in ["default", "priority"] {
+        let mut body = chat_body("acme/fast", "Hi");
+        body["service_tier"] = json!(tier);
+        world.upstream.enqueue(Answer::json(200, &body));
+        world.chat(&chat("acme/fast")).await.ok();
+    }
+    rows(&world.gateway, 2).await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let report = admin.get("/admin/v1/usage?by=model").await.ok().json();
+    assert_eq!(report["total"]["cost_usd"].as_f64(), Some(0.000_009), "{report}");
+    let page = admin.get("/metrics").await.ok().text();
+    let line =
+        page.lines().find(|line| line.starts_with("gateway_cost_usd_total{") && line.contains("acme/fast"));
+    assert_eq!(line.and_then(|line| line.rsplit(' ').next()), Some("0.000009"), "{page}");
+}
