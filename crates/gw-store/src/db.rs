@@ -211,27 +211,42 @@ impl Store {
 
     /// Begins a write transaction. On SQLite it excludes all other writers. Without a commit it is rolled back.
     pub(crate) async fn begin(&self) -> Result<WriteTransaction<'_>> {
-        self.wait_for_room().await?;
+        self.begin_large(0).await
+    }
+
+    /// As [`Store::begin`], for a transaction that writes about this many bytes.
+    pub(crate) async fn begin_large(&self, bytes: u64) -> Result<WriteTransaction<'_>> {
         let change = match &self.backend {
-            Backend::Sqlite(pools) => {
-                pools.writer.begin_with("BEGIN IMMEDIATE").await.map(WriteTransaction::Sqlite)
-            }
+            Backend::Sqlite(pools) => match pools.begin(bytes).await {
+                Ok(None) => return Err(self.log_full()),
+                Ok(Some(change)) => Ok(WriteTransaction::Sqlite(change)),
+                Err(error) => Err(error),
+            },
             Backend::Postgres(pool) => pool.begin().await.map(WriteTransaction::Postgres),
         };
         change.map_err(|error| self.error(&error))
     }
 
-    /// Waits until SQLite's write-ahead log has room for a transaction.
+    /// Waits until SQLite's write-ahead log has room for a statement.
     ///
     /// # Errors
     /// [`Error::LogFull`] if a reader has kept the log from being shortened meanwhile.
     async fn wait_for_room(&self) -> Result<()> {
         let Backend::Sqlite(pools) = &self.backend else { return Ok(()) };
-        match pools.has_room().await {
+        match pools.has_room(0).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Error::LogFull { location: self.location.to_string() }),
+            Ok(false) => Err(self.log_full()),
             Err(error) => Err(self.error(&error)),
         }
+    }
+
+    fn log_full(&self) -> Error {
+        Error::LogFull { location: self.location.to_string() }
+    }
+
+    /// The most bytes of one transaction. None: there is no bound.
+    pub(crate) fn max_transaction_bytes(&self) -> Option<u64> {
+        (!self.is_postgres()).then_some(sqlite::MAX_TRANSACTION_BYTES)
     }
 
     /// Counts written bytes and occasionally shortens SQLite's write-ahead log.

@@ -12,7 +12,7 @@ use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool,
     SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr};
+use sqlx::{ConnectOptions, Connection, Row, SqlSafeStr, Sqlite, Transaction};
 
 use crate::error::{Error, Result, one_line};
 use crate::private;
@@ -38,9 +38,14 @@ const ROWS_OF_LOG: u64 = 10_000;
 const MAX_LOG_PAGES: i64 = 4_096;
 /// SQLite's steps between two looks at the clock of a search: about a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
-/// Bytes of the write-ahead log at which nothing more is written until it can be truncated. One more transaction fits below
-/// the 64 MiB that the log never exceeds.
-const FULL_LOG_BYTES: u64 = 40 << 20;
+/// The bytes that the write-ahead log never exceeds.
+const MAX_LOG_BYTES: u64 = 64 << 20;
+/// The bytes that are left for a transaction that does not tell its size.
+const USUAL_BYTES: u64 = 24 << 20;
+/// The most bytes of one transaction that tells its size.
+pub(crate) const MAX_TRANSACTION_BYTES: u64 = 56 << 20;
+/// How often a transaction asks for room in the log while others fill it.
+const BEGIN_ATTEMPTS: usize = 4;
 /// How long truncating waits for readers.
 const TRUNCATE_TIMEOUT: &str = "PRAGMA busy_timeout = 400";
 
@@ -190,16 +195,38 @@ impl SqlitePools {
         self.shorten(MAX_LOG_PAGES).await
     }
 
-    /// Whether the log has room for one more transaction. A full log is truncated first, which waits for readers. Without
-    /// this, a reader that does not end lets the log grow as fast as the disk takes it.
-    pub(crate) async fn has_room(&self) -> sqlx::Result<bool> {
-        // The system has the size of an open file in memory, so this does not wait for the disk.
-        let size = || self.log.as_ref().and_then(|log| fs::metadata(log).ok()).map_or(0, |log| log.len());
-        if size() < FULL_LOG_BYTES {
+    /// Whether the log has room for a transaction of this size. A log without it is truncated first, which waits for readers.
+    /// Without this, a reader that does not end lets the log grow as fast as the disk takes it.
+    pub(crate) async fn has_room(&self, bytes: u64) -> sqlx::Result<bool> {
+        if self.fits(bytes) {
             return Ok(true);
         }
         self.shorten(0).await?;
-        Ok(size() < FULL_LOG_BYTES)
+        Ok(self.fits(bytes))
+    }
+
+    /// Begins a write transaction of about this size if the log has room for it. Other writers that were waiting for the
+    /// connection may have filled the log meanwhile.
+    pub(crate) async fn begin(&self, bytes: u64) -> sqlx::Result<Option<Transaction<'static, Sqlite>>> {
+        for _ in 0..BEGIN_ATTEMPTS {
+            if !self.has_room(bytes).await? {
+                return Ok(None);
+            }
+            let change = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+            if self.fits(bytes) {
+                return Ok(Some(change));
+            }
+            change.rollback().await?;
+        }
+        Ok(None)
+    }
+
+    fn fits(&self, bytes: u64) -> bool {
+        // The system has the size of an open file in memory, so this does not wait for the disk.
+        let size = self.log.as_ref().and_then(|log| fs::metadata(log).ok()).map_or(0, |log| log.len());
+        // Each page of the log has a head, and a few pages beside the data change, too.
+        let bytes = bytes.saturating_add(bytes / 64).max(USUAL_BYTES);
+        size.saturating_add(bytes) <= MAX_LOG_BYTES
     }
 
     /// Truncates the log if it has more pages than this and nobody reads from it.
@@ -260,6 +287,7 @@ fn migrator() -> Migrator {
         change(15, "running responses", include_str!("../migrations/0015_running_responses.sql")),
         change(16, "response chains", include_str!("../migrations/0016_response_chains.sql")),
         change(17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
+        change(18, "response sums", include_str!("../migrations/0018_response_sums.sql")),
     ])
 }
 

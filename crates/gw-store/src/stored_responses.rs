@@ -1,6 +1,10 @@
 //! Stored responses of the Responses API. They arrive here encrypted; the store knows only their key, their ids, their sizes
 //! and their end.
 
+mod deletion;
+mod items;
+
+use self::items::write_items;
 use crate::db::{BYTES_PER_ROW, Result, Store, WriteTransaction};
 use crate::sql::{Row, Sql};
 
@@ -50,10 +54,12 @@ impl std::fmt::Debug for SealedResponse {
 pub enum KeptResponse {
     /// The response is stored.
     Stored,
-    /// The response that it continues is gone, so nothing is stored.
+    /// The response that it continues is gone, or continues this one, so nothing is stored.
     ParentGone,
     /// The response does not run any more, so nothing is stored.
     Ended,
+    /// The response is larger than a transaction of SQLite may be, so nothing is stored.
+    TooLarge,
 }
 
 /// The columns of a [`ResponseRow`] in the table `r`. Rows from before have no sizes of their own.
@@ -66,9 +72,9 @@ const COLUMNS: &str = "r.owner AS owner, r.id AS id, r.parent AS parent, r.expir
 
 impl Store {
     /// Inserts or replaces a response.
-    pub async fn keep_response(&self, response: &SealedResponse) -> Result<KeptResponse> {
-        let row = &response.row;
-        let [bytes, items, values, turns] = row.conversation;
+    pub async fn keep_response(&self, response: SealedResponse) -> Result<KeptResponse> {
+        let SealedResponse { row, sealed, items } = response;
+        let [bytes, count, values, turns] = row.conversation;
         let mut sql = Sql::new(
             "INSERT INTO responses (owner, id, expires_at, sealed, parent, version, is_streamed, bytes, \
              conversation_bytes, conversation_items, conversation_values, conversation_turns, running_until) \
@@ -82,7 +88,7 @@ impl Store {
         .int(i64::from(row.is_streamed))
         .int(row.bytes)
         .int(bytes)
-        .int(items)
+        .int(count)
         .int(values)
         .int(turns)
         .int(row.runs_for);
@@ -94,30 +100,37 @@ impl Store {
              conversation_bytes = excluded.conversation_bytes, conversation_items = excluded.conversation_items, \
              conversation_values = excluded.conversation_values, conversation_turns = excluded.conversation_turns",
         );
-        self.write_response(response, sql, KeptResponse::ParentGone).await
+        self.write_response((&row, &items), sealed, sql, KeptResponse::ParentGone).await
     }
 
     /// Replaces a response that runs by its end; changes nothing if it does not run any more.
-    pub async fn finish_response(&self, response: &SealedResponse) -> Result<KeptResponse> {
-        let row = &response.row;
+    pub async fn finish_response(&self, response: SealedResponse) -> Result<KeptResponse> {
+        let SealedResponse { row, sealed, items } = response;
         let update = "UPDATE responses SET expires_at = $1, running_until = NULL, sealed = '', version = $2, \
             is_streamed = $3, bytes = $4, conversation_bytes = $5, conversation_items = $6, conversation_values = $7, \
             conversation_turns = $8, parent = $9 WHERE owner = $10 AND id = $11 AND running_until IS NOT NULL";
-        let [bytes, items, values, turns] = row.conversation;
+        let [bytes, count, values, turns] = row.conversation;
         let sql = Sql::new(update).int(row.expires_at).int(row.version).int(i64::from(row.is_streamed));
-        let sql = sql.int(row.bytes).int(bytes).int(items).int(values).int(turns).text(row.parent.as_deref());
-        self.write_response(response, sql.name(&row.owner).name(&row.id), KeptResponse::Ended).await
+        let sql = sql.int(row.bytes).int(bytes).int(count).int(values).int(turns).text(row.parent.as_deref());
+        let sql = sql.name(&row.owner).name(&row.id);
+        self.write_response((&row, &items), sealed, sql, KeptResponse::Ended).await
     }
 
     /// Runs the statement of a row with its content. `absent` is the outcome if it writes no row.
     async fn write_response(
         &self,
-        response: &SealedResponse,
+        (row, items): (&ResponseRow, &[String]),
+        sealed: String,
         sql: Sql<'_>,
         absent: KeptResponse,
     ) -> Result<KeptResponse> {
-        let SealedResponse { row, sealed, items } = response;
-        let mut change = self.begin().await?;
+        // Each item changes a page of each of its two indices at most.
+        let bytes = (sealed.len() + items.len() * 2 * PAGE_BYTES) as u64;
+        let sealed_bytes = sealed.len();
+        if self.max_transaction_bytes().is_some_and(|most| bytes > most) {
+            return Ok(KeptResponse::TooLarge);
+        }
+        let mut change = self.begin_large(bytes).await?;
         let written = async {
             if let Some(parent) = &row.parent {
                 // PostgreSQL deletes the parent only after this transaction, and then sees its child.
@@ -129,19 +142,19 @@ impl Store {
                     return Ok(KeptResponse::ParentGone);
                 }
             }
+            // Only a response that is kept anew can get another parent than it had.
+            if absent == KeptResponse::ParentGone && is_circle(&mut change, row).await? {
+                return Ok(KeptResponse::ParentGone);
+            }
             if change.run(sql).await? == 0 {
                 return Ok(absent);
             }
             let content = "INSERT INTO response_contents (owner, id, sealed) VALUES ($1, $2, $3) \
                 ON CONFLICT (owner, id) DO UPDATE SET sealed = excluded.sealed";
-            change.run(Sql::new(content).name(&row.owner).name(&row.id).text(&**sealed)).await?;
+            change.run(Sql::new(content).name(&row.owner).name(&row.id).owned(Some(sealed))).await?;
             let former = "DELETE FROM response_items WHERE owner = $1 AND response = $2";
             change.run(Sql::new(former).name(&row.owner).name(&row.id)).await?;
-            for item in items {
-                let insert = "INSERT INTO response_items (owner, item, response) VALUES ($1, $2, $3) \
-                    ON CONFLICT (owner, item, response) DO NOTHING";
-                change.run(Sql::new(insert).name(&row.owner).name(item).name(&row.id)).await?;
-            }
+            write_items(&mut change, row, items, self.is_server()).await?;
             Ok(KeptResponse::Stored)
         };
         let outcome = written.await;
@@ -150,7 +163,7 @@ impl Store {
             Ok(nothing) => change.rollback().await.map(|()| nothing),
             Err(error) => Err(error),
         };
-        self.wrote(BYTES_PER_ROW + sealed.len()).await;
+        self.wrote(BYTES_PER_ROW + sealed_bytes).await;
         outcome.map_err(|error: sqlx::Error| self.error(&error))
     }
 
@@ -216,98 +229,28 @@ impl Store {
         self.first(Sql::new(select).name(owner).name(id), |row| row.get("sealed")).await
     }
 
-    /// The items among these that responses of this key hold, each with the id of its response.
-    pub async fn responses_of_items(
-        &self,
-        owner: &str,
-        items: &[String],
-        now: i64,
-    ) -> Result<Vec<(String, String)>> {
-        let mut all = Vec::new();
-        for some in items.chunks(ITEMS_PER_SEARCH) {
-            let mut select = Sql::new(
-                "SELECT i.item AS item, i.response AS response FROM response_items i \
-                 JOIN responses r ON r.owner = i.owner AND r.id = i.response \
-                 WHERE i.owner = $1 AND r.expires_at > $2 AND i.item IN (",
-            )
-            .name(owner)
-            .int(now);
-            for (at, item) in some.iter().enumerate() {
-                select.push(if at == 0 { "" } else { ", " }).push_name(item);
-            }
-            select.push(") ORDER BY r.expires_at");
-            all.extend(self.list(select, |row| Ok((row.get("item")?, row.get("response")?))).await?);
-        }
-        Ok(all)
-    }
-
-    /// The bytes of the responses that this key stores: those that have not ended before `now` (unix seconds), and those that
-    /// they continue. The purge takes the others.
-    pub async fn response_bytes(&self, owner: &str, now: i64) -> Result<i64> {
-        let select = "WITH RECURSIVE kept (id, parent, bytes) AS (\
-            SELECT id, parent, bytes FROM responses WHERE owner = $1 AND expires_at > $2 \
-            UNION SELECT older.id, older.parent, older.bytes FROM responses older \
-            JOIN kept ON older.id = kept.parent WHERE older.owner = $1) \
-            SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) AS bytes FROM kept";
-        self.only(Sql::new(select).name(owner).int(now), |row| row.get("bytes")).await
-    }
-
-    /// Deletes a response; gives whether it existed. A response that others continue stays for them alone.
-    pub async fn delete_response(&self, owner: &str, id: &str, now: i64) -> Result<bool> {
-        let mut change = self.begin().await?;
-        let deleted = delete(&mut change, (owner, id), now, self.is_server()).await;
-        let deleted = match deleted {
-            Ok(existed) => change.commit().await.map(|()| existed),
-            Err(error) => Err(error),
-        };
-        deleted.map_err(|error| self.error(&error))
-    }
-
-    /// Deletes the responses that ended before `now` (unix seconds) and that none continues, at most `at_most`; gives how
-    /// many.
-    pub async fn purge_responses(&self, now: i64, at_most: u32) -> Result<u64> {
-        let delete = "DELETE FROM responses WHERE (owner, id) IN (SELECT r.owner, r.id FROM responses r \
-            WHERE r.expires_at <= $1 AND NOT EXISTS \
-            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id) LIMIT $2";
-        let mut sql = Sql::new(delete).int(now).int(i64::from(at_most));
-        // PostgreSQL leaves out a response that a request continues at this moment.
-        sql.push(if self.is_server() { " FOR UPDATE SKIP LOCKED)" } else { ")" });
-        self.run(sql).await
+    /// The bytes of the responses that this key stores, also of those that have ended and that the purge has not taken yet.
+    pub async fn response_bytes(&self, owner: &str) -> Result<i64> {
+        let select = "SELECT bytes FROM response_sums WHERE owner = $1";
+        let bytes = self.first(Sql::new(select).name(owner), |row| row.get("bytes")).await?;
+        Ok(bytes.unwrap_or_default())
     }
 }
 
-/// The items that one statement looks up.
-const ITEMS_PER_SEARCH: usize = 100;
-
-/// Deletes a response, and then the ones before it that were kept only for it.
-async fn delete(
-    change: &mut WriteTransaction<'_>,
-    (owner, id): (&str, &str),
-    now: i64,
-    is_server: bool,
-) -> sqlx::Result<bool> {
-    let end = "UPDATE responses SET expires_at = 0, running_until = NULL \
-        WHERE owner = $1 AND id = $2 AND expires_at > $3";
-    let existed = change.run(Sql::new(end).name(owner).name(id).int(now)).await? > 0;
-    let mut next = Some(id.to_owned());
-    while let Some(id) = next.take() {
-        if is_server {
-            // A request that continues the response holds its row until it commits. The next statement then sees the new response.
-            let hold = "SELECT 1 AS one FROM responses WHERE owner = $1 AND id = $2 FOR UPDATE";
-            change.all(Sql::new(hold).name(owner).name(&id)).await?;
-        }
-        let select = "SELECT r.parent AS parent FROM responses r \
-            WHERE r.owner = $1 AND r.id = $2 AND r.expires_at <= $3 AND NOT EXISTS \
-            (SELECT 1 FROM responses c WHERE c.owner = r.owner AND c.parent = r.id AND c.id <> r.id)";
-        let rows = change.all(Sql::new(select).name(owner).name(&id).int(now)).await?;
-        let Some(row) = rows.first() else { break };
-        let parent: Option<String> = row.get("parent")?;
-        let delete = "DELETE FROM responses WHERE owner = $1 AND id = $2";
-        change.run(Sql::new(delete).name(owner).name(&id)).await?;
-        next = parent;
-    }
-    Ok(existed)
+/// Whether the response would become a part of its own conversation: an upstream may repeat its ids.
+async fn is_circle(change: &mut WriteTransaction<'_>, row: &ResponseRow) -> sqlx::Result<bool> {
+    let Some(parent) = &row.parent else { return Ok(false) };
+    let select = "WITH RECURSIVE chain (id, parent) AS (\
+        SELECT id, parent FROM responses WHERE owner = $1 AND id = $2 \
+        AND EXISTS (SELECT 1 FROM responses WHERE owner = $1 AND id = $3) \
+        UNION SELECT older.id, older.parent FROM responses older JOIN chain ON older.id = chain.parent \
+        WHERE older.owner = $1) SELECT 1 AS one FROM chain WHERE id = $3";
+    let found = change.all(Sql::new(select).name(&row.owner).name(parent).name(&row.id)).await?;
+    Ok(!found.is_empty())
 }
+
+/// The bytes of a page of SQLite.
+const PAGE_BYTES: usize = 4096;
 
 fn read(row: &Row) -> sqlx::Result<ResponseRow> {
     Ok(ResponseRow {

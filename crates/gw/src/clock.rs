@@ -22,8 +22,8 @@ use crate::{admin_client, setup, store};
 
 /// The milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 86_400_000;
-/// The time between two purges of old data.
-const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// The time between two purges of old data whose amount is not bounded otherwise.
+pub(crate) const PURGE_INTERVAL: Duration = Duration::from_secs(3600);
 /// The time between two notes in the store that it is in use.
 const NOTE_INTERVAL: Duration = Duration::from_millis(NOTE_MS);
 /// [`NOTE_INTERVAL`] in milliseconds.
@@ -104,20 +104,24 @@ impl TrustedClock {
         }
     }
 
-    /// Waits for the next purge: an hour, or until the clock is no longer doubted.
-    async fn next_purge(&self) {
+    /// Waits for the next purge, or until the clock is no longer doubted.
+    async fn next_purge(&self, every: Duration) {
         let mut doubted = self.is_doubted.subscribe();
         if *doubted.borrow_and_update() {
-            let _ = tokio::time::timeout(PURGE_INTERVAL, doubted.wait_for(|doubted| !doubted)).await;
+            let _ = tokio::time::timeout(every, doubted.wait_for(|doubted| !doubted)).await;
         } else {
-            tokio::time::sleep(PURGE_INTERVAL).await;
+            tokio::time::sleep(every).await;
         }
     }
 
-    /// Calls `purge` with the current time in unix milliseconds, at once and then every hour while the clock is trusted. Runs
-    /// as long as the program. `purge` returns the number of purged items; `kind` names them in the log.
-    pub async fn purge_regularly<F>(self: Arc<Self>, kind: &'static str, purge: impl Fn(i64) -> F)
-    where
+    /// Calls `purge` with the current time in unix milliseconds, at once and then at this interval while the clock is trusted.
+    /// Runs as long as the program. `purge` returns the number of purged items; `kind` names them in the log.
+    pub async fn purge_regularly<F>(
+        self: Arc<Self>,
+        kind: &'static str,
+        every: Duration,
+        purge: impl Fn(i64) -> F,
+    ) where
         F: Future<Output = gw_store::Result<u64>>,
     {
         loop {
@@ -131,7 +135,7 @@ impl TrustedClock {
                 Ok(count) => tracing::info!(count, "purged old {kind}"),
                 Err(error) => tracing::warn!("old {kind} cannot be purged now: {error}"),
             }
-            self.next_purge().await;
+            self.next_purge(every).await;
         }
     }
 

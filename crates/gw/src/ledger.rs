@@ -17,7 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::clock::{DAY_MS, TrustedClock};
+use crate::clock::{DAY_MS, PURGE_INTERVAL, TrustedClock};
 use crate::command::CommandError;
 use crate::paths;
 use crate::setup::Setup;
@@ -165,7 +165,8 @@ impl Ledger {
                 let store = store.clone();
                 async move { purge_rows(&store, now.saturating_sub(age_ms)).await }
             };
-            tokio::spawn(clock.purge_regularly("rows of the request log; their sums stay", purge));
+            let kind = "rows of the request log; their sums stay";
+            tokio::spawn(clock.purge_regularly(kind, PURGE_INTERVAL, purge));
         }
         Self { journal, store, writer }
     }

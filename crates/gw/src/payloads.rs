@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
-use crate::clock::{DAY_MS, TrustedClock};
+use crate::clock::{DAY_MS, PURGE_INTERVAL, TrustedClock};
 use crate::command::CommandError;
 use crate::config::StoreSettings;
 
@@ -54,7 +54,7 @@ impl PayloadTasks {
             let store = purged_store.clone();
             async move { purge_payloads(&store, now.saturating_sub(age_ms)).await }
         };
-        tokio::spawn(clock.purge_regularly("payloads", purge));
+        tokio::spawn(clock.purge_regularly("payloads", PURGE_INTERVAL, purge));
         let writer = tokio::spawn({
             let payloads = Arc::clone(&payloads);
             async move { payloads.run(&store).await }

@@ -1,8 +1,11 @@
 //! The store of responses in the database: rows are sealed with the gateway's encryption key.
 
+mod byte_gate;
+
 use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use gw_engine::cpu_pool::offload_if;
@@ -14,17 +17,25 @@ use gw_store::Store;
 use gw_store::stored_responses::{KeptResponse, ResponseRow, SealedResponse};
 use serde::Deserialize;
 
+use self::byte_gate::ByteGate;
 use crate::clock::TrustedClock;
 use crate::first_start;
 
-/// The most rows that one statement purges.
+/// The time between two purges. An ended response counts in the bytes of its key until then.
+const PURGE_EVERY: Duration = Duration::from_secs(300);
+/// The most rows that one statement purges, and the bytes after which it takes no further row. SQLite has one writer, and
+/// everything else waits for it meanwhile.
 const PURGE_BATCH: u32 = 200;
+const PURGE_BYTES: i64 = 16 << 20;
 
 /// Responses in the database.
 #[derive(Debug)]
 pub struct DatabaseResponses {
     store: Store,
     sealer: Sealer,
+    /// The sealed texts that are written and the ones that are read. They wait for the database, and nothing else counts them.
+    writing: ByteGate,
+    reading: ByteGate,
 }
 
 /// The content of a row from before the conversations were chains. Each text is a JSON document.
@@ -44,8 +55,8 @@ impl DatabaseResponses {
             let store = purged.clone();
             async move { purge(&store, now_ms.div_euclid(1000)).await }
         };
-        tokio::spawn(Arc::clone(clock).purge_regularly("responses", purge));
-        Arc::new(Self { store, sealer })
+        tokio::spawn(Arc::clone(clock).purge_regularly("responses", PURGE_EVERY, purge));
+        Arc::new(Self { store, sealer, writing: ByteGate::default(), reading: ByteGate::default() })
     }
 
     /// The row of a response.
@@ -77,13 +88,20 @@ impl DatabaseResponses {
     async fn seal(&self, owner: &str, id: &str, response: &StoredResponse) -> Option<String> {
         let StoredResponse { document, input, history, .. } = response;
         let lengths = [document, input, history].map(|text| (text.len() as u64).to_be_bytes());
-        let joined = || [MARK, lengths.as_flattened(), &document[..], &input[..], &history[..]].concat();
-        let content = offload_if(response.bytes() >= HEAVY_BYTES, joined).await;
+        let content: [&[u8]; 5] = [MARK, lengths.as_flattened(), document, input, history];
+        let bytes = content.iter().map(|part| part.len()).sum::<usize>();
         let mut sealed = String::new();
-        for (number, piece) in (0_u32..).zip(content.chunks(PIECE_BYTES)) {
-            let is_heavy = content.len() >= HEAVY_BYTES;
-            let piece = offload_if(is_heavy, || self.sealer.seal(&origin(owner, id, number), piece)).await?;
-            if number > 0 {
+        for (number, start) in (0_u32..).zip((0..bytes).step_by(PIECE_BYTES)) {
+            let seal = || self.sealer.seal(&origin(owner, id, number), &piece_of(&content, start));
+            let piece = offload_if(bytes >= HEAVY_BYTES, seal).await?;
+            if number == 0 && bytes <= PIECE_BYTES {
+                return Some(piece);
+            }
+            if number == 0 {
+                // A buffer that grows would double.
+                let head = piece.len().saturating_sub(PIECE_BYTES / 3 * 4);
+                sealed.reserve_exact(bytes.div_ceil(3) * 4 + bytes.div_ceil(PIECE_BYTES) * (head + 1));
+            } else {
                 sealed.push(' ');
             }
             sealed.push_str(&piece);
@@ -122,6 +140,19 @@ impl DatabaseResponses {
 const MARK: &[u8] = b"\0gw2";
 /// Contents from this size on are sealed and opened by the CPU pool.
 const HEAVY_BYTES: usize = 64 << 10;
+
+/// A copy of the piece of a content that begins here. The content is in several parts.
+fn piece_of(content: &[&[u8]], start: usize) -> Vec<u8> {
+    let rest = content.iter().map(|part| part.len()).sum::<usize>().saturating_sub(start);
+    let (mut piece, mut before) = (Vec::with_capacity(rest.min(PIECE_BYTES)), start);
+    for part in content {
+        let skipped = before.min(part.len());
+        before -= skipped;
+        let wanted = (PIECE_BYTES - piece.len()).min(part.len() - skipped);
+        piece.extend_from_slice(part.get(skipped..skipped + wanted).unwrap_or_default());
+    }
+    piece
+}
 
 /// The texts of a content: slices of it. They are checked, because everything that reads them expects UTF-8.
 fn texts_of(content: &Bytes) -> Option<[Bytes; 3]> {
@@ -196,6 +227,7 @@ fn kept(outcome: KeptResponse) -> Kept {
         KeptResponse::Stored => Kept::Stored,
         KeptResponse::ParentGone => Kept::ParentGone,
         KeptResponse::Ended => Kept::Ended,
+        KeptResponse::TooLarge => Kept::TooLarge,
     }
 }
 
@@ -215,7 +247,7 @@ fn origin(owner: &str, id: &str, number: u32) -> SealOrigin {
 async fn purge(store: &Store, now: i64) -> gw_store::Result<u64> {
     let mut purged = 0;
     loop {
-        let count = store.purge_responses(now, PURGE_BATCH).await?;
+        let count = store.purge_responses(now, PURGE_BATCH, PURGE_BYTES).await?;
         purged += count;
         if count == 0 {
             return Ok(purged);
@@ -245,8 +277,10 @@ impl ResponseTable for DatabaseResponses {
     fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>> {
         Box::pin(async move {
             let rows = self.store.response_chain(owner, id, 1).await.map_err(|error| failed(&error))?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let _passed = self.reading.pass(usize::try_from(row.bytes).unwrap_or_default()).await;
             let sealed = self.store.response_content(owner, id).await.map_err(|error| failed(&error))?;
-            let Some((row, sealed)) = rows.first().zip(sealed) else { return Ok(None) };
+            let Some(sealed) = sealed else { return Ok(None) };
             Ok(self.open_content(row, &sealed).await)
         })
     }
@@ -261,7 +295,7 @@ impl ResponseTable for DatabaseResponses {
 
     fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64> {
         Box::pin(async move {
-            let bytes = self.store.response_bytes(owner, first_start::now()).await;
+            let bytes = self.store.response_bytes(owner).await;
             bytes.map(unsigned).map_err(|error| failed(&error))
         })
     }
@@ -274,8 +308,9 @@ impl ResponseTable for DatabaseResponses {
         items: &'a [String],
     ) -> TableFuture<'a, Kept> {
         Box::pin(async move {
+            let _passed = self.writing.pass(response.bytes()).await;
             let row = self.row(owner, id, response, items).await?;
-            self.store.keep_response(&row).await.map(kept).map_err(|error| failed(&error))
+            self.store.keep_response(row).await.map(kept).map_err(|error| failed(&error))
         })
     }
 
@@ -295,8 +330,9 @@ impl ResponseTable for DatabaseResponses {
         items: &'a [String],
     ) -> TableFuture<'a, Kept> {
         Box::pin(async move {
+            let _passed = self.writing.pass(response.bytes()).await;
             let row = self.row(owner, id, response, items).await?;
-            self.store.finish_response(&row).await.map(kept).map_err(|error| failed(&error))
+            self.store.finish_response(row).await.map(kept).map_err(|error| failed(&error))
         })
     }
 
@@ -306,3 +342,6 @@ impl ResponseTable for DatabaseResponses {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

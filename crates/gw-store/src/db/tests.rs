@@ -9,6 +9,7 @@ use crate::db::{Error, MAX_SEARCH_TIME};
 use crate::keys::{NewKey, Role, StoredKey};
 use crate::ledger::{Cursor, Entry, Filter, GroupBy, Spender};
 use crate::sql::Sql;
+use crate::stored_responses::{KeptResponse, ResponseRow, SealedResponse};
 use crate::testing::on_both;
 
 use gw_testkit::measured::at_most;
@@ -401,6 +402,37 @@ async fn s04_the_wal_stays_small_beside_a_long_reader_and_writers() {
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, rows);
     store.close().await;
     assert_eq!(size(), 0);
+}
+
+/// Large responses are written at the same time, beside a reader that keeps the log from restarting.
+#[tokio::test]
+async fn s04_large_responses_keep_the_wal_within_its_bound() {
+    let place = crate::testing::TestDatabase::sqlite();
+    let store = place.open().await;
+    let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
+    let size = || std::fs::metadata(&log).map_or(0, |log| log.len());
+    let response = |id: &str, bytes: usize| {
+        let row =
+            ResponseRow { owner: "key".into(), id: id.into(), expires_at: 100, ..ResponseRow::default() };
+        SealedResponse { row, sealed: "s".repeat(bytes), items: Vec::new() }
+    };
+    store.record(&large_rows(0..500)).await.unwrap();
+    let mut reader = store.sqlite().begin().await.unwrap();
+    sqlx::query("SELECT count(*) FROM ledger").fetch_one(&mut *reader).await.unwrap();
+    let large = [1, 2, 3, 4].map(|n| response(&format!("resp_{n}"), 25 << 20));
+    let kept =
+        futures_util::future::join_all(large.into_iter().map(|large| store.keep_response(large))).await;
+    let count = kept.iter().filter(|kept| matches!(kept, Ok(KeptResponse::Stored))).count();
+    assert_eq!(count, 2, "{kept:?}");
+    assert!(kept.iter().all(|kept| matches!(kept, Ok(_) | Err(Error::LogFull { .. }))), "{kept:?}");
+    assert!(size() < MAX_LOG_BYTES, "{} bytes", size());
+    reader.rollback().await.unwrap();
+    // Without a reader, the largest one fits, and one that never fits is told.
+    assert_eq!(store.keep_response(response("resp_5", 55 << 20)).await.unwrap(), KeptResponse::Stored);
+    assert!(size() < MAX_LOG_BYTES, "{} bytes", size());
+    assert_eq!(store.keep_response(response("resp_6", 57 << 20)).await.unwrap(), KeptResponse::TooLarge);
+    assert!(store.response("key", "resp_6", 0).await.unwrap().is_none());
+    store.close().await;
 }
 
 #[tokio::test]

@@ -148,7 +148,6 @@ impl LargeTable {
             bytes: self.bytes,
             size,
             expires_at: u64::MAX,
-            ..Default::default()
         }
     }
 

@@ -25,7 +25,8 @@ pub(super) static RESPONSES: Section = Section {
             Kind::Int { min: 1, max: 1_048_576 },
             "1024",
             "The size of one key's responses, in MiB. In memory, its oldest ones leave first. In the database, a request \
-             whose response has no room is refused before its upstream is called, unless it says `store: false`.",
+             whose response has no room is refused before its upstream is called, unless it says `store: false`; an ended \
+             response counts until it is purged, at most five minutes later.",
         ),
         key(
             "ttl_seconds",
