@@ -193,7 +193,7 @@ fn providers_are_shared_between_threads_and_bodies_move() {
 }
 
 #[tokio::test]
-async fn trap_11_an_arn_arrives_encoded_with_a_bedrock_key() {
+async fn an_arn_arrives_encoded_with_a_bedrock_key() {
     let (seen, mut requests) = tokio::sync::mpsc::channel(1);
     let upstream = Upstream::start(move |_, mut peer| {
         let seen = seen.clone();

@@ -361,7 +361,7 @@ async fn one_broken_part_fails_the_whole_answer() {
 }
 
 #[tokio::test]
-async fn trap_04_role_id_name_and_type_are_said_once_whatever_the_dialect_repeats() {
+async fn role_id_name_and_type_are_said_once_whatever_the_dialect_repeats() {
     let (gateway, _upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
     for provider in &PROVIDERS {
@@ -384,7 +384,7 @@ async fn trap_04_role_id_name_and_type_are_said_once_whatever_the_dialect_repeat
 }
 
 #[tokio::test]
-async fn trap_20_a_client_that_leaves_ends_every_upstream_call_of_its_request() {
+async fn a_client_that_leaves_ends_every_upstream_call_of_its_request() {
     let (gateway, upstreams) = all().await;
     let client = gateway.client().with_key(KEY);
     let at = PROVIDERS.iter().position(|provider| provider.name == "anthropic").unwrap();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn trap_05_cached_tokens_are_part_of_the_prompt_and_counted_once() {
+    fn cached_tokens_are_part_of_the_prompt_and_counted_once() {
         let start = r#"{"input_tokens":10,"cache_creation_input_tokens":200,"cache_read_input_tokens":3000,"cache_creation":{"ephemeral_5m_input_tokens":200,"ephemeral_1h_input_tokens":0},"output_tokens":1,"service_tier":"standard"}"#;
         let full = Usage {
             prompt: 3210,

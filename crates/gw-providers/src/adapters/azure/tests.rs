@@ -131,7 +131,7 @@ fn an_endpoint_may_be_written_with_its_path() {
 }
 
 #[test]
-fn trap_15_the_token_limit_is_named_after_the_model_not_the_deployment() {
+fn the_token_limit_is_named_after_the_model_not_the_deployment() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":5}"#;
     for (options, upstream, id, name) in [
         ("deployments = { 'o3' = 'gpt-4o-like' }", "o3", "azure/o3", "max_completion_tokens"),
@@ -210,7 +210,7 @@ fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
 }
 
 #[test]
-fn trap_18_content_filter_chunks_are_ignored() {
+fn content_filter_chunks_are_ignored() {
     let stream = fixture!("filtered.stream.txt").as_bytes();
     let expected = [
         r#"Start { model: Some("gpt-4o"), fingerprint: None }"#,
@@ -223,7 +223,7 @@ fn trap_18_content_filter_chunks_are_ignored() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts() {
+fn the_events_do_not_depend_on_the_cuts() {
     for stream in [fixture!("filtered.stream.txt"), fixture!("tools.stream.txt")] {
         let stream = stream.as_bytes();
         let uncut = stream_events(&[stream]);
@@ -237,7 +237,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn trap_02_and_03_parallel_calls_stay_separate_and_may_have_no_arguments() {
+fn parallel_calls_stay_separate_and_may_have_no_arguments() {
     let told = stream_events(&[fixture!("tools.stream.txt").as_bytes()]);
     assert_eq!(
         told[1..4],
@@ -307,7 +307,7 @@ fn every_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_retry_after_is_kept_in_milliseconds_too() {
+fn retry_after_is_kept_in_milliseconds_too() {
     for (name, value, wait) in [("retry-after", "7", 7_000), ("retry-after-ms", "1500", 1_500)] {
         let headers: HeaderMap = [(name.parse().unwrap(), value.parse().unwrap())].into_iter().collect();
         let failure = azure("").classify(429, &headers, b"{}");

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn trap_07_a_signature_in_a_call_id_is_cut_off() {
+    fn a_signature_in_a_call_id_is_cut_off() {
         let text = r#"[{"role":"user","content":"x__thought__y"},
             {"role":"assistant","content":null,"tool_calls":[{"id":"c1__thought__QUJD","type":"function","function":{"name":"f","arguments":"{\"id\":\"a__thought__b\"}"}},{"type":"function","id":"c2","function":{"name":"g","arguments":"{}"}}]},
             {"role":"tool","tool_call_id":"c1__thought__QUJD","content":"1"},{"role":"tool","tool_call_id":"c2","content":"2"}]"#;

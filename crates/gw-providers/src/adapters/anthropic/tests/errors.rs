@@ -16,7 +16,7 @@ fn failure(status: u16, kind: &str, message: &str) -> Failure {
 }
 
 #[test]
-fn trap_21_every_documented_error_has_its_kind_and_retry_after() {
+fn every_documented_error_has_its_kind_and_retry_after() {
     for (status, kind, message, expected) in [
         (400, "invalid_request_error", "max_tokens: Field required", FailureKind::BadRequest),
         (

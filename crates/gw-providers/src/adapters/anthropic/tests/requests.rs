@@ -72,7 +72,7 @@ fn images_documents_and_text_files_have_their_sources() {
 }
 
 #[test]
-fn trap_12_empty_texts_are_not_sent_and_every_call_has_its_result() {
+fn empty_texts_are_not_sent_and_every_call_has_its_result() {
     let warnings = unread("untidy");
     let expected = [
         "parameter_dropped:seed",
@@ -134,7 +134,7 @@ fn the_call_is_a_post_with_the_version_and_no_key() {
 }
 
 #[test]
-fn trap_13_max_tokens_is_always_sent_and_temperature_excludes_top_p() {
+fn max_tokens_is_always_sent_and_temperature_excludes_top_p() {
     let request = |members: Value, target: Target<'_>| {
         let mut request = json!({"model": "a/b", "messages": [{"role": "user", "content": "x"}]});
         request.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -184,7 +184,7 @@ fn trap_13_max_tokens_is_always_sent_and_temperature_excludes_top_p() {
 }
 
 #[test]
-fn trap_10_parallel_results_are_one_user_turn() {
+fn parallel_results_are_one_user_turn() {
     let sent = std::fs::read_to_string(fixture("conversation.upstream.json")).unwrap();
     let sent: Value = serde_json::from_str(&sent).unwrap();
     let messages = sent["messages"].as_array().unwrap();
@@ -196,7 +196,7 @@ fn trap_10_parallel_results_are_one_user_turn() {
 }
 
 #[test]
-fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
+fn ids_are_legal_unique_and_the_same_on_both_sides() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let round = |id: &str| {
         [
@@ -228,7 +228,7 @@ fn trap_14_ids_are_legal_unique_and_the_same_on_both_sides() {
 }
 
 #[test]
-fn trap_07_foreign_signatures_in_ids_are_removed() {
+fn foreign_signatures_in_ids_are_removed() {
     let call = json!({"id": "call_1__thought__c2ln", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let (body, _) = sent(
         "claude-opus-5",

@@ -15,7 +15,7 @@ fn decode(body: &str) -> Result<ChatReply<'_>, gw_wire::failure::Failure> {
 }
 
 #[test]
-fn trap_24_every_block_of_an_answer_is_read() {
+fn every_block_of_an_answer_is_read() {
     let body = std::fs::read_to_string(fixture("full.response.json")).unwrap();
     let reply = decode(&body).unwrap();
     assert_eq!(reply.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
@@ -55,7 +55,7 @@ fn trap_24_every_block_of_an_answer_is_read() {
 }
 
 #[test]
-fn trap_27_every_stop_reason_has_a_finish_reason() {
+fn every_stop_reason_has_a_finish_reason() {
     for (reason, finish) in [
         ("end_turn", Some(Finish::Stop)),
         ("stop_sequence", Some(Finish::Stop)),
@@ -112,7 +112,7 @@ fn an_answer_that_failed_is_a_failure() {
 }
 
 #[test]
-fn trap_09_an_answer_of_thoughts_only_is_a_choice_that_was_cut() {
+fn an_answer_of_thoughts_only_is_a_choice_that_was_cut() {
     let body = r#"{"content":[{"type":"thinking","thinking":"hm","signature":"s"}],"stop_reason":"max_tokens","usage":{"input_tokens":1,"output_tokens":9}}"#;
     let reply = decode(body).unwrap();
     assert_eq!((reply.choices.len(), reply.choices[0].finish), (1, Some(Finish::Length)));

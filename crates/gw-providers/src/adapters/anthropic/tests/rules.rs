@@ -7,7 +7,7 @@ use super::{sent, target};
 use crate::adapter::ChoiceRange;
 
 #[test]
-fn trap_15_members_of_other_apis_are_not_sent() {
+fn members_of_other_apis_are_not_sent() {
     let (body, _) = sent(
         "claude-haiku-4-5",
         json!({
@@ -22,7 +22,7 @@ fn trap_15_members_of_other_apis_are_not_sent() {
 }
 
 #[test]
-fn trap_25_schemas_keep_every_key_in_order() {
+fn schemas_keep_every_key_in_order() {
     let schema = r##"{"type":"object","$defs":{"a":{"const":1}},"properties":{"z":{"$ref":"#/$defs/a"},"b":{"oneOf":[{"pattern":"^(?=x)"}]}},"additionalProperties":{"type":"string"},"propertyNames":{"minLength":1},"x-y":[1.0]}"##;
     let request = format!(
         r#"{{"model":"a/b","messages":[{{"role":"user","content":"x"}}],"tools":[{{"type":"function","function":{{"name":"f","parameters":{schema}}}}}]}}"#
@@ -110,7 +110,7 @@ fn no_budget_is_sent_after_calls_without_thoughts() {
 }
 
 #[test]
-fn trap_12_an_empty_user_message_is_accepted() {
+fn an_empty_user_message_is_accepted() {
     for messages in [
         json!([{"role": "user", "content": ""}]),
         json!([{"role": "user", "content": [{"type": "text", "text": " "}]}]),

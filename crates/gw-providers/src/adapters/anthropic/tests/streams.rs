@@ -128,7 +128,7 @@ fn a_recorded_stream_becomes_events() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts() {
+fn the_events_do_not_depend_on_the_cuts() {
     let stream = full();
     let uncut = whole(&stream);
     let bytes = stream.as_bytes();
@@ -143,7 +143,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn trap_02_a_call_without_arguments_is_an_empty_object_once() {
+fn a_call_without_arguments_is_an_empty_object_once() {
     let block = |input: &str| {
         format!(
             r#"{{"type":"content_block_start","index":1,"content_block":{{"type":"tool_use","id":"t","name":"f","input":{input}}}}}"#
@@ -173,14 +173,14 @@ fn trap_02_a_call_without_arguments_is_an_empty_object_once() {
 }
 
 #[test]
-fn trap_03_calls_are_numbered_from_zero_regardless_of_their_block() {
+fn calls_are_numbered_from_zero_regardless_of_their_block() {
     let heard = whole(&full());
     assert!(heard.has("ToolStart { choice: 0, call: 0") && heard.has("ToolStart { choice: 0, call: 1"));
     assert!(!heard.has("ToolStart { choice: 0, call: 3"));
 }
 
 #[test]
-fn trap_01_an_error_in_the_stream_is_an_error() {
+fn an_error_in_the_stream_is_an_error() {
     let heard = whole(&std::fs::read_to_string(fixture("error_mid.stream.txt")).unwrap());
     assert_eq!(heard.failures, [FailureKind::Overloaded]);
     assert!(!heard.has("Finish") && !heard.has("End") && heard.has("text"));
@@ -283,7 +283,7 @@ fn every_stop_reason_finishes_once() {
 }
 
 #[test]
-fn trap_05_a_delta_without_input_tokens_keeps_those_of_the_start() {
+fn a_delta_without_input_tokens_keeps_those_of_the_start() {
     let heard = whole(&stream(&[START, TEXT, DONE, STOP]));
     let last = heard.lines.iter().rev().find(|(head, _)| head.starts_with("Usage")).unwrap();
     assert!(last.0.contains("prompt: 5, completion: 3") && last.0.contains("estimated: false"), "{}", last.0);

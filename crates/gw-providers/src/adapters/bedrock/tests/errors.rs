@@ -75,7 +75,7 @@ fn the_error_type_may_be_in_the_body_and_any_body_is_read() {
 }
 
 #[test]
-fn trap_21_retry_after_is_kept() {
+fn retry_after_is_kept() {
     let mut headers = headers("ThrottlingException");
     headers.insert("retry-after", "7".parse().unwrap());
     assert_eq!(classify(429, &headers, b"{}").retry_after, Some(std::time::Duration::from_secs(7)));

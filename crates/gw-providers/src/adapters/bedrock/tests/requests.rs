@@ -39,7 +39,7 @@ fn golden_requests_are_sent_as_documented() {
 }
 
 #[test]
-fn trap_25_schemas_and_arguments_are_kept_letter_for_letter() {
+fn schemas_and_arguments_are_kept_letter_for_letter() {
     let schema = r##"{"type": "object", "required": ["z"], "properties": {"z": {"const": 1.50}, "a": {"$ref": "#/$defs/a"}}}"##;
     let untyped = r#"{ "z": 1, "a": 2 }"#;
     let arguments = r#"{\"z\": 1.50, \"a\": \"東京\"}"#;
@@ -78,7 +78,7 @@ fn the_first_nova_takes_three_members_at_the_top_of_a_schema() {
 }
 
 #[test]
-fn trap_10_results_are_one_user_turn_and_turns_alternate() {
+fn results_are_one_user_turn_and_turns_alternate() {
     for case in ["conversation", "history_without_tools", "reasoning"] {
         let sent = sent(json_of(&format!("{case}.request.json")));
         let roles: Vec<&str> =
@@ -89,7 +89,7 @@ fn trap_10_results_are_one_user_turn_and_turns_alternate() {
 }
 
 #[test]
-fn trap_11_tool_blocks_never_go_without_a_tool_config() {
+fn tool_blocks_never_go_without_a_tool_config() {
     let history = json!([
         {"role": "user", "content": "x"},
         {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
@@ -205,7 +205,7 @@ fn efforts_take_the_form_of_each_model_family() {
 }
 
 #[test]
-fn trap_13_thinking_is_bounded_and_dropped_where_it_is_refused() {
+fn thinking_is_bounded_and_dropped_where_it_is_refused() {
     let model = "us.anthropic.claude-sonnet-4-20250514-v1:0";
     let little = encode(json!({"model": model, "reasoning_effort": "high", "max_tokens": 1024})).unwrap();
     assert_eq!(little.warnings, ["parameter_dropped:reasoning_effort"]);
@@ -234,7 +234,7 @@ fn trap_13_thinking_is_bounded_and_dropped_where_it_is_refused() {
 }
 
 #[test]
-fn trap_12_blank_texts_are_not_sent() {
+fn blank_texts_are_not_sent() {
     let encoded = encode(json!({"messages": [
         {"role": "system", "content": ""},
         {"role": "assistant", "content": " "},
@@ -246,7 +246,7 @@ fn trap_12_blank_texts_are_not_sent() {
 }
 
 #[test]
-fn trap_14_ids_fit_and_stay_paired() {
+fn ids_fit_and_stay_paired() {
     let sent = sent(json_of("conversation.request.json"));
     let asked = &sent["messages"][1]["content"];
     let answered = &sent["messages"][2]["content"];

@@ -29,7 +29,7 @@ fn a_full_answer_is_read() {
 }
 
 #[test]
-fn trap_05_cached_tokens_are_prompt_tokens() {
+fn cached_tokens_are_prompt_tokens() {
     let body = bytes("full.response.json");
     let usage = decode(&body).unwrap().usage.unwrap();
     assert_eq!((usage.prompt, usage.completion), (1049, 74));

@@ -12,7 +12,7 @@ use super::json_of;
 use crate::adapter::HttpCall;
 
 #[test]
-fn trap_11_signatures_and_addresses_match_botocore() {
+fn signatures_and_addresses_match_botocore() {
     let document = json_of("sigv4.json");
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(document["time"].as_u64().unwrap());

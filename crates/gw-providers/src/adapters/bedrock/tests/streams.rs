@@ -173,7 +173,7 @@ fn a_model_that_gives_up_is_a_failure() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts() {
+fn the_events_do_not_depend_on_the_cuts() {
     let stream = bytes("transcript.stream.bin");
     let whole = decode([&stream[..]]);
     for cut in 0..=stream.len() {
@@ -184,7 +184,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn trap_01_failures_in_a_stream_are_errors() {
+fn failures_in_a_stream_are_errors() {
     assert_eq!(last(&bytes("throttled.stream.bin")), ("error".to_owned(), "RateLimited".to_owned()));
     assert_eq!(last(&bytes("error.stream.bin")), ("error".to_owned(), "Server".to_owned()));
     for (name, message, kind) in [
@@ -274,7 +274,7 @@ fn unusual_complete_streams_are_read() {
 
 proptest! {
     #[test]
-    fn trap_19_random_pairs_of_cuts_give_equal_events(first in 0_usize..3202, second in 0_usize..3202) {
+    fn random_pairs_of_cuts_give_equal_events(first in 0_usize..3202, second in 0_usize..3202) {
         let stream = bytes("transcript.stream.bin");
         let (first, second) = (first.min(second).min(stream.len()), first.max(second).min(stream.len()));
         let pieces = [&stream[..first], &stream[first..second], &stream[second..]];

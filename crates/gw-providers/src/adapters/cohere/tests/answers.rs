@@ -56,7 +56,7 @@ fn citations_are_annotations_whole_and_streamed() {
 }
 
 #[test]
-fn trap_24_all_blocks_of_an_answer_are_joined() {
+fn all_blocks_of_an_answer_are_joined() {
     let body = include_bytes!("../../../../fixtures/cohere/text.response.json");
     let adapter = adapter();
     let reply = adapter.decode_chat(body, &Reading::default()).unwrap();
@@ -106,7 +106,7 @@ fn calls_come_with_their_plan() {
 }
 
 #[test]
-fn trap_27_every_finish_reason_is_mapped_or_a_failure() {
+fn every_finish_reason_is_mapped_or_a_failure() {
     let answer =
         |reason: &str| json!({"finish_reason": reason, "message": {"role": "assistant", "content": []}});
     for (reason, finish) in [
@@ -136,7 +136,7 @@ fn trap_27_every_finish_reason_is_mapped_or_a_failure() {
 }
 
 #[test]
-fn trap_05_the_billed_units_are_not_the_tokens() {
+fn the_billed_units_are_not_the_tokens() {
     let used = |usage: Value| {
         let body =
             json!({"message": {"content": []}, "finish_reason": "COMPLETE", "usage": usage}).to_string();
@@ -158,7 +158,7 @@ fn trap_05_the_billed_units_are_not_the_tokens() {
 }
 
 #[test]
-fn trap_01_an_error_inside_a_200_is_a_failure() {
+fn an_error_inside_a_200_is_a_failure() {
     assert_eq!(read(&json!({"id": "x", "message": "internal server error"})), Err(FailureKind::Server));
     assert_eq!(read(&json!({"error": {"code": 429, "message": "slow"}})), Err(FailureKind::RateLimited));
     for body in
@@ -251,7 +251,7 @@ fn every_documented_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_retry_after_is_kept() {
+fn retry_after_is_kept() {
     let mut headers = HeaderMap::new();
     headers.insert("retry-after", "7".parse().unwrap());
     let failure = adapter().classify(429, &headers, b"{\"message\":\"x\"}");

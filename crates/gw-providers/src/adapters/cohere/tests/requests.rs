@@ -163,14 +163,14 @@ fn a_text_completion_is_one_user_message() {
 }
 
 #[test]
-fn trap_15_only_documented_members_are_sent() {
+fn only_documented_members_are_sent() {
     let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "top_k": 3, "guided_json": {}, "reasoning": {}, "prompt_cache_key": "k"})).call);
     let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["k", "messages", "model", "stream"]);
 }
 
 #[test]
-fn trap_24_all_text_blocks_are_sent() {
+fn all_text_blocks_are_sent() {
     let parts =
         json!([{"type": "text", "text": "a"}, {"type": "text", "text": ""}, {"type": "text", "text": "b"}]);
     let messages = json!([{"role": "system", "content": parts}, {"role": "user", "content": parts}, {"role": "assistant", "content": parts}]);
@@ -181,7 +181,7 @@ fn trap_24_all_text_blocks_are_sent() {
 }
 
 #[test]
-fn trap_25_tool_schemas_keep_every_key() {
+fn tool_schemas_keep_every_key() {
     let schema = json!({"$schema": "s", "type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "additionalProperties": false, "$defs": {"a": {"const": 1}}, "required": ["a"]});
     let sent = body(
         &ask(json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]})).call,
@@ -190,7 +190,7 @@ fn trap_25_tool_schemas_keep_every_key() {
 }
 
 #[test]
-fn trap_26_calls_their_ids_and_their_results_survive() {
+fn calls_their_ids_and_their_results_survive() {
     let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": arguments}});
     let messages = json!([
         {"role": "user", "content": "q"},
@@ -225,7 +225,7 @@ fn trap_26_calls_their_ids_and_their_results_survive() {
 }
 
 #[test]
-fn trap_16_embeddings_are_requested_as_floats_without_truncation() {
+fn embeddings_are_requested_as_floats_without_truncation() {
     let call =
         embed(&*adapter(), &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64"}), None)
             .unwrap();
@@ -244,7 +244,7 @@ fn trap_16_embeddings_are_requested_as_floats_without_truncation() {
 }
 
 #[test]
-fn trap_17_tokens_are_refused() {
+fn tokens_are_refused() {
     let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
 }

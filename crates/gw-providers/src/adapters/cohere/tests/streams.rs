@@ -34,7 +34,7 @@ fn end(reason: &str) -> Value {
 }
 
 #[test]
-fn trap_03_indexes_name_content_and_calls_and_not_choices() {
+fn indexes_name_content_and_calls_and_not_choices() {
     let expected = [
         "reasoning: Two 都市, so two calls.",
         "text: I see 漢字 👨‍👩‍👧 \\ \"q\"\nI will look",
@@ -52,7 +52,7 @@ fn trap_03_indexes_name_content_and_calls_and_not_choices() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
+fn the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
     cut_everywhere(&decoder, ALL.as_bytes());
     let uncut = whole(ALL);
     assert_eq!(whole(&ALL.replace('\n', "\r\n")), uncut);
@@ -65,7 +65,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
 }
 
 #[test]
-fn trap_02_a_call_without_arguments_has_none() {
+fn a_call_without_arguments_has_none() {
     let call = json!({"id": "a", "type": "function", "function": {"name": "now", "arguments": ""}});
     let stream = sse(&[
         json!({"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": call}}}),
@@ -110,7 +110,7 @@ fn argument_pieces_go_to_their_call() {
 }
 
 #[test]
-fn trap_27_finish_reasons_are_mapped() {
+fn finish_reasons_are_mapped() {
     for (reason, last) in [
         ("COMPLETE", "finish stop"),
         ("STOP_SEQUENCE", "finish stop"),
@@ -132,7 +132,7 @@ fn trap_27_finish_reasons_are_mapped() {
 }
 
 #[test]
-fn trap_01_every_broken_stream_is_an_error() {
+fn every_broken_stream_is_an_error() {
     // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&sse(&[text("a")])), ["text: a"]);
     let cut = format!("{}data: {{\"type\":\"content-del", sse(&[text("a")]));

@@ -204,7 +204,7 @@ fn legacy_functions_are_tools_and_their_messages_calls() {
 }
 
 #[test]
-fn trap_07_signatures_come_back_and_stay_with_the_provider() {
+fn signatures_come_back_and_stay_with_the_provider() {
     // The fixture `signatures` shows both. Older models get no placeholder, but the signatures that they made.
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[
         {"id":"a__thought__c2ln","type":"function","function":{"name":"f","arguments":"{}"}}]}]}"#;
@@ -224,7 +224,7 @@ fn trap_07_signatures_come_back_and_stay_with_the_provider() {
 }
 
 #[test]
-fn trap_10_results_are_one_turn_in_the_order_of_the_calls() {
+fn results_are_one_turn_in_the_order_of_the_calls() {
     let body =
         body_of(&encode(include_str!("../../../../fixtures/gemini/conversation.request.json")).unwrap());
     let names: Vec<_> = body["contents"][2]["parts"]
@@ -237,7 +237,7 @@ fn trap_10_results_are_one_turn_in_the_order_of_the_calls() {
 }
 
 #[test]
-fn trap_15_members_that_the_provider_does_not_know_are_not_sent() {
+fn members_that_the_provider_does_not_know_are_not_sent() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","name":"bob","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}],
         "stream_options":{"include_usage":true},"store":true,"metadata":{"a":"b"},"service_tier":"auto","min_p":0.1,"routing":{},"user":"u"}"#;
     let encoded = encode(json).unwrap();
@@ -281,7 +281,7 @@ fn the_media_type_jpg_is_sent_as_jpeg() {
 }
 
 #[test]
-fn trap_24_all_text_parts_are_sent() {
+fn all_text_parts_are_sent() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}"#;
     assert_eq!(
         body_of(&encode(json).unwrap())["contents"][0]["parts"],
@@ -290,14 +290,14 @@ fn trap_24_all_text_parts_are_sent() {
 }
 
 #[test]
-fn trap_16_floats_are_requested_for_every_encoding() {
+fn floats_are_requested_for_every_encoding() {
     let json = r#"{"model":"google/gemini-embedding-001","input":"a","encoding_format":"base64"}"#;
     let call = adapter().embeddings(&embeddings(json), 0..1, &target("gemini-embedding-001")).unwrap();
     assert!(!String::from_utf8_lossy(&call.body).contains("base64"));
 }
 
 #[test]
-fn trap_17_token_arrays_are_refused() {
+fn token_arrays_are_refused() {
     assert!(!adapter().capabilities().token_prompts);
     let tokens = embeddings(r#"{"model":"google/gemini-embedding-001","input":[1,2]}"#);
     let failure = adapter().embeddings(&tokens, 0..1, &target("gemini-embedding-001")).unwrap_err();

@@ -124,19 +124,19 @@ fn images_are_read_and_drafts_are_skipped() {
 }
 
 #[test]
-fn trap_05_cached_tokens_are_within_the_prompt() {
+fn cached_tokens_are_within_the_prompt() {
     let usage = read(include_str!("../../../../fixtures/gemini/full.response.json")).usage.unwrap();
     assert!(usage.cached.unwrap() <= usage.prompt);
 }
 
 #[test]
-fn trap_06_a_call_ends_with_stop() {
+fn a_call_ends_with_stop() {
     let reply = read(include_str!("../../../../fixtures/gemini/full.response.json"));
     assert_eq!(reply.choices[0].finish, Some(Finish::ToolCalls));
 }
 
 #[test]
-fn trap_09_an_answer_of_thoughts_only_has_no_content() {
+fn an_answer_of_thoughts_only_has_no_content() {
     let reply = read(include_str!("../../../../fixtures/gemini/thoughts_only.response.json"));
     assert_eq!(
         (reply.choices[0].content.as_deref(), reply.choices[0].finish),
@@ -323,7 +323,7 @@ fn every_documented_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_retry_info_is_read() {
+fn retry_info_is_read() {
     let wait = |delay: &str, header: Option<&str>| {
         let body = format!(
             r#"{{"error":{{"code":429,"message":"x","status":"RESOURCE_EXHAUSTED","details":[

@@ -101,7 +101,7 @@ fn a_json_array_is_read_as_a_stream() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts() {
+fn the_events_do_not_depend_on_the_cuts() {
     for stream in [STREAM, LIST] {
         let uncut = whole(stream);
         let bytes = stream.as_bytes();
@@ -115,7 +115,7 @@ fn trap_19_the_events_do_not_depend_on_the_cuts() {
 }
 
 #[test]
-fn trap_06_the_finish_reason_of_a_call_may_come_later_or_on_every_event() {
+fn the_finish_reason_of_a_call_may_come_later_or_on_every_event() {
     let call = r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]},"finishReason":"STOP"}]}"#;
     let text = r#"{"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":"STOP"}]}"#;
     let last = r#"{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2}}"#;
@@ -129,7 +129,7 @@ fn trap_06_the_finish_reason_of_a_call_may_come_later_or_on_every_event() {
 }
 
 #[test]
-fn trap_02_a_call_without_arguments_has_no_fragment() {
+fn a_call_without_arguments_has_no_fragment() {
     let lines = whole(
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\"}}]},\"finishReason\":\"STOP\"}]}\n\n",
     );
@@ -143,7 +143,7 @@ fn trap_02_a_call_without_arguments_has_no_fragment() {
 }
 
 #[test]
-fn trap_03_only_calls_are_numbered() {
+fn only_calls_are_numbered() {
     let text = r#"{"text":"x"}"#;
     let call = r#"{"functionCall":{"id":"a","name":"f"}}"#;
     let event =
@@ -155,7 +155,7 @@ fn trap_03_only_calls_are_numbered() {
 }
 
 #[test]
-fn trap_23_a_call_without_an_id_has_an_empty_one() {
+fn a_call_without_an_id_has_an_empty_one() {
     let lines = whole(
         "[{\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\",\"args\":{\"a\":1}}}]}}]}]",
     );
@@ -163,7 +163,7 @@ fn trap_23_a_call_without_an_id_has_an_empty_one() {
 }
 
 #[test]
-fn trap_07_a_signed_call_without_an_id_gets_a_unique_one() {
+fn a_signed_call_without_an_id_gets_a_unique_one() {
     let body = |response: &str| {
         format!(
             "data: {{{response}\"candidates\":[{{\"content\":{{\"parts\":[{{\"functionCall\":{{\"name\":\"f\"}},\"thoughtSignature\":\"cw==\"}},{{\"functionCall\":{{\"name\":\"f\"}},\"thoughtSignature\":\"cw==\"}}]}}}}]}}\n\n"
@@ -237,7 +237,7 @@ fn several_candidates_finish_each() {
 }
 
 #[test]
-fn trap_01_a_broken_stream_is_an_error() {
+fn a_broken_stream_is_an_error() {
     let text = "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]}}]}\n\n";
     // Without a finish reason the decoder emits no finish, and the caller reports a broken stream.
     assert_eq!(whole(text), ["text 0: x"]);

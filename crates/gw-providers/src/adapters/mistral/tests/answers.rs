@@ -51,7 +51,7 @@ fn a_stream_holds_thoughts_text_calls_and_usage() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts() {
+fn the_events_do_not_depend_on_the_cuts() {
     let stream = fixture!("all.stream.txt").as_bytes();
     let uncut = stream_events(&[stream]);
     for at in 0..=stream.len() {
@@ -119,7 +119,7 @@ fn the_order_of_thoughts_and_texts_is_reported_whole_and_streamed() {
 }
 
 #[test]
-fn trap_23_calls_of_a_reply_may_lack_an_id_and_have_objects_as_arguments() {
+fn calls_of_a_reply_may_lack_an_id_and_have_objects_as_arguments() {
     let mistral = mistral();
     let reply = mistral.decode_chat(fixture!("tools.response.json").as_bytes(), &Reading::default()).unwrap();
     let calls: Vec<_> =
@@ -196,7 +196,7 @@ fn references_are_annotations_whole_and_streamed() {
 }
 
 #[test]
-fn trap_01_and_27_a_failure_in_a_stream_is_an_error() {
+fn a_failure_in_a_stream_is_an_error() {
     for event in [
         r#"{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"error"}]}"#,
         r#"{"object":"error","message":"Internal server error","type":"internal_server_error","code":"1000"}"#,
@@ -307,7 +307,7 @@ fn every_error_has_its_kind() {
 }
 
 #[test]
-fn trap_21_retry_after_is_kept() {
+fn retry_after_is_kept() {
     let headers: HeaderMap = [("retry-after".parse().unwrap(), "3".parse().unwrap())].into_iter().collect();
     assert_eq!(mistral().classify(429, &headers, b"{}").retry_after, Some(Duration::from_secs(3)));
 }

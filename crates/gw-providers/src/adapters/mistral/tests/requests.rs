@@ -31,7 +31,7 @@ fn the_shared_conversation_is_encoded_completely() {
 }
 
 #[test]
-fn trap_15_only_members_that_mistral_knows_are_sent() {
+fn only_members_that_mistral_knows_are_sent() {
     let encoded = chat(fixture!("parameters.request.json"), "mistral-small-latest");
     assert_eq!(json(&encoded.call.body), sent(fixture!("parameters.upstream.json")));
     assert_eq!(encoded.call.headers["accept"], "text/event-stream");
@@ -41,7 +41,7 @@ fn trap_15_only_members_that_mistral_knows_are_sent() {
 }
 
 #[test]
-fn trap_14_ids_are_nine_letters_and_digits_and_pairs_stay_pairs() {
+fn ids_are_nine_letters_and_digits_and_pairs_stay_pairs() {
     let ids = ["call_1234567890", "a", "VvvODy9mT", "toolu_01__thought__c2ln", "ひ", "call-1-call-2"];
     let calls: Vec<Value> = ids
         .iter()
@@ -61,7 +61,7 @@ fn trap_14_ids_are_nine_letters_and_digits_and_pairs_stay_pairs() {
 }
 
 #[test]
-fn trap_07_a_signature_in_an_id_is_not_sent() {
+fn a_signature_in_an_id_is_not_sent() {
     let id = alphanumeric_id("c1__thought__QUJD");
     assert_eq!(id, alphanumeric_id("c1"));
     let encoded = chat(fixture!("conversation.request.json"), "m");

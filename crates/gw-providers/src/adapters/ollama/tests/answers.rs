@@ -10,7 +10,7 @@ use crate::adapter::Reading;
 use crate::adapters::trial::names;
 
 #[test]
-fn trap_23_call_arguments_become_strings_and_ids_are_unique() {
+fn call_arguments_become_strings_and_ids_are_unique() {
     let body = include_bytes!("../../../../fixtures/ollama/tools.response.json");
     let adapter = adapter();
     let reply = adapter.decode_chat(body, &Reading::default()).unwrap();
@@ -49,7 +49,7 @@ fn a_suffix_completion_is_read() {
 }
 
 #[test]
-fn trap_27_finish_reasons_are_mapped() {
+fn finish_reasons_are_mapped() {
     for (reason, finish) in [
         (json!("stop"), Finish::Stop),
         (json!("length"), Finish::Length),
@@ -88,7 +88,7 @@ fn a_missing_token_count_is_left_to_the_estimate() {
 }
 
 #[test]
-fn trap_01_an_error_inside_a_200_is_a_failure() {
+fn an_error_inside_a_200_is_a_failure() {
     let kind = |body: &str| adapter().decode_chat(body.as_bytes(), &Reading::default()).unwrap_err().kind;
     assert_eq!(kind("{\"error\":\"llama runner process has terminated\"}"), FailureKind::Server);
     let nested = json!({"error": json!({"error": {"code": 400, "message": "request (8889 tokens) exceeds the available context size (4096 tokens), try increasing it", "type": "exceed_context_size_error"}}).to_string()});

@@ -52,7 +52,7 @@ fn keep_alive_is_sent_only_if_the_operator_allows_it() {
 }
 
 #[test]
-fn trap_22_the_context_length_is_sent_and_truncation_is_off() {
+fn the_context_length_is_sent_and_truncation_is_off() {
     let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).to_string();
     for (context, most, asked) in [
         (Some(131_072), None, json!(131_072)),
@@ -183,7 +183,7 @@ fn a_text_completion_without_a_suffix_is_a_chat() {
 }
 
 #[test]
-fn trap_15_only_documented_members_are_sent() {
+fn only_documented_members_are_sent() {
     let sent = body(&ask(json!({"user": "u", "store": true, "stream_options": {"include_usage": true}, "n": 1, "num_ctx": 5, "options": {"num_gpu": 9}})).call);
     let names: Vec<&str> = sent.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(names, ["messages", "model", "options", "shift", "stream", "truncate"]);
@@ -191,7 +191,7 @@ fn trap_15_only_documented_members_are_sent() {
 }
 
 #[test]
-fn trap_23_invalid_arguments_are_sent_as_objects() {
+fn invalid_arguments_are_sent_as_objects() {
     let call = |arguments: &str| json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": arguments}});
     let message = json!({"role": "assistant", "content": null, "reasoning_content": "Hm.", "tool_calls": [call("{\"a\":{\"b\":1}}"), call(""), call("[1]"), call("not json")]});
     let sent = body(&ask(json!({"messages": [{"role": "user", "content": "q"}, message]})).call);
@@ -206,7 +206,7 @@ fn trap_23_invalid_arguments_are_sent_as_objects() {
 }
 
 #[test]
-fn trap_10_results_stand_in_the_order_of_their_calls() {
+fn results_stand_in_the_order_of_their_calls() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": format!("of {id}")});
     let messages = json!([
@@ -235,7 +235,7 @@ fn trap_10_results_stand_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn trap_25_tool_schemas_keep_every_key() {
+fn tool_schemas_keep_every_key() {
     let schema = json!({"$schema": "s", "type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "additionalProperties": false, "$defs": {"a": {"const": 1}}});
     let sent = body(
         &ask(json!({"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]})).call,
@@ -244,7 +244,7 @@ fn trap_25_tool_schemas_keep_every_key() {
 }
 
 #[test]
-fn trap_16_embeddings_are_requested_as_numbers_without_truncation() {
+fn embeddings_are_requested_as_numbers_without_truncation() {
     let call = embed(
         &*adapter(),
         &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64", "dimensions": 64}),
@@ -259,7 +259,7 @@ fn trap_16_embeddings_are_requested_as_numbers_without_truncation() {
 }
 
 #[test]
-fn trap_17_tokens_are_refused() {
+fn tokens_are_refused() {
     let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
 }

@@ -30,7 +30,7 @@ fn text(text: &str) -> Value {
 const START: &str = "Start { model: Some(\"m\"), fingerprint: None }";
 
 #[test]
-fn trap_03_calls_are_numbered_regardless_of_their_index() {
+fn calls_are_numbered_regardless_of_their_index() {
     let expected = [
         "Start { model: Some(\"qwen3\"), fingerprint: None }",
         "reasoning: Two 都市, so two calls.",
@@ -65,7 +65,7 @@ fn trap_03_calls_are_numbered_regardless_of_their_index() {
 }
 
 #[test]
-fn trap_19_the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
+fn the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
     cut_everywhere(&decoder, ALL.as_bytes());
     cut_everywhere(&decoder, SUFFIX.as_bytes());
     assert_eq!(whole(&ALL.replace('\n', "\r\n")), whole(ALL));
@@ -86,7 +86,7 @@ fn a_suffix_completion_is_streamed() {
 }
 
 #[test]
-fn trap_02_a_call_without_arguments_has_an_empty_object_once() {
+fn a_call_without_arguments_has_an_empty_object_once() {
     for arguments in [json!({}), json!(null), json!("")] {
         let call = json!({"function": {"name": "now", "arguments": arguments}});
         let line = json!({"model": "m", "message": {"content": "", "tool_calls": [call]}, "done": true});
@@ -95,7 +95,7 @@ fn trap_02_a_call_without_arguments_has_an_empty_object_once() {
 }
 
 #[test]
-fn trap_01_every_broken_stream_is_an_error() {
+fn every_broken_stream_is_an_error() {
     // The body ends without a finish and without an end. The normaliser handles that.
     assert_eq!(whole(&lines(&[text("a")])), [START, "text: a"]);
     let cut = format!("{}{{\"model\":\"m\",\"mess", lines(&[text("a")]));
