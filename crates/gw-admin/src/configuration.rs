@@ -103,9 +103,7 @@ impl LiveConfiguration {
     pub async fn reload(&self) -> gw_engine::Result<Bytes> {
         let source = Arc::clone(&self.source);
         let reloaded = self.runtime.spawn(async move { source.reload().await }).await;
-        let reloaded = reloaded.map_err(|_| {
-            Error::new(Kind::InternalError, "The gateway failed while answering this request.")
-        })?;
+        let reloaded = reloaded.map_err(|_| Error::internal())?;
         let ReloadReport { changes, restart_required } = reloaded.map_err(|problems| refusal(&problems))?;
         let answer = json!({
             "object": "config.reload",

@@ -73,9 +73,7 @@ impl LiveAdminService {
         match answer.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
-            Err(_) => {
-                Err(Error::new(Kind::InternalError, "The gateway failed while answering this request."))
-            }
+            Err(_) => Err(Error::internal()),
         }
     }
 
@@ -141,9 +139,7 @@ impl LiveAdminService {
                 AdminError::Store(error) => store_unavailable(&error),
             }),
             Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
-            Err(_) => {
-                Err(Error::new(Kind::InternalError, "The gateway failed while answering this request."))
-            }
+            Err(_) => Err(Error::internal()),
         }
     }
 

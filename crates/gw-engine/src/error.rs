@@ -169,6 +169,11 @@ impl Kind {
         self.row().2
     }
 
+    /// Whether the upstream failed or was too busy, so that an older answer may stand in for the missing one.
+    pub(crate) fn is_upstream_fault(self) -> bool {
+        self.row().0 >= 500 || self == Self::UpstreamRateLimited
+    }
+
     /// Whether a repeated request can succeed: the source of `x-should-retry` and `retry-after`.
     #[must_use]
     pub fn retry(self) -> Retry {
@@ -249,6 +254,12 @@ impl Error {
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, code: None, message: message.into(), retry_after: None, is_final: false, cause: None }
+    }
+
+    /// A fault of the gateway itself, such as a task that panicked.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(Kind::InternalError, "The gateway failed while answering this request.")
     }
 
     /// Adds the retry hint.

@@ -117,8 +117,7 @@ where
             origin.state.metrics.panics.inc();
             let route = record.route.pattern;
             tracing::error!(request_id = %record.request_id, route, "a bug: the handler of a request panicked");
-            let message = "The gateway failed while answering this request.";
-            HttpReply::error_in(dialect, &Error::new(Kind::InternalError, message), &record.request_id)
+            HttpReply::error_in(dialect, &Error::internal(), &record.request_id)
         }
     };
     // The engine counts the answers of upstreams.

@@ -188,7 +188,7 @@ impl AnswerWriter {
         stale: Option<Arc<Stored>>,
     ) -> Result<FlightResult, FlightError> {
         let had_stale = stale.is_some();
-        let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
+        let is_theirs = error.kind.is_upstream_fault();
         let usable = stale
             .filter(|stored| is_theirs && self.wanted.directives.can_use_stale(&stored.lifetime, now_ms()));
         let Some(stored) = usable else {

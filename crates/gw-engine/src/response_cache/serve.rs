@@ -166,7 +166,7 @@ async fn reply(
 fn failed(call: Option<Box<Call>>, end: End<FlightResult, FlightError>) -> Error {
     let mut error = match end {
         End::Failed(fault) => fault.error.clone(),
-        End::WorkLost => Error::new(Kind::InternalError, "The gateway failed while answering this request."),
+        End::WorkLost => Error::internal(),
         _ => gone(),
     };
     if let Some(mut call) = call {

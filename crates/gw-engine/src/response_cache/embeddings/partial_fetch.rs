@@ -15,7 +15,7 @@ use crate::call::progress::OK;
 use crate::call::reserve::{reserve, reserve_more};
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::millis;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::proportional::divide;
 use crate::request::ValidatedRequest;
@@ -298,7 +298,7 @@ impl PartialFetch {
 
     /// Answers with stale vectors if all are there and the upstreams failed.
     async fn failed(mut self, error: Error) -> Result<Reply> {
-        let is_theirs = error.kind.row().0 >= 500 || error.kind == Kind::UpstreamRateLimited;
+        let is_theirs = error.kind.is_upstream_fault();
         let directives = self.wanted.directives;
         let usable = |stored: &Arc<Stored>| directives.can_use_stale(&stored.lifetime, now_ms());
         let kept = CachedVectors::of(
