@@ -27,7 +27,7 @@ use crate::upstream::outcome::Answer;
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
 /// The bytes of a number of a vector in JSON.
-const NUMBER_BYTES: usize = 12;
+const NUMBER_BYTES: usize = 14;
 /// The bytes of a vector in JSON if the request names no dimensions.
 const USUAL_VECTOR_BYTES: usize = 1536 * NUMBER_BYTES;
 

@@ -260,18 +260,19 @@ async fn c35_an_unread_answer_keeps_its_place_in_flight_and_counts_in_memory() {
     // The answers of a key without limits have its share of the memory. Further ones wait for room, and other keys do not.
     let request = post(&world.client, "/v1/embeddings", &body);
     let mut readers = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..8 {
         let mut wire = RawClient::connect_with_receive_buffer(world.client.addr, 4 * 1024).await;
         wire.send(&request).await;
         readers.push(wire);
     }
-    within("the share is used", async { while bytes().await < 100 << 20 {} }).await;
-    assert_eq!(admin.post_json("/v1/embeddings", &body).await.status, 200, "another key");
+    within("the share is used", async { while bytes().await < 80 << 20 {} }).await;
+    let short = json!({"model": "demo/embed", "input": vec!["x"; 50], "dimensions": 1536});
+    assert_eq!(admin.post_json("/v1/embeddings", &short).await.status, 200, "another key");
     world.chat_ok(&chat("acme/fast")).await;
     assert!(bytes().await <= 128 << 20, "{} bytes", bytes().await);
     for mut wire in readers {
-        let answer = wire.response().await.expect("an answer").ok().json();
-        assert_eq!(answer["data"].as_array().map(Vec::len), Some(1_000));
+        let answer = wire.response().await.expect("an answer").ok().text();
+        assert!(answer.contains("\"index\":999") && answer.ends_with('}'), "{} bytes", answer.len());
     }
     assert_eq!(bytes().await, 0);
 }
