@@ -191,18 +191,15 @@ impl BackgroundResponses {
     }
 }
 
-/// The events after this sequence number. All that come after the first one of them are later, too.
+/// The events after this sequence number. Comments between them have no number and stay.
 fn after(all: BackgroundEvents, number: u64) -> BackgroundEvents {
-    Box::pin(unfold((all, false), move |(mut all, is_found)| async move {
+    Box::pin(unfold(all, move |mut all| async move {
         let mut looked_at = 0;
         loop {
             let frame = all.next().await?;
-            if is_found {
-                return Some((frame, (all, true)));
-            }
             looked_at += frame.len();
             if let Some(events) = events_for(&frame, number) {
-                return Some((events, (all, true)));
+                return Some((events, all));
             }
             if looked_at >= LOOKED_AT_ONCE {
                 looked_at = 0;
