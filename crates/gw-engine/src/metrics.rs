@@ -188,7 +188,7 @@ impl Metrics {
         registry.register("gateway_tokens", "Tokens by provider, model and kind", metrics.tokens.clone());
         registry.register(
             "gateway_cost_usd",
-            "Cost in USD of all upstream calls that a provider bills",
+            "Cost in USD of all upstream calls that a provider bills. Of a cost with an unknown part it has the known part",
             metrics.cost.clone(),
         );
         registry.register(

@@ -71,14 +71,15 @@ impl SharedPool {
         Arc::clone(&self.freed)
     }
 
-    /// Changes a holding of this key from `before` to `after`. `may_exceed`: only the size of the pool is the limit.
+    /// Changes a holding of this key from `before` to `after`. `may_exceed`: the limit is twice the size of the pool.
     fn change(&self, key: &Arc<str>, before: u64, after: u64, may_exceed: bool) -> Result<(), PoolRefusal> {
         let mut held = self.held.lock();
         let own = held.by_key.get(&**key).copied().unwrap_or_default();
         let (others, rest) = (held.all.saturating_sub(own), own.saturating_sub(before));
         let own = rest.saturating_add(after);
         if after > before {
-            if others.saturating_add(own) > self.capacity {
+            let capacity = if may_exceed { self.capacity.saturating_mul(2) } else { self.capacity };
+            if others.saturating_add(own) > capacity {
                 return Err(if rest > 0 { PoolRefusal::OverShare } else { PoolRefusal::UsedUp });
             }
             // A single holding of a key may be larger than its share: one request fits if there is room.
@@ -135,10 +136,10 @@ impl PoolHolding {
         self.change(amount, false)
     }
 
-    /// Sets the amount, which may be more than the share of the key.
+    /// Sets the amount, which may be more than the share of the key, and more than the pool has.
     ///
     /// # Errors
-    /// The pool is used up. The amount stays as it was.
+    /// All holdings together would be twice the pool. The amount stays as it was.
     pub(crate) fn set_beyond_share(&mut self, amount: u64) -> Result<(), PoolRefusal> {
         self.change(amount, true)
     }

@@ -128,7 +128,7 @@ impl Metrics {
         );
         registry.register_with_unit(
             "gateway_admission_wait",
-            "Age of the oldest generation request that waits for its worker",
+            "Age of the oldest generation request that waits for its worker, to start or to go on after its body came",
             Unit::Seconds,
             metrics.waits.clone(),
         );
