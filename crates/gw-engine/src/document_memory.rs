@@ -35,8 +35,9 @@ impl DocumentMemory {
         &self.0
     }
 
-    /// The room for a document of this key. `expected_bytes` is its estimated size.
-    pub(crate) fn room<'m>(&'m self, key: &'m Arc<str>, expected_bytes: usize) -> DocumentRoom<'m> {
+    /// The room for a document of this key, which waits for its estimated size. None: it does not wait, because it is one of
+    /// several documents of an answer, and the others hold memory until it is there.
+    pub(crate) fn room<'m>(&'m self, key: &'m Arc<str>, expected_bytes: Option<usize>) -> DocumentRoom<'m> {
         DocumentRoom { pool: &self.0, key, expected_bytes, holding: None, freed: None }
     }
 }
@@ -45,7 +46,7 @@ impl DocumentMemory {
 pub(crate) struct DocumentRoom<'m> {
     pool: &'m Arc<SharedPool>,
     key: &'m Arc<str>,
-    expected_bytes: usize,
+    expected_bytes: Option<usize>,
     holding: Option<PoolHolding>,
     /// Completes when a part of the pool is given back.
     freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -75,6 +76,11 @@ impl BodyRoom for DocumentRoom<'_> {
             return Poll::Ready(holding.set_beyond_share(counted(bytes)).map_err(|_| no_room()));
         }
         let mut holding = self.pool.holding(self.key);
+        let Some(expected_bytes) = self.expected_bytes else {
+            let grown = holding.set_beyond_share(counted(bytes)).map_err(|_| no_room());
+            self.holding = Some(holding);
+            return Poll::Ready(grown);
+        };
         loop {
             let freed = self.freed.get_or_insert_with(|| {
                 let mut freed = Box::pin(self.pool.freed().notified_owned());
@@ -82,7 +88,7 @@ impl BodyRoom for DocumentRoom<'_> {
                 freed.as_mut().enable();
                 freed
             });
-            if holding.set(counted(bytes.max(self.expected_bytes))).is_ok() {
+            if holding.set(counted(bytes.max(expected_bytes))).is_ok() {
                 (self.holding, self.freed) = (Some(holding), None);
                 return Poll::Ready(Ok(()));
             }
@@ -92,6 +98,11 @@ impl BodyRoom for DocumentRoom<'_> {
             self.freed = None;
         }
     }
+}
+
+/// The bytes of an answer for a holder that keeps them after its client has the answer.
+pub(crate) fn uncounted(answer: &Bytes) -> Bytes {
+    if answer.len() > FREE_BYTES { Bytes::copy_from_slice(answer) } else { answer.clone() }
 }
 
 fn no_room() -> Failure {
@@ -140,14 +151,14 @@ mod tests {
     #[test]
     fn a_large_document_waits_until_its_key_has_room_and_another_key_does_not() {
         let (memory, key, other) = (DocumentMemory::new(64 << 20), Arc::from("a"), Arc::from("b"));
-        let mut first = memory.room(&key, 10 * MIB);
+        let mut first = memory.room(&key, Some(10 * MIB));
         assert_eq!(poll(&mut first, FREE_BYTES), Poll::Ready(Ok(())));
         assert_eq!(memory.pool().gauge().get(), 0, "a small piece needs no room");
         assert_eq!(poll(&mut first, FREE_BYTES + 1), Poll::Ready(Ok(())));
         assert_eq!(memory.pool().gauge().get(), 20 << 20);
-        let mut second = memory.room(&key, 10 * MIB);
+        let mut second = memory.room(&key, Some(10 * MIB));
         assert_eq!(poll(&mut second, MIB), Poll::Pending, "the share is 32 MiB");
-        assert_eq!(poll(&mut memory.room(&other, 10 * MIB), MIB), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut memory.room(&other, Some(10 * MIB)), MIB), Poll::Ready(Ok(())));
         let answer = DocumentPermit::count([first.into_permit()], vec![b'x'; 6 * MIB].into());
         assert_eq!(memory.pool().gauge().get(), 6 << 20);
         assert_eq!(poll(&mut second, MIB), Poll::Ready(Ok(())));
@@ -156,9 +167,24 @@ mod tests {
     }
 
     #[test]
+    fn documents_of_one_answer_do_not_wait_for_each_other() {
+        let (memory, key) = (DocumentMemory::new(64 << 20), Arc::from("a"));
+        let mut parts: Vec<_> = (0..3).map(|_| memory.room(&key, None)).collect();
+        for part in &mut parts {
+            assert_eq!(poll(part, 20 * MIB), Poll::Ready(Ok(())), "they hold 120 MiB, and the share is 32");
+        }
+        assert_eq!(poll(&mut memory.room(&key, Some(MIB)), MIB), Poll::Pending, "another answer waits");
+        let kept = uncounted(&DocumentPermit::count(
+            parts.into_iter().map(DocumentRoom::into_permit),
+            vec![b'x'; 20 * MIB].into(),
+        ));
+        assert_eq!((memory.pool().gauge().get(), kept.len()), (0, 20 * MIB));
+    }
+
+    #[test]
     fn a_document_beyond_its_estimate_exceeds_the_pool_and_never_twice_its_size() {
         let (memory, key) = (DocumentMemory::new(64 << 20), Arc::from("a"));
-        let mut rooms: Vec<_> = (0..7).map(|_| memory.room(&key, MIB)).collect();
+        let mut rooms: Vec<_> = (0..7).map(|_| memory.room(&key, Some(MIB))).collect();
         for room in &mut rooms {
             assert_eq!(poll(room, MIB), Poll::Ready(Ok(())));
         }

@@ -62,7 +62,8 @@ impl SharedPool {
     }
 
     /// The largest possible holding.
-    pub(crate) fn capacity(&self) -> u64 {
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
         self.capacity
     }
 

@@ -31,7 +31,8 @@ impl WaitingAnswers {
             return Ok(None);
         }
         let mut holding = self.0.holding(key);
-        match holding.set(bytes as u64) {
+        // An answer that is larger than the pool takes all of it.
+        match holding.set((bytes as u64).min(self.0.capacity())) {
             Ok(()) => Ok(Some(holding)),
             Err(refusal) => Err(refused(refusal)),
         }

@@ -157,7 +157,7 @@ impl AttemptContext {
     }
 
     /// Reads the complete body of an upstream's answer. A large one waits for memory, and `expected_bytes` is its estimated
-    /// size. The permit counts it until the client has the answer that is made of it.
+    /// size. None: it does not wait, because it is one of several documents of an answer. The permit counts it until the client has the answer that is made of it.
     ///
     /// # Errors
     /// As [`UpstreamBody::collect_in`].
@@ -165,10 +165,11 @@ impl AttemptContext {
         &self,
         body: UpstreamBody,
         clocks: &Timeouts,
-        expected_bytes: usize,
+        expected_bytes: Option<usize>,
     ) -> Result<(Bytes, DocumentPermit), Failure> {
         let memory = &self.snapshot.state.document_memory;
-        let mut room = memory.room(self.client.caller.key_id(), expected_bytes.min(MAX_ANSWER_BYTES));
+        let mut room =
+            memory.room(self.client.caller.key_id(), expected_bytes.map(|bytes| bytes.min(MAX_ANSWER_BYTES)));
         let body = body.collect_in(&mut room, MAX_ANSWER_BYTES, clocks.idle, self.deadline(clocks)).await?;
         Ok((body, room.into_permit()))
     }

@@ -106,7 +106,10 @@ impl StoredResponses {
         match &self.place {
             Backend::Off => Ok(Kept::Stored),
             Backend::Memory(memory) => {
-                Ok(memory.put(owner, id, Arc::new(response.clone()), items.to_vec(), write))
+                // The answer's own bytes count until its client has them, so the store must not share them.
+                let document = crate::document_memory::uncounted(&response.document);
+                let kept = StoredResponse { document, ..response.clone() };
+                Ok(memory.put(owner, id, Arc::new(kept), items.to_vec(), write))
             }
             Backend::Database(table) => {
                 // A response in the background was promised its place.

@@ -227,7 +227,9 @@ async fn one(
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let response = context.send(candidate, call, http, &clocks).await?;
     let vector_bytes = request.dimensions.map_or(USUAL_VECTOR_BYTES, |count| NUMBER_BYTES * count as usize);
-    let expected_bytes = expected.saturating_mul(vector_bytes);
+    // Batches of one request hold their memory until all are there, so they do not wait for each other.
+    let is_only = expected == request.inputs.len();
+    let expected_bytes = is_only.then(|| expected.saturating_mul(vector_bytes));
     let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
     Ok(Batch { body, expected, call, permit })
 }

@@ -305,7 +305,7 @@ async fn begin(
     {
         if is_json(&only) {
             // Some upstreams answer a streamed request with a document: an error, or the complete answer.
-            let (body, _permit) = context.collect(only.response.body, clocks, SMALL_EVENT).await?;
+            let (body, _permit) = context.collect(only.response.body, clocks, Some(SMALL_EVENT)).await?;
             let read = || {
                 replay(stream, &candidate, is_chat, &body, &only.reading)
                     .or_else(|failure| play_stream(stream, decoder(&only.reading), &body, failure))

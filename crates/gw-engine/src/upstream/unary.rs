@@ -101,12 +101,13 @@ pub(crate) async fn fetch(
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        let (given, warnings) = one(context, candidate, attempt, part).await?;
+        let (given, warnings) = one(context, candidate, attempt, part, Some(USUAL_ANSWER_BYTES)).await?;
         return Ok((vec![given], warnings));
     }
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
-            let (given, warnings) = one(context, candidate, attempt, part).await?;
+            // The answers hold their memory until all are there, so they do not wait for each other.
+            let (given, warnings) = one(context, candidate, attempt, part, None).await?;
             // The usage of this call is known from now on, even if another call fails or the client disconnects.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
@@ -124,13 +125,14 @@ async fn one(
     candidate: &Candidate,
     attempt: Attempt,
     (part, encoded): (SubRequest, Encoded),
+    expected_bytes: Option<usize>,
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let clocks = context.clocks(candidate);
     let size = context.request.size_of_sent(candidate, &part, &encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
-    let (body, permit) = context.collect(response.body, &clocks, USUAL_ANSWER_BYTES).await?;
+    let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
     Ok((UnaryResponse { body, reading, first: part.first, call, permit }, warnings))
 }
 

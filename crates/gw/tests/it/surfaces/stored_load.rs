@@ -138,6 +138,19 @@ async fn c35_stalled_replays_share_one_copy_and_others_are_served() {
 }
 
 #[tokio::test]
+async fn c35_a_stored_answer_does_not_count_as_one_that_its_client_has_not_read() {
+    let world = stored_in("memory", "").await;
+    let id = large_answer(&world, &world.client, 4 << 20).await;
+    within("the memory of the answer is given back", async {
+        while metric(&world.gateway, "gateway_answer_bytes").await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    world.client.get(&format!("/v1/responses/{id}")).await.ok();
+}
+
+#[tokio::test]
 async fn c35_a_key_reads_back_as_much_as_its_share() {
     open_files(8192);
     let world = stored_in("memory", "").await;
