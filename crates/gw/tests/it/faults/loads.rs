@@ -200,7 +200,7 @@ async fn p99_of(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn loads_of_one_key_leave_another_key_served_in_a_small_container() {
+async fn c35_loads_of_one_key_leave_another_key_served_in_a_small_container() {
     open_files(8192);
     let part = if std::env::var("LOADS").is_ok_and(|loads| loads == "full") { 1 } else { 10 };
     for (load, name) in LOADS.iter().enumerate() {
