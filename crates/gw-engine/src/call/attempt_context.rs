@@ -76,11 +76,14 @@ struct RefusedSend {
 
 impl AttemptContext {
     /// The timeouts of a candidate. The connect and first-token timeouts end with the total timeout of the request. A model
-    /// that reasons, or whose provider runs tools, may be silent for all of that time.
+    /// that reasons, or whose provider runs tools, may be silent for all of that time. If it reasons without being asked, a
+    /// first-token timeout that the operator made shorter holds, so that a fallback follows a target that hangs.
     pub(crate) fn clocks(&self, candidate: &Candidate) -> Timeouts {
         let mut clocks = candidate.clocks();
         let left = clocks.total.saturating_sub(clock::since(self.client.accepted));
-        let may_be_silent = self.request.may_be_silent(candidate.model.reasons_unasked);
+        let is_shortened = clocks.first_token < Timeouts::default().first_token;
+        let reasons_unasked = candidate.model.reasons_unasked && !is_shortened;
+        let may_be_silent = self.request.may_be_silent(reasons_unasked);
         let first_token = if may_be_silent { left } else { clocks.first_token };
         clocks.first_token = first_token.min(left);
         clocks.connect = clocks.connect.min(left);

@@ -300,6 +300,20 @@ fn a_model_that_reasons_unasked_waits_for_the_total_deadline() {
 }
 
 #[test]
+fn a_shorter_first_token_timeout_holds_for_a_model_that_reasons_unasked() {
+    paused(async {
+        let hangs = stream(vec![vec![wait(300_000)], chat_stream(&["Well."], Some((5, 5)))]);
+        let mut setup = Setup::new(vec![("a", vec![hangs])]);
+        setup.upstream_model = Some("gpt-5");
+        setup.timeouts.first_token = Duration::from_secs(20);
+        let asked =
+            json!({"model": "a/m", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
+        let (ended, took) = timed(&setup.build(), &asked, false).await;
+        assert_late(&ended, took, 20_000);
+    });
+}
+
+#[test]
 fn a_sign_of_work_shortly_before_the_deadline_is_in_time() {
     paused(async {
         let thought = block(0, &json!({"type": "thinking", "thinking": "", "signature": ""}));
