@@ -11,7 +11,7 @@ pub(super) static TIMEOUTS: Section = Section {
             "first_token_ms",
             MILLISECONDS,
             "120000",
-            "From the sent request to the first token, or to the head of an answer that is not streamed. A model that reasons, asked or by itself, or a tool of the provider may be silent until `total_ms`.",
+            "From the sent request to the first token, or to the head of an answer that is not streamed. A model that reasons, or a tool of the provider, may be silent until `total_ms`. If the model reasons without being asked, a value below the default holds.",
         ),
         key(
             "idle_ms",
