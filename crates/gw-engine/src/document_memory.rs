@@ -84,7 +84,7 @@ impl BodyRoom for DocumentRoom<'_> {
         loop {
             let freed = self.freed.get_or_insert_with(|| {
                 let mut freed = Box::pin(self.pool.freed().notified_owned());
-                // What is given back from now on wakes this task, also before the first poll.
+                // Memory that is given back from now on wakes this task, even before the first poll.
                 freed.as_mut().enable();
                 freed
             });

@@ -376,7 +376,7 @@ fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Heade
     for (name, value) in headers {
         (name.as_str(), value.as_bytes()).hash(&mut hasher);
     }
-    // What is sent of a request depends on these, too.
+    // These settings also decide which members of a request are sent.
     for (setting, names) in [("allow", &settings.allow_members), ("deny", &settings.deny_betas)] {
         let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
         names.sort_unstable();

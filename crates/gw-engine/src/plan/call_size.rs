@@ -116,7 +116,7 @@ impl CallSize {
         let times = u64::from(calls);
         let all = once.saturating_mul(times).saturating_add(results_of(calls, &usage.hosted));
         usage.prompt = usage.prompt.saturating_add(all.min(context.saturating_mul(times)));
-        // What the first reading found in the provider's cache or wrote there, the others find there.
+        // The later readings find the tokens that the first reading found in the provider's cache or wrote to it.
         let kept = usage.cached.unwrap_or(0).saturating_add(usage.cache_write.unwrap_or(0)).min(once);
         if kept > 0 {
             usage.cached = Some(usage.cached.unwrap_or(0).saturating_add(kept.saturating_mul(times)));

@@ -24,7 +24,7 @@ enum Ended {
     Body { is_over: bool, rest: Vec<u8> },
 }
 
-/// What was read of a response.
+/// The parts of a response that were read.
 #[derive(Debug, PartialEq, Eq)]
 struct ResponseRead {
     head: Option<(StatusCode, HeaderMap, bool)>,

@@ -45,7 +45,7 @@ pub(super) struct OutputItem<'a> {
     /// The kind of a web search call.
     #[serde(borrow, default)]
     action: Option<&'a RawValue>,
-    /// Who runs a search for tools: `client` or `server`.
+    /// The side that runs a search for tools: `client` or `server`.
     #[serde(borrow, default, deserialize_with = "text")]
     execution: Cow<'a, str>,
 }
