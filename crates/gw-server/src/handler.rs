@@ -181,7 +181,7 @@ fn finish(
     if let (Some(content), Content::Stream(_)) = (&mut record.trace_content, &reply.content) {
         content.streams();
     }
-    let deadline = delivery_deadline(&reply.content, record.state.settings.write_stall);
+    let deadline = delivery_deadline(&reply.content, record.state.settings.send_timeout);
     let mut response = Response::new(Outgoing::new(reply.content, deadline, record));
     // 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
     let is_closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
@@ -191,9 +191,9 @@ fn finish(
 }
 
 /// The time by which a client must have taken a whole answer: the write stall, and the time of its bytes at the least rate.
-fn delivery_deadline<S>(content: &Content<S>, write_stall: Duration) -> Instant {
+fn delivery_deadline<S>(content: &Content<S>, send_timeout: Duration) -> Instant {
     let bytes = if let Content::Full(bytes) = content { bytes.len() as u64 } else { 0 };
-    Instant::now() + write_stall + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
+    Instant::now() + send_timeout + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
 }
 
 /// Runs the checks in their order; the first one that fails is the answer. Then calls the endpoint.

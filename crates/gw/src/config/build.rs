@@ -147,6 +147,7 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     );
     set(&mut settings.head_timeout, table.millis("head_timeout_ms"));
     set(&mut settings.body_timeout, table.millis("body_timeout_ms"));
+    set(&mut settings.send_timeout, table.millis("send_timeout_ms"));
     set(&mut settings.drain, table.seconds("drain_seconds"));
     set(&mut settings.drain_delay, table.seconds("shutdown_delay_seconds"));
     set(&mut settings.cors_origins, table.texts("cors_origins"));

@@ -106,7 +106,13 @@ pub(super) static SERVER: Section = Section {
             "body_timeout_ms",
             MILLISECONDS,
             "30000",
-            "The longest pause in a request body; then the answer is 408. After four times this, the body must also have arrived at 16 KiB per second. A client must take a whole answer within 60 seconds plus one second for each 16 KiB.",
+            "The longest pause in a request body; then the answer is 408. After four times this, the body must also have arrived at 16 KiB per second.",
+        ),
+        key(
+            "send_timeout_ms",
+            MILLISECONDS,
+            "60000",
+            "The longest time that a client may read nothing while bytes wait for it; then its connection is closed. It must take a whole answer within this time plus one second for each 16 KiB.",
         ),
         key(
             "fetch_images",
