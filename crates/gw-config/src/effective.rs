@@ -97,15 +97,16 @@ impl<'t> Collector<'t> {
 
     /// Adds the default of a key, or the defaults below it.
     fn unset(&mut self, key: &'static Key, path: &str) {
+        let default = key.default();
         match &key.kind {
             // A default in words means that the table has the values of another one.
-            Kind::Table(section) if key.default.is_empty() && !OFF_WHEN_ABSENT.contains(&path) => {
+            Kind::Table(section) if default.is_empty() && !OFF_WHEN_ABSENT.contains(&path) => {
                 self.section(section, None, path);
             }
-            _ if key.default.is_empty() => {}
-            _ => match DeValue::parse(key.default) {
+            _ if default.is_empty() => {}
+            _ => match DeValue::parse(&default) {
                 Ok(default) => self.add(path, json(default.get_ref()), None, None),
-                Err(_) => self.add(path, Value::Null, Some(key.default.replace('`', "")), None),
+                Err(_) => self.add(path, Value::Null, Some(default.replace('`', "")), None),
             },
         }
     }

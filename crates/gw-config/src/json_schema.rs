@@ -49,8 +49,9 @@ fn property(key: &Key) -> Value {
     if !doc.is_empty() {
         members.insert("description".to_owned(), json!(doc.trim_start()));
     }
-    if !key.default.is_empty()
-        && let Ok(default) = DeValue::parse(key.default)
+    let default = key.default();
+    if !default.is_empty()
+        && let Ok(default) = DeValue::parse(&default)
     {
         members.insert("default".to_owned(), effective::json(default.get_ref()));
     }

@@ -4,6 +4,7 @@
 //! [`load`] reads the file against the schema of its settings. [`setup`] completes the settings with the providers of the environment
 //! and builds what needs no network. [`stored_configuration`] merges the file with the entries that the API has stored.
 
+mod binding;
 mod build;
 pub mod catalogue_update;
 pub mod default_providers;

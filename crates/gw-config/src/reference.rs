@@ -79,7 +79,7 @@ fn below(kind: &'static Kind) -> Option<&'static Section> {
 }
 
 fn default(key: &Key) -> String {
-    match key.default {
+    match &*key.default() {
         _ if key.required => "**required**".to_owned(),
         "" => String::new(),
         words if DeValue::parse(words).is_ok() => format!("`{words}`"),

@@ -1,5 +1,11 @@
 //! The types of the schema: what a key of gateway.toml may hold. [`super::tables`] is written with them.
 
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+
+use super::tree::Checked;
+
 /// A table of gateway.toml.
 #[derive(Debug)]
 pub(super) struct Section {
@@ -15,10 +21,20 @@ pub(super) struct Key {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) required: bool,
-    /// The default as TOML or in words. Empty: no default.
-    pub(super) default: &'static str,
+    /// The field of the settings that the key sets. None: the code that builds the section reads the key.
+    pub(super) binding: Option<&'static dyn Binding>,
+    /// The default as TOML or in words. Empty: no default. None: the value of the field in the settings of an empty file.
+    stated_default: Option<&'static str>,
     pub(super) doc: &'static str,
     pub(super) stage: BuildStage,
+}
+
+/// The field that a key sets.
+pub(super) trait Binding: fmt::Debug + Sync {
+    /// Sets the field, if `settings` are those that have it.
+    fn set(&self, settings: &mut dyn Any, value: &Checked);
+    /// The value of the field in the settings of an empty file, as TOML. Empty: it has none.
+    fn default(&self) -> String;
 }
 
 /// The kind of a value.
@@ -85,15 +101,63 @@ pub(super) enum BuildStage {
 
 /// An optional key.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { name, kind, required: false, default, doc, stage: BuildStage::Built }
+    Key { stated_default: Some(default), ..row(name, kind, doc) }
 }
 
 /// A required key.
 pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) -> Key {
-    Key { name, kind, required: true, default: "", doc, stage: BuildStage::Built }
+    Key { required: true, stated_default: Some(""), ..row(name, kind, doc) }
+}
+
+/// A key that sets a field, and has its default there.
+pub(super) const fn setting(
+    name: &'static str,
+    kind: Kind,
+    binding: &'static dyn Binding,
+    doc: &'static str,
+) -> Key {
+    Key { binding: Some(binding), ..row(name, kind, doc) }
+}
+
+/// A key that sets a field. `default` says what holds without the key.
+pub(super) const fn setting_or(
+    name: &'static str,
+    kind: Kind,
+    binding: &'static dyn Binding,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    Key { stated_default: Some(default), ..setting(name, kind, binding, doc) }
+}
+
+/// A key that sets a field by words.
+pub(super) const fn words_of(
+    name: &'static str,
+    (kind, binding): (Kind, &'static dyn Binding),
+    doc: &'static str,
+) -> Key {
+    setting(name, kind, binding, doc)
+}
+
+const fn row(name: &'static str, kind: Kind, doc: &'static str) -> Key {
+    Key { name, kind, required: false, binding: None, stated_default: None, doc, stage: BuildStage::Built }
 }
 
 impl Key {
+    /// The field that the key sets.
+    pub(super) const fn sets(self, binding: &'static dyn Binding) -> Self {
+        Self { binding: Some(binding), ..self }
+    }
+
+    /// The default as TOML or in words. Empty: no default.
+    pub(super) fn default(&self) -> Cow<'static, str> {
+        match (self.stated_default, self.binding) {
+            (Some(default), _) => Cow::Borrowed(default),
+            (None, Some(binding)) => Cow::Owned(binding.default()),
+            (None, None) => Cow::Borrowed(""),
+        }
+    }
+
     /// Marks the key as accepted for one value only. `sentence` says why other values are refused.
     pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
         Self { stage: BuildStage::LaterUnless(built, sentence), ..self }

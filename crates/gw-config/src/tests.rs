@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, LaterFeature, Problem, parse};
 
+mod bindings;
 mod documents;
 mod environment;
 mod robust;

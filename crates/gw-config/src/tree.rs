@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use gw_wire::money::Price;
 use secrecy::SecretString;
@@ -92,21 +91,6 @@ impl Table {
     /// An integer. The bounds of the schema keep it in the range of `T`.
     pub(super) fn int<T: TryFrom<i64>>(&self, key: &str) -> Option<T> {
         self.node(key)?.value.int()
-    }
-
-    pub(super) fn millis(&self, key: &str) -> Option<Duration> {
-        self.int(key).map(Duration::from_millis)
-    }
-
-    pub(super) fn seconds(&self, key: &str) -> Option<Duration> {
-        self.int(key).map(Duration::from_secs)
-    }
-
-    pub(super) fn number(&self, key: &str) -> Option<f64> {
-        match self.node(key)?.value {
-            Checked::Number(value) => Some(value),
-            _ => None,
-        }
     }
 
     pub(super) fn price(&self, key: &str) -> Option<Price> {

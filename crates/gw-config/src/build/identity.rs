@@ -4,23 +4,20 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use gw_engine::settings::Role;
-use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
+use gw_identity::IssuerSettings;
 
+use super::super::binding::filled;
 use super::super::problems::ProblemReport;
 use super::super::settings::IdentitySettings;
 use super::super::tree::Table;
-use super::fields::set;
 use super::keys::limits;
 
-/// The algorithms of an issuer without `algorithms`.
-const USUAL_ALGORITHMS: [SigningAlgorithm; 4] =
-    [SigningAlgorithm::Rs256, SigningAlgorithm::Ps256, SigningAlgorithm::Es256, SigningAlgorithm::EdDsa];
 const ROLES: [Role; 4] = [Role::Admin, Role::Operator, Role::Viewer, Role::Inference];
 
 /// Reads the section.
 pub(super) fn identity(root: &Table, report: &mut ProblemReport) -> IdentitySettings {
     let Some(table) = root.table("identity") else { return IdentitySettings::default() };
-    let mut settings = IdentitySettings { public_url: table.text("public_url"), issuers: Vec::new() };
+    let mut settings: IdentitySettings = filled(Some(table));
     if let Some(url) = settings.public_url.as_deref().filter(|url| !is_safe(url)) {
         let message = format!("'{url}' would send sessions unencrypted; write https");
         report.fault(table.position("public_url"), &table.path("public_url"), message);
@@ -49,7 +46,8 @@ pub(super) fn identity(root: &Table, report: &mut ProblemReport) -> IdentitySett
 }
 
 fn issuer(table: &Table, report: &mut ProblemReport) -> Option<IssuerSettings> {
-    let (issuer, audiences) = (table.text("issuer")?, table.texts("audiences")?);
+    let issuer = table.text("issuer")?;
+    table.node("audiences")?;
     if !is_safe(&issuer) {
         let message = "would send keys and codes unencrypted; write https";
         report.fault(table.position("issuer"), &table.path("issuer"), message);
@@ -63,35 +61,14 @@ fn issuer(table: &Table, report: &mut ProblemReport) -> Option<IssuerSettings> {
         let message = "is missing, and 'default_role' is \"none\": every token would be refused";
         report.fault(&table.at, &table.path("role_claim"), message);
     }
-    let algorithms = table
-        .texts("algorithms")
-        .map(|names| names.iter().filter_map(|name| SigningAlgorithm::parse(name)).collect::<Vec<_>>());
-    let mut claims = ClaimNames {
-        team: table.text("team_claim"),
-        role: table.text("role_claim"),
-        models: table.text("models_claim"),
-        limits: table.text("limits_claim"),
-        ..ClaimNames::default()
-    };
-    set(&mut claims.name, table.text("name_claim"));
     let names = |role: Role| table.table("roles").and_then(|roles| roles.texts(role.as_str()));
     let roles = ROLES.into_iter().filter_map(|role| Some((role, names(role)?)));
-    let login = table.text("client_id").map(|client_id| LoginSettings {
-        client_id,
-        client_secret: table.secret("client_secret").cloned(),
-        scopes: table.texts("scopes").unwrap_or_else(|| vec!["profile".to_owned(), "email".to_owned()]),
-    });
+    let login = table.node("client_id").map(|_| filled(Some(table)));
     Some(IssuerSettings {
-        issuer,
-        audiences,
-        keys: table.file("jwks_file").map_or(KeySource::Discovery, KeySource::File),
-        algorithms: algorithms.unwrap_or_else(|| USUAL_ALGORITHMS.to_vec()),
-        claims,
         roles: roles.collect(),
-        default_role: table.choice("default_role").and_then(Role::parse),
-        team: table.text("team"),
         limits: limits(table, report),
         login,
+        ..filled(Some(table))
     })
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, Role, UnpricedPolicy};
+use gw_engine::settings::{Budget, KeySettings, Limits, Period};
 use secrecy::ExposeSecret;
 
+use super::super::binding::filled;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
 
@@ -28,15 +29,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
             report.fault(table.position("key"), &table.path("key"), format!("is also the key of {first}"));
         }
         secrets.entry(key.expose_secret()).or_insert(&table.path);
-        keys.push(KeySettings {
-            name,
-            key: key.clone(),
-            role: table.choice("role").and_then(Role::parse).unwrap_or(Role::Inference),
-            models: table.texts("models"),
-            limits: limits(table, report),
-            log_payloads: table.bool("log_payloads").unwrap_or(false),
-            expires_at: table.time("expires_at"),
-        });
+        keys.push(KeySettings { name, limits: limits(table, report), ..filled(Some(table)) });
     }
     keys
 }
@@ -44,8 +37,6 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
 /// Reads the limits of a key. An option of a limit needs the limit itself.
 pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     let period = table.choice("budget_period").and_then(Period::parse);
-    let on_budget = table.choice("on_budget").and_then(OnBudget::parse);
-    let unpriced = table.choice("unpriced").and_then(UnpricedPolicy::parse);
     for (part, whole) in [
         ("budget_period", "budget_usd"),
         ("on_budget", "budget_usd"),
@@ -59,13 +50,5 @@ pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     // The nanos of a price in USD are nano-USD.
     let budget =
         table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
-    Limits {
-        rpm: table.int("rpm"),
-        burst: table.int("burst"),
-        tpm: table.int("tpm"),
-        max_in_flight: table.int("max_in_flight"),
-        budget,
-        on_budget: on_budget.unwrap_or_default(),
-        unpriced: unpriced.unwrap_or_default(),
-    }
+    Limits { budget, ..filled(Some(table)) }
 }

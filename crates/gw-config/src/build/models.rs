@@ -6,6 +6,7 @@ use gw_engine::catalog::prices::ToolPrices;
 use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, PricingSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
+use super::super::binding::{fill, filled};
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::timeouts;
@@ -37,52 +38,24 @@ pub(super) fn models(
 }
 
 fn model(id: String, table: &Table, report: &mut ProblemReport) -> ModelSettings {
-    let modalities = table.table("modalities");
-    let performance = table.table("performance");
-    let scores = table.table("quality_scores");
-    let score = |name: &str| scores.and_then(|scores| scores.number(name));
-    ModelSettings {
+    let below = ["modalities", "quality_scores", "performance"];
+    let mut settings = ModelSettings {
         id,
-        upstream_model: table.text("upstream_model"),
-        name: table.text("name"),
-        description: table.text("description"),
-        category: table.texts("category"),
-        context_length: table.int("context_length"),
-        max_output_tokens: table.int("max_output_tokens"),
-        max_tools: table.int("max_tools"),
-        modalities_input: modalities.and_then(|table| table.texts("input")),
-        modalities_output: modalities.and_then(|table| table.texts("output")),
-        features: table.texts("features"),
-        license: table.text("license"),
         pricing: table.table("pricing").map(|table| pricing(table, report)).unwrap_or_default(),
-        quality_scores: ["overall", "code", "math", "reasoning"].map(score),
-        latency_p50_ms: performance.and_then(|table| table.number("latency_p50_ms")),
-        latency_p99_ms: performance.and_then(|table| table.number("latency_p99_ms")),
-        availability: performance.and_then(|table| table.number("availability")),
-        embedding_dimensions: table
-            .list("embedding_dimensions")
-            .map(|list| list.iter().filter_map(|node| node.value.int()).collect()),
         timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
-        weight: table.int("weight"),
+        ..filled(Some(table))
+    };
+    for below in below.into_iter().filter_map(|name| table.table(name)) {
+        fill(&mut settings, below);
     }
+    settings
 }
 
 fn pricing(table: &Table, report: &mut ProblemReport) -> PricingSettings {
     PricingSettings {
-        official_input_per_m: table.price("official_input_per_m"),
-        official_output_per_m: table.price("official_output_per_m"),
-        gateway_input_per_m: table.price("gateway_input_per_m"),
-        gateway_output_per_m: table.price("gateway_output_per_m"),
-        cached_input_per_m: table.price("cached_input_per_m"),
-        cache_write_per_m: table.price("cache_write_per_m"),
-        cache_write_1h_per_m: table.price("cache_write_1h_per_m"),
-        official_audio_input_per_m: table.price("official_audio_input_per_m"),
-        official_audio_output_per_m: table.price("official_audio_output_per_m"),
-        official_image_output_per_m: table.price("official_image_output_per_m"),
-        official_per_query: table.price("official_per_query"),
-        currency: table.text("currency"),
         tools: table.table("tools").map(tool_prices).unwrap_or_default(),
         tiers: table.has("tiers").then(|| tiers(table, report)),
+        ..filled(Some(table))
     }
 }
 
@@ -94,24 +67,13 @@ fn tool_prices(table: &Table) -> ToolPrices {
 fn tiers(pricing: &Table, report: &mut ProblemReport) -> Vec<TierSettings> {
     let mut tiers: Vec<TierSettings> = Vec::new();
     for table in pricing.tables("tiers") {
-        let above = table.int("above_input_tokens").unwrap_or(0);
+        let tier: TierSettings = filled(Some(table));
+        let above = tier.above_input_tokens;
         if tiers.last().is_some_and(|last| above > 0 && last.above_input_tokens >= above) {
             let (at, path) = (table.position("above_input_tokens"), table.path("above_input_tokens"));
             report.fault(at, &path, "must be greater than in the tier before");
         }
-        tiers.push(TierSettings {
-            above_input_tokens: above,
-            official_input_per_m: table.price("official_input_per_m"),
-            official_output_per_m: table.price("official_output_per_m"),
-            gateway_input_per_m: table.price("gateway_input_per_m"),
-            gateway_output_per_m: table.price("gateway_output_per_m"),
-            cached_input_per_m: table.price("cached_input_per_m"),
-            cache_write_per_m: table.price("cache_write_per_m"),
-            cache_write_1h_per_m: table.price("cache_write_1h_per_m"),
-            official_audio_input_per_m: table.price("official_audio_input_per_m"),
-            official_audio_output_per_m: table.price("official_audio_output_per_m"),
-            official_image_output_per_m: table.price("official_image_output_per_m"),
-        });
+        tiers.push(tier);
     }
     tiers
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gw_providers::presets;
 use gw_providers::settings::{Api, ProviderSettings};
-use gw_wire::money::Price;
 use gw_wire::nearest::did_you_mean;
 use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{Rule, rule_of};
 use secrecy::SecretString;
 
+use super::super::binding::filled;
 use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
@@ -82,19 +82,12 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
     Some(ProviderSettings {
         name,
         api,
-        base_url: table.text("base_url"),
         api_keys,
         headers: headers(table, report),
-        price_multiplier: table.price("price_multiplier").unwrap_or(Price::from_nanos(1_000_000_000)),
-        discover: table.bool("discover").unwrap_or(false),
         timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
-        embedding_batch: table.int("embedding_batch"),
-        allow_private_network: table.bool("allow_private_network").unwrap_or(true),
-        allow_plain_http: table.bool("allow_plain_http").unwrap_or(false),
-        file_ids: table.bool("file_ids").unwrap_or(false),
         allow_members: allow_members(table, api, report),
-        deny_betas: table.texts("deny_betas").unwrap_or_default(),
         options: options.unwrap_or_default(),
+        ..filled(Some(table))
     })
 }
 

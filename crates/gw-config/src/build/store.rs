@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use gw_store::{Role, StoredKey, Team};
+use gw_store::{StoredKey, Team};
 use secrecy::ExposeSecret;
 
+use super::super::binding::filled;
 use super::super::problems::ProblemReport;
 use super::super::settings::StoreContent;
 use super::super::tree::Table;
@@ -16,20 +17,19 @@ pub(super) fn content(store: &Table, report: &mut ProblemReport) -> StoreContent
     let mut teams = Vec::new();
     for table in store.tables("teams") {
         let Some(id) = table.text("id") else { continue };
-        if !seen.insert(id.clone()) {
+        if !seen.insert(id) {
             report.fault(table.position("id"), &table.path("id"), "is already the id of another team");
         }
-        let created_at = table.time("created_at").unwrap_or(0);
-        teams.push(Team { id, limits: limits(table, report), created_at });
+        teams.push(Team { limits: limits(table, report), ..filled(Some(table)) });
     }
     let (mut ids, mut hashes, mut keys) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for table in store.tables("keys") {
-        let (Some(id), Some(name), Some(hash)) =
-            (table.text("id"), table.text("name"), hash_of(table, "key_hash"))
+        let (Some(id), Some(_), Some(hash)) =
+            (table.text("id"), table.node("name"), hash_of(table, "key_hash"))
         else {
             continue;
         };
-        if !ids.insert(id.clone()) {
+        if !ids.insert(id) {
             report.fault(table.position("id"), &table.path("id"), "is already the id of another key");
         }
         if !hashes.insert(hash) {
@@ -44,19 +44,10 @@ pub(super) fn content(store: &Table, report: &mut ProblemReport) -> StoreContent
             report.fault(table.position("team"), &table.path("team"), "is not in [[store.teams]]");
         }
         keys.push(StoredKey {
-            id,
-            name,
-            role: table.choice("role").and_then(Role::parse).unwrap_or(Role::Inference),
             hash,
-            models: table.texts("models"),
-            created_at: table.time("created_at").unwrap_or(0),
-            expires_at: table.time("expires_at"),
-            revoked_at: table.time("revoked_at"),
-            team,
             limits: limits(table, report),
-            log_payloads: table.bool("log_payloads").unwrap_or(false),
-            metadata: table.text("metadata"),
             previous: hash_of(table, "previous_key_hash").zip(table.time("previous_valid_until")),
+            ..filled(Some(table))
         });
     }
     StoreContent { keys, teams }

@@ -1,7 +1,11 @@
 //! `[[models]]`.
 
+use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
+
+use super::super::binding::{Form, field};
 use super::super::formats::{ANY, CURRENCY, LABEL, MODEL_ID, WORD};
-use super::super::schema::{Key, Kind, Section, Word, key, required};
+use super::super::schema::{Kind, Section, Word, key, required, setting, setting_or};
+use super::super::tree::Checked;
 use super::kinds::{PERCENT, TOKENS};
 use super::timeouts::TIMEOUTS;
 
@@ -29,30 +33,81 @@ static FEATURE_NAMES: [Word; 11] = [
 static MODALITY_NAMES: [Word; 6] =
     [("text", &[]), ("image", &[]), ("audio", &[]), ("video", &[]), ("pdf", &[]), ("embedding", &[])];
 
+/// A list of integers that may be missing.
+const INTEGERS: Form<Option<Vec<u32>>> = Form {
+    read: |value| match value {
+        Checked::List(nodes) => Some(Some(nodes.iter().filter_map(|node| node.value.int()).collect())),
+        _ => None,
+    },
+    write: |_| String::new(),
+};
+
 pub(super) static MODEL: Section = Section {
     doc: "A model. The entry adds a model to the shipped catalogue, or overrides single fields of a shipped model.",
     keys: &[
-        required("id", Kind::Text(&MODEL_ID), "`<provider>/<model_name>`."),
-        key(
+        required("id", Kind::Text(&MODEL_ID), "`<provider>/<model_name>`.").sets(field!(
+            ModelSettings,
+            id,
+            Form::TEXT
+        )),
+        setting_or(
             "upstream_model",
             Kind::Text(&WORD),
+            field!(ModelSettings, upstream_model, Form::OPTIONAL_TEXT),
             "the part after the first slash",
             "The provider's name of the model.",
         ),
-        key("name", Kind::Text(&LABEL), "", "The name shown in lists."),
-        key("description", Kind::Text(&ANY), "", "A sentence about the model."),
-        key("category", CATEGORIES, "", "Any words, such as `chat`, `vision`, `embedding` or `image`."),
-        key("context_length", TOKENS, "", "The most tokens of prompt and answer together."),
-        key("max_output_tokens", TOKENS, "", "The most tokens of an answer."),
-        key(
+        setting(
+            "name",
+            Kind::Text(&LABEL),
+            field!(ModelSettings, name, Form::OPTIONAL_TEXT),
+            "The name shown in lists.",
+        ),
+        setting(
+            "description",
+            Kind::Text(&ANY),
+            field!(ModelSettings, description, Form::OPTIONAL_TEXT),
+            "A sentence about the model.",
+        ),
+        setting(
+            "category",
+            CATEGORIES,
+            field!(ModelSettings, category, Form::OPTIONAL_TEXTS),
+            "Any words, such as `chat`, `vision`, `embedding` or `image`.",
+        ),
+        setting(
+            "context_length",
+            TOKENS,
+            field!(ModelSettings, context_length, Form::OPTIONAL_INT),
+            "The most tokens of prompt and answer together.",
+        ),
+        setting(
+            "max_output_tokens",
+            TOKENS,
+            field!(ModelSettings, max_output_tokens, Form::OPTIONAL_INT),
+            "The most tokens of an answer.",
+        ),
+        setting_or(
             "max_tools",
             Kind::Int { min: 0, max: 100_000_000 },
+            field!(ModelSettings, max_tools, Form::OPTIONAL_INT),
             "the limit of the provider ([providers.md](providers.md))",
             "The most tools of a request. More get 400, or another model of the route.",
         ),
         key("modalities", Kind::Table(&MODALITY), "nothing is refused", "The kinds of input and output."),
-        key("features", FEATURES, "nothing is refused", "The features of the model."),
-        key("license", Kind::Text(&LABEL), "", "The license, such as `proprietary` or `Apache-2.0`."),
+        setting_or(
+            "features",
+            FEATURES,
+            field!(ModelSettings, features, Form::OPTIONAL_TEXTS),
+            "nothing is refused",
+            "The features of the model.",
+        ),
+        setting(
+            "license",
+            Kind::Text(&LABEL),
+            field!(ModelSettings, license, Form::OPTIONAL_TEXT),
+            "The license, such as `proprietary` or `Apache-2.0`.",
+        ),
         key("pricing", Kind::Table(&PRICING), "unknown; each answer says so", "Prices per million tokens."),
         key("quality_scores", Kind::Table(&SCORES), "", "Scores from 0 to 100; higher is better."),
         key(
@@ -61,11 +116,17 @@ pub(super) static MODEL: Section = Section {
             "",
             "The expected performance until there are measurements.",
         ),
-        key("embedding_dimensions", DIMENSIONS, "", "The lengths of vectors that the model can make."),
+        setting(
+            "embedding_dimensions",
+            DIMENSIONS,
+            field!(ModelSettings, embedding_dimensions, INTEGERS),
+            "The lengths of vectors that the model can make.",
+        ),
         key("timeouts", Kind::Table(&TIMEOUTS), "the timeouts of the provider", "The model's own timeouts."),
-        key(
+        setting_or(
             "weight",
             Kind::Int { min: 0, max: 10_000 },
+            field!(ModelSettings, weight, Form::OPTIONAL_INT),
             "1",
             "The model's share of the requests in `round_robin`, among the models of one name. 0 = only when the others fail.",
         ),
@@ -75,87 +136,74 @@ pub(super) static MODEL: Section = Section {
 static MODALITY: Section = Section {
     doc: "The kinds of input and output.",
     keys: &[
-        key("input", MODALITIES, "", "The kinds of input that the model reads."),
-        key("output", MODALITIES, "", "The kinds of output that the model makes."),
+        setting(
+            "input",
+            MODALITIES,
+            field!(ModelSettings, modalities_input, Form::OPTIONAL_TEXTS),
+            "The kinds of input that the model reads.",
+        ),
+        setting(
+            "output",
+            MODALITIES,
+            field!(ModelSettings, modalities_output, Form::OPTIONAL_TEXTS),
+            "The kinds of output that the model makes.",
+        ),
     ],
 };
 
-const OFFICIAL_INPUT: Key = key("official_input_per_m", Kind::Price, "", "The provider's price of input.");
-const OFFICIAL_OUTPUT: Key = key("official_output_per_m", Kind::Price, "", "The provider's price of output.");
-const GATEWAY_INPUT: Key = key(
-    "gateway_input_per_m",
-    Kind::Price,
-    "official × `price_multiplier`",
-    "The price of input that is charged.",
-);
-const GATEWAY_OUTPUT: Key = key(
-    "gateway_output_per_m",
-    Kind::Price,
-    "official × `price_multiplier`",
-    "The price of output that is charged.",
-);
-const CACHED_INPUT: Key =
-    key("cached_input_per_m", Kind::Price, "", "The price of input that the provider read from its cache.");
-const CACHE_WRITE: Key =
-    key("cache_write_per_m", Kind::Price, "", "The price of input that the provider wrote to its cache.");
-const CACHE_WRITE_1H: Key = key(
-    "cache_write_1h_per_m",
-    Kind::Price,
-    "2 × input",
-    "The price of input that the provider wrote to its cache for an hour.",
-);
-const AUDIO_INPUT: Key = key(
-    "official_audio_input_per_m",
-    Kind::Price,
-    "",
-    "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced.",
-);
-const AUDIO_OUTPUT: Key = key(
-    "official_audio_output_per_m",
-    Kind::Price,
-    "",
-    "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced.",
-);
-const IMAGE_OUTPUT: Key = key(
-    "official_image_output_per_m",
-    Kind::Price,
-    "",
-    "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced.",
-);
+/// The keys of a table with prices per million tokens, with other keys before and after them.
+macro_rules! with_token_prices {
+    ($settings:ty, [$($before:expr),*], [$($after:expr),*]) => {
+        &[
+            $($before,)*
+            setting("official_input_per_m", Kind::Price, field!($settings, official_input_per_m, Form::OPTIONAL_PRICE), "The provider's price of input."),
+            setting("official_output_per_m", Kind::Price, field!($settings, official_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of output."),
+            setting_or("gateway_input_per_m", Kind::Price, field!($settings, gateway_input_per_m, Form::OPTIONAL_PRICE), "official × `price_multiplier`", "The price of input that is charged."),
+            setting_or("gateway_output_per_m", Kind::Price, field!($settings, gateway_output_per_m, Form::OPTIONAL_PRICE), "official × `price_multiplier`", "The price of output that is charged."),
+            setting("cached_input_per_m", Kind::Price, field!($settings, cached_input_per_m, Form::OPTIONAL_PRICE), "The price of input that the provider read from its cache."),
+            setting("cache_write_per_m", Kind::Price, field!($settings, cache_write_per_m, Form::OPTIONAL_PRICE), "The price of input that the provider wrote to its cache."),
+            setting_or("cache_write_1h_per_m", Kind::Price, field!($settings, cache_write_1h_per_m, Form::OPTIONAL_PRICE), "2 × input", "The price of input that the provider wrote to its cache for an hour."),
+            setting("official_audio_input_per_m", Kind::Price, field!($settings, official_audio_input_per_m, Form::OPTIONAL_PRICE), "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced."),
+            setting("official_audio_output_per_m", Kind::Price, field!($settings, official_audio_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced."),
+            setting("official_image_output_per_m", Kind::Price, field!($settings, official_image_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced."),
+            $($after,)*
+        ]
+    };
+}
 
 static PRICING: Section = Section {
     doc: "Prices per million tokens, as exact decimals.",
-    keys: &[
-        OFFICIAL_INPUT,
-        OFFICIAL_OUTPUT,
-        GATEWAY_INPUT,
-        GATEWAY_OUTPUT,
-        CACHED_INPUT,
-        CACHE_WRITE,
-        CACHE_WRITE_1H,
-        AUDIO_INPUT,
-        AUDIO_OUTPUT,
-        IMAGE_OUTPUT,
-        key(
-            "official_per_query",
-            Kind::Price,
-            "",
-            "The provider's fee for each request, not for a million tokens.",
-        ),
-        key("currency", Kind::Text(&CURRENCY), "\"USD\"", "The currency of these prices."),
-        key(
-            "tiers",
-            Kind::Tables(&TIER),
-            "",
-            "Other prices for long prompts, rising by `above_input_tokens`.",
-        ),
-        key(
-            "tools",
-            Kind::Table(&TOOLS),
-            "the provider's published prices; a tool without a price is refused",
-            "Prices of one call of the tools that the provider runs itself.",
-        ),
-    ],
+    keys: with_token_prices!(
+        PricingSettings,
+        [],
+        [
+            setting(
+                "official_per_query",
+                Kind::Price,
+                field!(PricingSettings, official_per_query, Form::OPTIONAL_PRICE),
+                "The provider's fee for each request, not for a million tokens."
+            ),
+            setting_or(
+                "currency",
+                Kind::Text(&CURRENCY),
+                field!(PricingSettings, currency, Form::OPTIONAL_TEXT),
+                "\"USD\"",
+                "The currency of these prices."
+            ),
+            key(
+                "tiers",
+                Kind::Tables(&TIER),
+                "",
+                "Other prices for long prompts, rising by `above_input_tokens`.",
+            ),
+            key(
+                "tools",
+                Kind::Table(&TOOLS),
+                "the provider's published prices; a tool without a price is refused",
+                "Prices of one call of the tools that the provider runs itself.",
+            )
+        ]
+    ),
 };
 
 static TOOLS: Section = Section {
@@ -201,36 +249,64 @@ static TOOLS: Section = Section {
 
 static TIER: Section = Section {
     doc: "The prices of requests with long prompts.",
-    keys: &[
-        required("above_input_tokens", TOKENS, "These prices apply to prompts with more tokens than this."),
-        OFFICIAL_INPUT,
-        OFFICIAL_OUTPUT,
-        GATEWAY_INPUT,
-        GATEWAY_OUTPUT,
-        CACHED_INPUT,
-        CACHE_WRITE,
-        CACHE_WRITE_1H,
-        AUDIO_INPUT,
-        AUDIO_OUTPUT,
-        IMAGE_OUTPUT,
-    ],
+    keys: with_token_prices!(
+        TierSettings,
+        [required("above_input_tokens", TOKENS, "These prices apply to prompts with more tokens than this.")
+            .sets(field!(TierSettings, above_input_tokens, Form::INT))],
+        []
+    ),
 };
 
 static SCORES: Section = Section {
     doc: "Scores from 0 to 100.",
     keys: &[
-        key("overall", PERCENT, "", "Overall."),
-        key("code", PERCENT, "", "Programming."),
-        key("math", PERCENT, "", "Mathematics."),
-        key("reasoning", PERCENT, "", "Reasoning."),
+        setting(
+            "overall",
+            PERCENT,
+            field!(ModelSettings, quality_scores[0], Form::OPTIONAL_NUMBER),
+            "Overall.",
+        ),
+        setting(
+            "code",
+            PERCENT,
+            field!(ModelSettings, quality_scores[1], Form::OPTIONAL_NUMBER),
+            "Programming.",
+        ),
+        setting(
+            "math",
+            PERCENT,
+            field!(ModelSettings, quality_scores[2], Form::OPTIONAL_NUMBER),
+            "Mathematics.",
+        ),
+        setting(
+            "reasoning",
+            PERCENT,
+            field!(ModelSettings, quality_scores[3], Form::OPTIONAL_NUMBER),
+            "Reasoning.",
+        ),
     ],
 };
 
 static PERFORMANCE: Section = Section {
     doc: "The expected performance. Measurements replace it.",
     keys: &[
-        key("latency_p50_ms", LATENCY, "", "The median latency."),
-        key("latency_p99_ms", LATENCY, "", "The latency that 99 of 100 calls do not exceed."),
-        key("availability", PERCENT, "", "The percentage of calls that succeed."),
+        setting(
+            "latency_p50_ms",
+            LATENCY,
+            field!(ModelSettings, latency_p50_ms, Form::OPTIONAL_NUMBER),
+            "The median latency.",
+        ),
+        setting(
+            "latency_p99_ms",
+            LATENCY,
+            field!(ModelSettings, latency_p99_ms, Form::OPTIONAL_NUMBER),
+            "The latency that 99 of 100 calls do not exceed.",
+        ),
+        setting(
+            "availability",
+            PERCENT,
+            field!(ModelSettings, availability, Form::OPTIONAL_NUMBER),
+            "The percentage of calls that succeed.",
+        ),
     ],
 };

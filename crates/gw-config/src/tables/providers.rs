@@ -1,7 +1,10 @@
 //! `[[providers]]`.
 
+use gw_providers::settings::ProviderSettings;
+
+use super::super::binding::{Form, field};
 use super::super::formats::{BASE_URL, CREDENTIAL, HEADER, HEADER_VALUE, PROVIDER as PROVIDER_NAME, WORD};
-use super::super::schema::{Kind, Section, Word, key, required};
+use super::super::schema::{Kind, Section, Word, key, required, setting, setting_or};
 use super::kinds::TOKENS;
 use super::timeouts::TIMEOUTS;
 
@@ -33,9 +36,10 @@ pub(super) static PROVIDER: Section = Section {
             "the dialect of a provider that is known by its name",
             "The dialect of the provider. `docs/providers.md` lists the known providers and the abilities of each dialect.",
         ),
-        key(
+        setting_or(
             "base_url",
             Kind::Text(&BASE_URL),
+            field!(ProviderSettings, base_url, Form::OPTIONAL_TEXT),
             "the address of a provider that is known by its name",
             "The address of the provider with its version, such as `https://api.openai.com/v1`, without user, query or fragment.",
         ),
@@ -47,38 +51,44 @@ pub(super) static PROVIDER: Section = Section {
             "",
             "Headers of every call to the provider.",
         ),
-        key(
+        setting(
             "price_multiplier",
             Kind::Price,
-            "1.0",
+            field!(ProviderSettings, price_multiplier, Form::PRICE),
             "The gateway's price is the official price multiplied by this number.",
         ),
-        key("discover", Kind::Bool, "false", "Whether the models come from the provider's own list."),
+        setting(
+            "discover",
+            Kind::Bool,
+            field!(ProviderSettings, discover, Form::BOOL),
+            "Whether the models come from the provider's own list.",
+        ),
         key("timeouts", Kind::Table(&TIMEOUTS), "`[timeouts]`", "The provider's own timeouts."),
-        key(
+        setting_or(
             "embedding_batch",
             Kind::Int { min: 1, max: 2048 },
+            field!(ProviderSettings, embedding_batch, Form::OPTIONAL_INT),
             "as the provider allows",
             "The most inputs of one embeddings call.",
         ),
-        key(
+        setting(
             "allow_private_network",
             Kind::Bool,
-            "true",
+            field!(ProviderSettings, allow_private_network, Form::BOOL),
             "Whether `base_url` may lead to private and loopback addresses. Link-local addresses are always refused. false for a \
              provider that is made over the API, unless its entry says true.",
         ),
-        key(
+        setting(
             "allow_plain_http",
             Kind::Bool,
-            "false",
+            field!(ProviderSettings, allow_plain_http, Form::BOOL),
             "Whether an `http://` address may lead to public addresses. Keys and prompts then cross the network unencrypted. \
              Private and loopback addresses need no permission.",
         ),
-        key(
+        setting(
             "file_ids",
             Kind::Bool,
-            "false",
+            field!(ProviderSettings, file_ids, Form::BOOL),
             "Whether clients may name data that is stored at the provider or in its network: file ids, `gs://` and similar URLs, \
              and addresses of its file host. The provider reads this data with your credentials for every client.",
         ),
@@ -91,9 +101,10 @@ pub(super) static PROVIDER: Section = Section {
              `keep_alive`. `openai` with `/responses`, `anthropic`, `bedrock` and `vertex`: also types of tools (`mcp`; \
              `tools` stands for all) and of content, and headers, in requests that are forwarded as the client wrote them.",
         ),
-        key(
+        setting_or(
             "deny_betas",
             MEMBERS,
+            field!(ProviderSettings, deny_betas, Form::TEXTS),
             "",
             "`anthropic`, `bedrock`, `vertex`: beta features that are removed from the header `anthropic-beta` of clients.",
         ),

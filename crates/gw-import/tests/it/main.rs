@@ -72,7 +72,13 @@ pub(crate) fn problems(config: &str) -> Vec<String> {
     };
     let path = Path::new("gateway.toml");
     match gw_config::parse(config, path, &env) {
-        Ok(config) => setup::offline(Loaded { config, path: Some(path.to_owned()) }).1,
+        Ok(config) => {
+            let mut problems = setup::offline(Loaded { config, path: Some(path.to_owned()) }).1;
+            // These credentials come from the environment of the process, which a test with threads cannot change.
+            let has_credentials = known.iter().any(|name| name == "AWS_ACCESS_KEY_ID");
+            problems.retain(|problem| !(has_credentials && problem.contains("AWS_ACCESS_KEY_ID")));
+            problems
+        }
         Err(problems) => problems.iter().map(ToString::to_string).collect(),
     }
 }
