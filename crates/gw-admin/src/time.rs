@@ -37,7 +37,8 @@ pub fn parse_moment(text: &str, now: i64) -> Option<i64> {
 }
 
 /// The time of the system's clock in unix milliseconds.
-pub(crate) fn unix_millis() -> i64 {
+#[must_use]
+pub fn unix_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

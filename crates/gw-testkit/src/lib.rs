@@ -11,7 +11,9 @@
 
 pub mod certificate;
 pub mod client;
+mod compress;
 pub mod cpu_time;
+mod differences;
 pub mod faketime;
 mod files;
 pub mod gateway;
@@ -28,6 +30,8 @@ pub mod wait;
 pub mod wire;
 
 pub use client::{Client, Response};
+pub use compress::compressed;
+pub use differences::Differences;
 pub use faketime::Faketime;
 pub use files::open_files;
 pub use gateway::{Gateway, Launch};

@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::Args;
 use gw_admin::{AdminError, AdminRequest, AdminService, Requester};
+use gw_command::{CommandError, Common, runtime};
+use gw_config::{paths, setup};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
@@ -16,9 +18,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::command::{CommandError, Common};
+use crate::store;
 use crate::url_query::{encode, query};
-use crate::{paths, setup, store};
 
 /// The environment variable with the admin key. An argument would be visible to every program on the machine.
 pub const ADMIN_KEY: &str = "MODEL_GATEWAY_ADMIN_KEY";
@@ -98,17 +99,6 @@ pub fn model(origin: &str, name: &str, key: &str) -> Result<Value, CommandError>
 pub fn reload(url: &str) -> Result<Bytes, CommandError> {
     runtime()?
         .block_on(Box::pin(over_http(url, (Method::POST, "reload".to_owned(), Bytes::from_static(b"{}")))))
-}
-
-/// Builds the runtime of a command.
-///
-/// # Errors
-/// Exit code 1 when the system refuses it.
-pub fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| CommandError::Runtime(format!("the runtime cannot be started: {error}")))
 }
 
 async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, CommandError> {

@@ -6,13 +6,13 @@ mod program;
 mod snippets;
 
 use clap::Args;
+use gw_command::{CommandError, Common};
+use gw_config::setup::{self, Setup};
 use gw_engine::catalog::Catalog;
 use http::Uri;
 use serde_json::Value;
 
 use crate::admin_client;
-use crate::command::{CommandError, Common};
-use crate::setup::{self, Setup};
 
 /// The environment variable with the key of a program.
 pub const KEY: &str = "MODEL_GATEWAY_KEY";
@@ -182,7 +182,7 @@ mod tests {
     fn an_address_for_every_interface_becomes_this_machine() {
         let listening = |listen: &str, has_tls: bool| {
             let mut setup = Setup {
-                config: crate::config::Config::default(),
+                config: gw_config::Config::default(),
                 path: None,
                 notes: Vec::new(),
                 documents: setup::documents(None),

@@ -3,13 +3,13 @@
 use clap::{Args, ValueEnum};
 use gw_admin::AdminRequest;
 use gw_admin::time::parse_moment;
+use gw_command::table::{Align, clean, columns};
+use gw_command::{CommandError, Common, print};
 use gw_store::audit::{AuditEntry, AuditHead, ChainFault};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
-use crate::models::table::{Align, clean, columns};
 use crate::url_query::query;
 
 /// Rows of a page of a whole export.

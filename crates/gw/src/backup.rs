@@ -8,13 +8,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gw_command::{CommandError, Common, print};
+use gw_config::{catalogue_update, paths, setup};
 use gw_store::inspection::{inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
-use crate::command::{CommandError, Common, print};
-use crate::model_update::installed;
+use crate::store;
 use crate::store::StoreLocation;
-use crate::{admin_client, paths, setup, store};
 use archive::{Manifest, STORE_NAME, StoreKind};
 pub use restore::RestoreArgs;
 pub(crate) use restore::run as run_restore;
@@ -40,7 +40,7 @@ pub struct BackupArgs {
 /// # Errors
 /// Exit code 2 for a file that exists or a store that has no files, 1 when something cannot be read or written.
 pub fn run(common: &Common, args: &BackupArgs) -> Result<(), CommandError> {
-    let text = admin_client::runtime()?.block_on(Box::pin(back_up(common, args)))?;
+    let text = gw_command::runtime()?.block_on(Box::pin(back_up(common, args)))?;
     print(&text)
 }
 
@@ -105,7 +105,7 @@ fn copy_files(data: &Path, staging: &Path, with_secret: bool) -> std::io::Result
         }
     }
     let secret = with_secret.then_some(SECRET);
-    for name in installed::FILES.into_iter().chain(secret) {
+    for name in catalogue_update::FILES.into_iter().chain(secret) {
         copy_if_there(&data.join(name), &staging.join(name))?;
     }
     Ok(())

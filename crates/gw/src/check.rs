@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gw_command::{CommandError, Common, first_lines, print};
+use gw_config::Source;
+use gw_config::setup::{self, Setup};
+use gw_config::{encryption_key, opened_members, paths};
 
-use crate::command::{CommandError, Common, first_lines, print};
-use crate::config::{self, Source};
-use crate::setup::{self, Setup};
 use crate::store::StoreLocation;
-use crate::{encryption_key, opened_members, paths, serve, store};
+use crate::{serve, store};
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
         Source::File(path) => path.display().to_string(),
         Source::Nothing => "no configuration file".to_owned(),
     };
-    let (setup, mut problems) = match config::load(source) {
+    let (setup, mut problems) = match gw_config::load(source) {
         Err(refused) => setup::refused_offline(refused),
         Ok(loaded) => {
             let (setup, problems) = setup::offline(loaded);

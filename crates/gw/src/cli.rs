@@ -5,11 +5,14 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use gw_command::{CommandError, Common, print};
+use gw_import::ImportArgs;
+use gw_probe::ProbeArgs;
 
-use crate::command::{CommandError, Common, ServeArgs, print};
+use crate::serve_args::ServeArgs;
 use crate::{
-    agents, audit, backup, check, clock, config_command, doctor, drill, explain, export, import, keys, man,
-    models, probe, reload_command, requests, serve, simulate, usage,
+    agents, audit, backup, check, clock, config_command, doctor, drill, explain, export, keys, man, models,
+    reload_command, requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -53,13 +56,13 @@ enum Command {
     /// Simulate failures of each provider on this machine, and show the answers that clients would get
     Drill(drill::DrillArgs),
     /// Check with small calls that a provider's endpoint keeps its API, and print a report
-    Probe(probe::ProbeArgs),
+    Probe(ProbeArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
     /// Write the file, the configuration of the API, the keys and the teams to one gateway.toml
     Export(export::ExportArgs),
     /// Convert the configuration of another gateway to a gateway.toml
-    Import(import::ImportArgs),
+    Import(ImportArgs),
     /// Write the state of the gateway to an archive, also while it serves
     Backup(backup::BackupArgs),
     /// Put the state of a backup in place
@@ -129,10 +132,10 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),
         Some(Command::Drill(args)) => drill::run(&common, &args),
-        Some(Command::Probe(args)) => probe::run(&common, &args),
+        Some(Command::Probe(args)) => gw_probe::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
         Some(Command::Export(args)) => export::run(&common, &args),
-        Some(Command::Import(args)) => import::run(&args),
+        Some(Command::Import(args)) => gw_import::run(&args),
         Some(Command::Backup(args)) => backup::run(&common, &args),
         Some(Command::Restore(args)) => backup::run_restore(&common, &args),
         Some(Command::Run(args)) => agents::launch::run(&common, &args),

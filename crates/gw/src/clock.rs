@@ -9,6 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gw_admin::time::format_millis;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup;
 use gw_store::Store;
 use gw_store::clock::ClockRecord;
 use prometheus_client::collector::Collector;
@@ -17,8 +19,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
-use crate::command::{CommandError, Common, print};
-use crate::{admin_client, setup, store};
+use crate::{admin_client, store};
 
 /// The milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 86_400_000;
@@ -210,7 +211,7 @@ pub struct ClockArgs {
 /// # Errors
 /// Exit code 2 for a configuration that cannot be used, 1 when the store does not answer.
 pub fn run(common: &Common, args: &ClockArgs) -> Result<(), CommandError> {
-    admin_client::runtime()?.block_on(async {
+    gw_command::runtime()?.block_on(async {
         let setup = setup::load(common)?;
         let store = store::open_shared(&setup).await?;
         let text = show(&store, args.confirm).await;

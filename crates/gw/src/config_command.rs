@@ -7,12 +7,11 @@ use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use gw_command::table::{Align, clean, columns};
+use gw_command::{CommandError, Common, print};
+use gw_config::paths;
+use gw_config::{EffectiveValue, Origin};
 use serde_json::{Value, json};
-
-use crate::command::{CommandError, Common, print};
-use crate::config::{self, EffectiveValue, Origin};
-use crate::models::table::{Align, clean, columns};
-use crate::paths;
 
 /// The options of `config`.
 #[derive(Debug, Args)]
@@ -49,7 +48,7 @@ enum ConfigCommand {
 pub fn run(common: &Common, args: &ConfigArgs) -> Result<(), CommandError> {
     match &args.command {
         ConfigCommand::Init { out } => init(out),
-        ConfigCommand::Schema => print(&format!("{:#}\n", config::json_schema())),
+        ConfigCommand::Schema => print(&format!("{:#}\n", gw_config::json_schema())),
         ConfigCommand::Show { effective, json } => show(common, *effective, *json),
     }
 }
@@ -75,7 +74,7 @@ fn init(out: &PathBuf) -> Result<(), CommandError> {
 
 fn show(common: &Common, defaults: bool, as_json: bool) -> Result<(), CommandError> {
     let source = paths::config_source(common.config.as_deref());
-    let values = config::effective(source, defaults).map_err(|refused| {
+    let values = gw_config::effective(source, defaults).map_err(|refused| {
         let problems: Vec<String> = refused.problems.iter().map(ToString::to_string).collect();
         CommandError::problems(&problems)
     })?;

@@ -8,11 +8,11 @@ mod provider_check;
 mod storage;
 
 use clap::Args;
+use gw_command::{CommandError, Common, print};
+use gw_config::Source;
+use gw_config::setup::{self, Setup};
+use gw_config::{encryption_key, paths};
 
-use crate::command::{CommandError, Common, print};
-use crate::config::{self, Source};
-use crate::setup::{self, Setup};
-use crate::{admin_client, encryption_key, paths};
 use finding::{DoctorFinding, DoctorReport};
 
 /// The options of `doctor`.
@@ -31,7 +31,7 @@ pub struct DoctorArgs {
 /// # Errors
 /// Exit code 1 when a finding has failed.
 pub fn run(common: &Common, args: &DoctorArgs) -> Result<(), CommandError> {
-    let report = admin_client::runtime()?.block_on(Box::pin(examine(common, args)));
+    let report = gw_command::runtime()?.block_on(Box::pin(examine(common, args)));
     print(&if args.json { report.to_json() } else { report.to_table() })?;
     match report.failures() {
         0 => Ok(()),
@@ -58,7 +58,7 @@ fn configuration(common: &Common, report: &mut DoctorReport) -> Option<Setup> {
         Source::File(path) => path.display().to_string(),
         Source::Nothing => "no file".to_owned(),
     };
-    let (setup, mut problems) = match config::load(source) {
+    let (setup, mut problems) = match gw_config::load(source) {
         Ok(loaded) => {
             let (setup, problems) = setup::offline(loaded);
             (Some(setup), problems)

@@ -15,6 +15,8 @@ mod upstream;
 use std::sync::Arc;
 
 use clap::Args;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
@@ -24,8 +26,6 @@ use self::fault::Fault;
 use self::gateway::DrillGateway;
 use self::report::DrillReport;
 use self::routes::Route;
-use crate::command::{CommandError, Common, print};
-use crate::{admin_client, setup};
 
 /// The most cases that run at the same time. Their timeouts are real, and more cases would be late on a busy machine.
 const MAX_PARALLEL_CASES: usize = 8;
@@ -68,7 +68,7 @@ fn routing(text: &str) -> Result<Value, RoutingError> {
 pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let report = admin_client::runtime()?.block_on(Box::pin(drill(&setup, args)))?;
+    let report = gw_command::runtime()?.block_on(Box::pin(drill(&setup, args)))?;
     print(&if args.json { format!("{:#}\n", report.json()) } else { report.table() })?;
     match report.lost() {
         0 => Ok(()),

@@ -5,6 +5,9 @@ use std::io::Read;
 
 use bytes::Bytes;
 use clap::Args;
+use gw_command::table::{Align, clean, columns};
+use gw_command::{CommandError, Common, print};
+use gw_config::setup::{self, Setup};
 use gw_engine::Caller;
 use gw_engine::auth::configured_id;
 use gw_engine::engine::Stored;
@@ -13,11 +16,8 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
 use crate::keys;
-use crate::models::table::{Align, clean, columns};
 use crate::models::unknown_model;
-use crate::setup::{self, Setup};
 use crate::url_query::query;
 
 /// The most bytes that are read from standard input.

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::Args;
+use gw_command::{CommandError, Common, print};
+use gw_config::stored_configuration::StoredConfiguration;
+use gw_config::stored_configuration::export::Export;
+use gw_config::{encryption_key, paths, setup};
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
-use crate::configuration::StoredConfiguration;
-use crate::configuration::export::Export;
-use crate::{encryption_key, paths, setup, store};
+use crate::store;
 
 /// The options of `export`.
 #[derive(Debug, Args)]
@@ -37,7 +38,7 @@ pub fn run(common: &Common, args: &ExportArgs) -> Result<(), CommandError> {
             String::from_utf8_lossy(&body).into_owned()
         }
         None => {
-            let export = admin_client::runtime()?.block_on(Box::pin(of_store(common, args.secrets)))?;
+            let export = gw_command::runtime()?.block_on(Box::pin(of_store(common, args.secrets)))?;
             if !export.variables.is_empty() {
                 let line = format!("set these variables before a start: {}\n", export.variables.join(", "));
                 let _ = io::stderr().write_all(line.as_bytes());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_config::IdentitySettings;
 use gw_identity::{Fetch, FetchError, FetchFuture, FetchRequest, Issuers};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
@@ -13,8 +14,6 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
-
-use crate::config::IdentitySettings;
 
 /// The largest answer of an issuer.
 const MAX_ANSWER_BYTES: usize = 1 << 20;

@@ -6,14 +6,14 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use gw_admin::AdminRequest;
+use gw_command::table::{Align, clean, columns};
+use gw_command::{CommandError, Common, print};
 use gw_wire::money::Price;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
-use crate::models::table::{Align, clean, columns};
 use crate::url_query::query;
 
 /// The options of `keys`.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_command::CommandError;
+use gw_config::paths;
+use gw_config::setup::Setup;
 use gw_engine::{Engine, Limiter};
 use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
@@ -18,9 +21,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::clock::{DAY_MS, PURGE_INTERVAL, TrustedClock};
-use crate::command::CommandError;
-use crate::paths;
-use crate::setup::Setup;
 
 /// The longest wait for the last rows when the program ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);

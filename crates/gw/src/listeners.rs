@@ -5,12 +5,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use gw_command::CommandError;
 use gw_server::Listeners;
 use gw_server::settings::ServerSettings;
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
-use crate::command::CommandError;
 use crate::hand_over::{self, Predecessor};
 
 /// The most sockets that the gateway listens on.

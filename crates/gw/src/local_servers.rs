@@ -4,12 +4,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use gw_config::default_providers;
 use gw_providers::settings::{Api, ProviderSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-
-use crate::default_providers;
 
 /// The longest time for the whole search.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(150);

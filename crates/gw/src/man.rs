@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_mangen::Man;
-
-use crate::command::{CommandError, print};
+use gw_command::{CommandError, print};
 
 /// The options of `man`.
 #[derive(Debug, Args)]

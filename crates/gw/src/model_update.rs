@@ -2,9 +2,7 @@
 //! does this by itself.
 
 mod diff;
-mod document;
 mod fetch;
-pub(crate) mod installed;
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write as _};
@@ -12,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gw_admin::time::format_millis;
+use gw_command::{CommandError, Common, first_lines, print};
+use gw_config::catalogue_update::{FILES, Rejection, SignedFile, UpdateDocument, shipped_time};
+use gw_config::paths;
+use gw_config::setup::{self, Setup};
 use gw_engine::catalog::SHIPPED;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::command::{CommandError, Common, first_lines, print};
-use crate::setup::{self, Setup};
-use crate::{admin_client, clock, paths};
+use crate::clock;
 use diff::Diff;
-use document::{Rejection, UpdateDocument};
-use installed::FILES;
 
 /// The options of `models update`.
 #[derive(Debug, Args)]
@@ -87,7 +85,7 @@ struct Plan {
 
 enum UpdateStep {
     /// These files become the installed ones.
-    Install(fetch::SignedFile),
+    Install(SignedFile),
     /// The previous update becomes the installed one, or the catalogue of the program does.
     Revert,
 }
@@ -104,7 +102,7 @@ impl Plan {
         }
         let source = args.source.as_deref().unwrap_or_default();
         let signature = args.signature.clone().unwrap_or_else(|| format!("{source}.minisig"));
-        let found = admin_client::runtime()?
+        let found = gw_command::runtime()?
             .block_on(Box::pin(fetch::signed(source, &signature)))
             .map_err(CommandError::runtime)?;
         let refused = |rejection: Rejection| CommandError::Usage(format!("{source} is refused: {rejection}"));
@@ -130,7 +128,7 @@ impl Plan {
             let title = "back to the catalogue of the program".to_owned();
             return Ok(Self { title, models: SHIPPED.to_owned(), made_at: None, step: UpdateStep::Revert });
         }
-        let found = fetch::files(&previous, &signature).map_err(CommandError::runtime)?;
+        let found = SignedFile::read(&previous, &signature).map_err(CommandError::runtime)?;
         let update = UpdateDocument::verify(&found, &setup.config.catalogue_keys).map_err(|rejection| {
             CommandError::Usage(format!("{} is refused: {rejection}", previous.display()))
         })?;
@@ -175,11 +173,11 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn current_time(setup: &Setup) -> Result<i64, CommandError> {
     let data = paths::find_data_dir(setup.config.data_dir.as_deref());
     let [path, signature, ..] = FILES.map(|name| data.as_deref().unwrap_or(Path::new("")).join(name));
-    let shipped = document::shipped_time();
+    let shipped = shipped_time();
     if !path.exists() {
         return Ok(shipped);
     }
-    let found = fetch::files(&path, &signature).map_err(CommandError::runtime)?;
+    let found = SignedFile::read(&path, &signature).map_err(CommandError::runtime)?;
     let update = UpdateDocument::verify(&found, &setup.config.catalogue_keys);
     Ok(update.map_or(shipped, |update| update.made_at.max(shipped)))
 }

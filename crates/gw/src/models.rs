@@ -4,12 +4,14 @@
 pub(crate) mod table;
 
 use clap::{Args, Subcommand};
+use gw_command::table::clean;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup;
 use gw_engine::catalog::Catalog;
 use serde_json::Value;
 
-use crate::command::{CommandError, Common, print};
+use crate::model_update;
 use crate::url_query::encode;
-use crate::{model_update, setup};
 
 /// The options of `models`.
 #[derive(Debug, Args)]
@@ -129,7 +131,7 @@ pub(crate) fn unknown_model(code: &str, message: &str) -> String {
         Some(name) if code == "model_not_found" => format!(
             "no configured provider has a model '{}'; 'model-gateway models' lists the configured models, and --all adds those \
              of other providers",
-            table::clean(name)
+            clean(name)
         ),
         _ => message.to_owned(),
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_command::CommandError;
+use gw_config::StoreSettings;
 use gw_engine::payloads::Payloads;
 use gw_store::Store;
 use prometheus_client::collector::Collector;
@@ -13,8 +15,6 @@ use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 
 use crate::clock::{DAY_MS, PURGE_INTERVAL, TrustedClock};
-use crate::command::CommandError;
-use crate::config::StoreSettings;
 
 /// The longest wait for the last payloads when the program ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

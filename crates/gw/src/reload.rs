@@ -12,6 +12,12 @@ use gw_admin::{
     ConfigurationSource, ConfigurationState, LiveAdminService, RefusedReload, ReloadFuture, ReloadReport,
     Requester,
 };
+use gw_command::Common;
+use gw_config::opened_members;
+use gw_config::setup::{self, Setup};
+use gw_config::stored_configuration::apply::{ApplyConfiguration, ApplyError, ApplyFuture};
+use gw_config::stored_configuration::{MergeError, StoredConfiguration};
+use gw_config::{Fingerprints, provider_path};
 use gw_engine::Engine;
 use gw_engine::engine::{Configured, Deployed};
 use gw_providers::provider::Provider;
@@ -25,13 +31,7 @@ use tokio::sync::Mutex;
 use self::discovery::DiscoveryTasks;
 use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
-use crate::command::Common;
-use crate::config::{Fingerprints, provider_path};
-use crate::configuration::apply::{ApplyConfiguration, ApplyError, ApplyFuture};
-use crate::configuration::{MergeError, StoredConfiguration};
-use crate::opened_members;
 use crate::response_cache::{self, CurrentCache};
-use crate::setup::{self, Setup};
 
 /// The event that asks for a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

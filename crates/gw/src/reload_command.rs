@@ -1,11 +1,11 @@
 //! `model-gateway reload`: asks the running gateway to read its configuration again.
 
 use clap::Args;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup;
 use serde::Deserialize;
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
-use crate::setup;
 
 /// The options of `reload`.
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use gw_config::Config;
 
 use gw_cache::{Cache, RedisSettings, SimilarityFigures};
 use gw_engine::response_cache::ResponseCache;
@@ -12,8 +13,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-
-use crate::config::Config;
 
 /// The response cache in force; None: it is switched off.
 pub type CurrentCache = Arc<ArcSwapOption<ResponseCache>>;

@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
+use gw_command::{CommandError, Common, print};
+use gw_config::setup::{self, Setup};
+use gw_config::stored_configuration::{self, StoredConfiguration};
+use gw_config::{encryption_key, paths};
 use gw_engine::cpu_pool::CpuPool;
 use gw_engine::engine::{Deployed, Stored};
 use gw_engine::ledger_spending::LedgerSpending;
@@ -26,22 +30,20 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::clock::TrustedClock;
-use crate::command::{CommandError, Common, ServeArgs, print};
-use crate::configuration::{self, StoredConfiguration};
 use crate::ledger::{self, Ledger};
 use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
 use crate::log_writer::{self, LogWriter};
 use crate::payloads::{self, PayloadTasks};
 use crate::reload::{self, Live, Reloader, Trigger};
 use crate::response_cache::CurrentCache;
+use crate::serve_args::ServeArgs;
 use crate::service_manager::ServiceManager;
-use crate::setup::{self, Setup};
 use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    encryption_key, first_start, hand_over, identity, limit_metrics, local_servers, memory_limit,
-    model_discovery, paths, provider_metrics, readiness, response_cache, store, telemetry, watch,
+    first_start, hand_over, identity, limit_metrics, local_servers, memory_limit, model_discovery,
+    provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
 /// The time for which lines of the access log are gathered before a write.
@@ -106,7 +108,7 @@ async fn gateway(
     let content = &setup.config.store.content;
     store.insert_missing(&content.keys, &content.teams).await.map_err(CommandError::runtime)?;
     let encryption_key = encryption_key::open(&store, &data).await?;
-    let configured = configuration::open(&mut setup, &store, &encryption_key).await?;
+    let configured = stored_configuration::open(&mut setup, &store, &encryption_key).await?;
     let stored = store.keys().await.map_err(CommandError::runtime)?;
     let has_configured_keys = !setup.config.engine.keys.is_empty();
     if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {

@@ -11,16 +11,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use gw_admin::time::{format_millis, parse_moment};
+use gw_command::table::clean;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup::{self, Setup};
 use gw_routing::strategy::Strategy;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
 
 use self::figures::LogFigures;
 use self::replay::Replay;
-use crate::command::{CommandError, Common, print};
-use crate::models::table::clean;
-use crate::setup::{self, Setup};
-use crate::{admin_client, store};
+use crate::store;
 
 /// The rows of a page of the log.
 const PAGE_ROWS: u32 = 1000;
@@ -70,7 +70,7 @@ pub fn run(common: &Common, args: &SimulateArgs) -> Result<(), CommandError> {
     let window = window(args)?;
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let replay = admin_client::runtime()?.block_on(Box::pin(replay(&setup, args.strategy, &window)))?;
+    let replay = gw_command::runtime()?.block_on(Box::pin(replay(&setup, args.strategy, &window)))?;
     let (since, until) = (window.since.map(format_millis), window.until.map(format_millis));
     let span = [since.unwrap_or_default(), until.unwrap_or_default()];
     print(&if args.json { report::json(&replay, &span)? } else { report::table(&replay, &span) })

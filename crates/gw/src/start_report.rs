@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use gw_command::CommandError;
+use gw_config::setup::{self, Setup};
+use gw_config::{key_strength, opened_members};
 use gw_providers::presets;
 use gw_providers::settings::ProviderSettings;
 
-use crate::command::CommandError;
-use crate::setup::{self, Setup};
-use crate::{key_strength, local_servers, opened_members};
+use crate::local_servers;
 
 /// The outcome of the search for model servers on this machine.
 #[derive(Debug)]
@@ -119,7 +120,7 @@ mod tests {
     use gw_providers::settings::Api;
 
     use super::*;
-    use crate::default_providers;
+    use gw_config::default_providers;
 
     fn server(name: &str, url: &str) -> ProviderSettings {
         ProviderSettings { base_url: Some(url.to_owned()), ..default_providers::plain(name, Api::OpenAi) }

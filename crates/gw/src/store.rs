@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use gw_command::CommandError;
+use gw_config::paths::{self, DataDirError};
+use gw_config::setup::Setup;
 use gw_store::Store;
 use gw_store::inspection::sqlite_file;
 use secrecy::{ExposeSecret, SecretString};
-
-use crate::command::CommandError;
-use crate::paths::{self, DataDirError};
-use crate::setup::Setup;
 
 /// The first and the longest pause between two attempts to reach the store.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));

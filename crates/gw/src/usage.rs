@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use gw_admin::AdminRequest;
+use gw_command::table::{Align, clean, columns};
+use gw_command::{CommandError, Common, print};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::admin_client::{self, AdminTarget};
-use crate::command::{CommandError, Common, print};
 use crate::keys;
 use crate::log_filter::LogFilter;
-use crate::models::table::{Align, clean, columns};
 use crate::url_query::query;
 
 /// The options of `usage`.

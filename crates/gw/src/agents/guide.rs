@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use clap::Args;
+use gw_command::{CommandError, Common, print};
 
 use super::snippets::Tool;
 use super::{Endpoint, GatewayOptions};
-use crate::command::{CommandError, Common, print};
 
 /// The options of `setup`.
 #[derive(Debug, Args)]

@@ -7,6 +7,8 @@ use std::process::Command;
 
 use clap::Args;
 use gw_admin::AdminRequest;
+use gw_command::{CommandError, Common};
+use gw_config::paths;
 use gw_wire::dialects::messages::models::rfc3339;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -14,8 +16,7 @@ use serde_json::{Value, json};
 use super::program::{LaunchPlan, Program};
 use super::{Endpoint, GatewayOptions, KEY};
 use crate::admin_client::{self, ADMIN_KEY, AdminTarget};
-use crate::command::{CommandError, Common};
-use crate::{first_start, paths};
+use crate::first_start;
 
 /// How long a key of `--create-key` is valid.
 const CREATED_KEY_SECONDS: i64 = 24 * 3600;

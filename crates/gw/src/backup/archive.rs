@@ -5,12 +5,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
+use gw_config::catalogue_update;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{JOURNAL, SECRET};
 use crate::clock;
-use crate::model_update::installed;
 
 /// The SQLite file in the archive.
 pub(super) const STORE_NAME: &str = "gateway.db";
@@ -207,7 +207,7 @@ fn is_state(name: &str) -> bool {
     };
     match name.split_once('/') {
         Some((folder, name)) => folder == JOURNAL && is_plain(name),
-        None => [STORE_NAME, SECRET].contains(&name) || installed::FILES.contains(&name),
+        None => [STORE_NAME, SECRET].contains(&name) || catalogue_update::FILES.contains(&name),
     }
 }
 
@@ -258,7 +258,9 @@ mod tests {
 
     #[test]
     fn only_files_of_the_state_are_in_an_archive() {
-        for good in ["gateway.db", "secret.key", "journal/1-2.journal"].into_iter().chain(installed::FILES) {
+        for good in
+            ["gateway.db", "secret.key", "journal/1-2.journal"].into_iter().chain(catalogue_update::FILES)
+        {
             assert!(is_state(good), "{good}");
         }
         let outside =

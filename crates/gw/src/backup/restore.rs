@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gw_admin::time::format_millis;
+use gw_command::{CommandError, Common, print};
+use gw_config::setup::Setup;
+use gw_config::{catalogue_update, paths, setup};
 use gw_store::{Error, journal};
 
 use super::archive::{self, STORE_NAME, StoreKind};
 use super::{JOURNAL, SECRET};
-use crate::command::{CommandError, Common, print};
-use crate::model_update::installed;
-use crate::setup::Setup;
 use crate::store::StoreLocation;
-use crate::{admin_client, clock, paths, setup, store};
+use crate::{clock, store};
 
 /// The options of `restore`.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub struct RestoreArgs {
 /// # Errors
 /// Exit code 2 for a state or an archive that does not allow it, 1 when a file cannot be read or written.
 pub(crate) fn run(common: &Common, args: &RestoreArgs) -> Result<(), CommandError> {
-    let text = admin_client::runtime()?.block_on(Box::pin(restore(common, args)))?;
+    let text = gw_command::runtime()?.block_on(Box::pin(restore(common, args)))?;
     print(&text)
 }
 
@@ -125,7 +125,7 @@ fn present(data: &Path, target: Option<&Path>) -> Vec<PathBuf> {
             PathBuf::from(name)
         })
     });
-    let files = [JOURNAL, SECRET].into_iter().chain(installed::FILES).map(|name| data.join(name));
+    let files = [JOURNAL, SECRET].into_iter().chain(catalogue_update::FILES).map(|name| data.join(name));
     let is_state = |path: &PathBuf| {
         // An empty folder of the journal is left by every gateway that ended in order.
         // A link that leads nowhere is a file, too.

@@ -37,7 +37,6 @@ mod tests {
     use std::path::Path;
 
     use super::starter;
-    use crate::config;
 
     /// The file with all settings that are switched off switched on, except for the certificate, whose files are missing.
     fn switched_on(text: &str) -> String {
@@ -58,7 +57,7 @@ mod tests {
         let text = starter(&env);
         assert!(!text.contains("sk-secret-canary"), "{text}");
         let providers = |text: &str| -> Vec<String> {
-            let config = config::parse(text, Path::new("gateway.toml"), &env).unwrap();
+            let config = gw_config::parse(text, Path::new("gateway.toml"), &env).unwrap();
             config.providers.into_iter().map(|provider| provider.name).collect()
         };
         assert_eq!(providers(&text), ["openai", "anthropic"]);
@@ -68,7 +67,7 @@ mod tests {
     #[test]
     fn without_a_key_the_starter_file_has_the_demo() {
         let text = starter(&|_| None);
-        let config = config::parse(&text, Path::new("gateway.toml"), &|_| None).unwrap();
+        let config = gw_config::parse(&text, Path::new("gateway.toml"), &|_| None).unwrap();
         let names: Vec<_> = config.providers.iter().map(|provider| provider.name.as_str()).collect();
         assert_eq!(names, ["demo"]);
     }

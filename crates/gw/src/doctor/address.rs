@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_admin::time::format_millis;
+use gw_config::setup::Setup;
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
@@ -16,7 +17,6 @@ use tokio::time::Instant;
 
 use super::finding::{DoctorFinding, DoctorReport};
 use crate::first_start;
-use crate::setup::Setup;
 
 /// The longest time for the question whether a gateway listens on an address.
 const TIMEOUT: Duration = Duration::from_secs(3);

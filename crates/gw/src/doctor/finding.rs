@@ -1,8 +1,7 @@
 //! The findings of `doctor`, and their form as a table and as JSON.
 
+use gw_command::table::{Align, clean, columns, counted};
 use serde_json::json;
-
-use crate::models::table::{Align, clean, columns, counted};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,15 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use gw_config::Config;
+use gw_config::paths;
+use gw_config::setup::Setup;
 use gw_engine::stored_responses::ResponsePlace;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::{DoctorFinding, DoctorReport};
-use crate::config::Config;
-use crate::setup::Setup;
+use crate::store;
 use crate::store::StoreLocation;
-use crate::{paths, store};
 
 /// Open files beside the connections: the store, the journal, the log, the runtime.
 const OWN_FILES: u64 = 64;

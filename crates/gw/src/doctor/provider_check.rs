@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gw_config::setup::Setup;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::failure::Failure;
@@ -10,7 +11,6 @@ use tokio::time::{Instant, timeout};
 
 use super::finding::{DoctorFinding, DoctorReport};
 use super::storage::OtherClock;
-use crate::setup::Setup;
 
 /// The longest time for the question to the name server.
 const DNS_TIMEOUT: Duration = Duration::from_secs(5);

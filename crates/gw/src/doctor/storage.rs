@@ -1,13 +1,13 @@
 //! Checks the store, Redis, and the clock of this machine.
 
+use gw_config::paths::DataDirError;
+use gw_config::setup::Setup;
 use gw_limits::{RedisFacts, RedisSettings};
 use gw_store::Error;
 use gw_store::inspection::{Inspection, inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
 use super::finding::{DoctorFinding, DoctorReport};
-use crate::paths::DataDirError;
-use crate::setup::Setup;
 use crate::store::StoreLocation;
 use crate::{clock, store};
 

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_command::CommandError;
+use gw_config::setup::Setup;
+use gw_config::{Config, StoreSettings};
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_providers::seal::Sealer;
@@ -14,10 +17,7 @@ use secrecy::SecretString;
 
 use super::fault::Fault;
 use super::upstream::Upstream;
-use crate::command::CommandError;
-use crate::config::{Config, StoreSettings};
 use crate::serve;
-use crate::setup::Setup;
 
 /// The shortest configured first-token or idle timeout is shortened to this, which is long enough for a busy machine.
 const TARGET_MIN_TIMEOUT: Duration = Duration::from_secs(1);

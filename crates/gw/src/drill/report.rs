@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use gw_command::table::{Align, clean, columns};
 use serde_json::{Value, json};
 
 use super::case::DrillCase;
 use super::client::{ClientView, Outcome};
 use super::routes::{Route, Skipped};
-use crate::models::table::{Align, clean, columns};
 
 /// The result of a drill.
 #[derive(Debug)]

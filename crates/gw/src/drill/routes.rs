@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gw_command::CommandError;
 use gw_engine::explain::RankedCandidate;
 use gw_engine::{Caller, Engine};
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use serde_json::Value;
 use super::client::RequestKind;
 use super::fault::Fault;
 use super::gateway::DrillGateway;
-use crate::command::CommandError;
 use crate::models::unknown_model;
 
 /// A name that clients request.

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gw_command::table::clean;
 use serde_json::{Value, json};
-
-use crate::models::table::clean;
 
 /// The most models of each kind that the text names.
 const MAX_SHOWN: usize = 200;

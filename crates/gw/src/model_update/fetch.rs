@@ -1,11 +1,12 @@
 //! Reads a catalogue and its signature from files or over HTTPS, within bounds.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_config::catalogue_update::{
+    MAX_BYTES, MAX_SIGNATURE_BYTES, SignedFile, SignedFileError, read_bounded,
+};
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::{Client, ClientError};
 use gw_providers::settings::Timeouts;
@@ -13,27 +14,14 @@ use gw_wire::failure::Failure;
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
-/// The largest catalogue.
-const MAX_BYTES: usize = 16 << 20;
-/// The largest signature.
-const MAX_SIGNATURE_BYTES: usize = 8 << 10;
 /// The longest time for one of them.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A file and its detached signature.
-#[derive(Debug)]
-pub(super) struct SignedFile {
-    pub(super) bytes: Bytes,
-    pub(super) signature: String,
-}
 
 /// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FetchError {
-    #[error("{}: {source}", path.display())]
-    File { path: PathBuf, source: io::Error },
-    #[error("{source_name} is larger than {limit} bytes")]
-    TooLarge { source_name: String, limit: usize },
+    #[error(transparent)]
+    File(#[from] SignedFileError),
     #[error("{url} is not an address: {error}")]
     Address { url: String, error: ClientError },
     #[error("{url} does not answer ({})", .failure.detail.as_deref().unwrap_or(&failure.message))]
@@ -48,19 +36,12 @@ pub(super) enum FetchError {
 pub(super) async fn signed(source: &str, signature: &str) -> Result<SignedFile, FetchError> {
     let bytes = read(source, MAX_BYTES).await?;
     let signature = read(signature, MAX_SIGNATURE_BYTES).await?;
-    Ok(SignedFile { bytes, signature: String::from_utf8_lossy(&signature).into_owned() })
-}
-
-/// Reads both from files.
-pub(super) fn files(path: &Path, signature: &Path) -> Result<SignedFile, FetchError> {
-    let bytes = of_file(path, MAX_BYTES)?;
-    let signature = of_file(signature, MAX_SIGNATURE_BYTES)?;
-    Ok(SignedFile { bytes, signature: String::from_utf8_lossy(&signature).into_owned() })
+    Ok(SignedFile::new(bytes, &signature))
 }
 
 async fn read(source: &str, limit: usize) -> Result<Bytes, FetchError> {
     match source.split_once("://") {
-        None => of_file(Path::new(source), limit),
+        None => Ok(read_bounded(Path::new(source), limit)?),
         Some(("https", rest)) => of_address(source, rest, limit).await,
         // The signature protects the content. Plain HTTP would show a listener which catalogue is used.
         Some(("http", rest)) if is_loopback(rest) => of_address(source, rest, limit).await,
@@ -72,17 +53,6 @@ fn is_loopback(rest: &str) -> bool {
     ["127.0.0.1:", "127.0.0.1/", "localhost:", "localhost/", "[::1]"]
         .iter()
         .any(|start| rest.starts_with(start))
-}
-
-fn of_file(path: &Path, limit: usize) -> Result<Bytes, FetchError> {
-    let failed = |source| FetchError::File { path: path.to_owned(), source };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > limit {
-        return Err(FetchError::TooLarge { source_name: path.display().to_string(), limit });
-    }
-    Ok(bytes.into())
 }
 
 async fn of_address(url: &str, rest: &str, limit: usize) -> Result<Bytes, FetchError> {

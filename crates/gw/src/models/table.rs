@@ -1,12 +1,7 @@
-//! Renders catalogue answers as text, and columns for all commands.
+//! Renders catalogue answers as text.
 
+use gw_command::table::{Align, clean, columns};
 use serde_json::Value;
-
-/// The alignment of a column: text left, numbers right.
-pub(crate) enum Align {
-    Left,
-    Right,
-}
 
 /// `GET /v1/models` as a table.
 pub(super) fn list(answer: &Value) -> String {
@@ -121,11 +116,6 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// Replaces control characters: a name from a file or a provider must not move the terminal's cursor.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
 fn strings(value: Option<&Value>) -> Vec<String> {
     value
         .and_then(Value::as_array)
@@ -134,31 +124,4 @@ fn strings(value: Option<&Value>) -> Vec<String> {
         .filter_map(Value::as_str)
         .map(str::to_owned)
         .collect()
-}
-
-/// Aligns rows in columns that are two blanks apart. Lines have no blanks at their end.
-pub(crate) fn columns(rows: &[Vec<String>], aligns: &[Align]) -> String {
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..aligns.len()).map(width).collect();
-    let mut table = String::new();
-    for row in rows {
-        let cells = row.iter().zip(aligns).zip(&widths).map(|((cell, align), &width)| match align {
-            Align::Left => format!("{cell:<width$}"),
-            Align::Right => format!("{cell:>width$}"),
-        });
-        let line = cells.collect::<Vec<_>>().join("  ");
-        table += line.trim_end();
-        table.push('\n');
-    }
-    table
-}
-/// A number with its noun, which gets an `s` unless the number is 1.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -1,5 +1,7 @@
 //! The report of a replay: as a table and as JSON.
 
+use gw_command::CommandError;
+use gw_command::table::{Align, clean, columns};
 use gw_wire::money::Money;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -7,8 +9,6 @@ use serde_json::{Value, json};
 
 use super::figures::{Mean, ModelFigures};
 use super::replay::{Replay, ServedCount, Sums};
-use crate::command::CommandError;
-use crate::models::table::{Align, clean, columns};
 
 /// The assumptions behind the figures. Each report lists them.
 const ASSUMPTIONS: [&str; 6] = [

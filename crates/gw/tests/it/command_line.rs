@@ -13,7 +13,6 @@ mod export;
 mod first_minutes;
 mod first_run;
 mod import;
-mod import_others;
 mod keys;
 mod keys_docs;
 mod models_update;

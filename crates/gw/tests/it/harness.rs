@@ -4,12 +4,11 @@
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), and those of `demo`.
 
-use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Command, Stdio};
 
 use gw_testkit::wait::within;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
+pub(crate) use gw_testkit::{Differences, compressed};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -110,22 +109,6 @@ pub(crate) async fn serve(config: &str) -> Gateway {
     Launch::new(BINARY).file("gateway.toml", config).start().await
 }
 
-/// Compresses with a program of the system, so that a test does not rely on the gateway's library.
-pub(crate) fn compressed(program: &str, bytes: &[u8]) -> Vec<u8> {
-    let mut child = Command::new(program)
-        .arg("-c")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
-    let mut stdin = child.stdin.take().expect("piped");
-    let input = bytes.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
-    let output = child.wait_with_output().expect("the program ends");
-    writer.join().expect("the writer ends").expect("the program reads");
-    output.stdout
-}
-
 /// Sends a chat on its own connection, which closes after the answer; `None` when the gateway is gone.
 pub(crate) async fn send_chat(addr: SocketAddr, key: &str, body: &Value) -> Option<TcpStream> {
     let body = body.to_string();
@@ -187,41 +170,6 @@ pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
         }
     })
     .await
-}
-
-/// The rows of a table whose answers differ from the expected ones. One run names them all.
-#[derive(Default)]
-pub(crate) struct Differences(Vec<String>);
-
-impl Differences {
-    /// Notes the row when the two values differ.
-    #[expect(clippy::needless_pass_by_value, reason = "a row of a table is written with values")]
-    pub(crate) fn check<T: PartialEq + std::fmt::Debug>(
-        &mut self,
-        label: impl std::fmt::Display,
-        got: T,
-        expected: T,
-    ) {
-        if got != expected {
-            self.0.push(format!("{label:.120}: {got:?}, expected {expected:?}"));
-        }
-    }
-
-    /// Notes the row when status and error code differ. A success has the code "".
-    pub(crate) fn answer(
-        &mut self,
-        label: impl std::fmt::Display,
-        answer: &Response,
-        (status, code): (u16, &str),
-    ) {
-        self.check(label, (answer.status, answer.code()), (status, code.to_owned()));
-    }
-
-    /// Fails when a row differed.
-    #[track_caller]
-    pub(crate) fn finish(self) {
-        assert!(self.0.is_empty(), "{} rows differ:\n{}", self.0.len(), self.0.join("\n"));
-    }
 }
 
 /// Checks a whole error answer: the status, the exact body and its headers.

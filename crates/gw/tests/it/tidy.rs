@@ -72,7 +72,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 15] = [
+const FLOORS: [(&str, &[&str], &[&str]); 19] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -93,6 +93,35 @@ const FLOORS: [(&str, &[&str], &[&str]); 15] = [
     ),
     ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
+    ("gw-command", &[], &["hyper", "http", "axum", "sqlx", "rustls"]),
+    (
+        "gw-config",
+        &[
+            "gw-wire",
+            "gw-store",
+            "gw-cache",
+            "gw-limits",
+            "gw-providers",
+            "gw-routing",
+            "gw-engine",
+            "gw-identity",
+            "gw-admin",
+            "gw-server",
+            "gw-telemetry",
+            "gw-command",
+        ],
+        &["axum", "http", "hyper", "hyper-util", "sqlx", "rustls"],
+    ),
+    (
+        "gw-import",
+        &["gw-wire", "gw-providers", "gw-engine", "gw-command", "gw-config"],
+        &["axum", "http", "hyper", "hyper-util", "sqlx", "rustls", "tokio"],
+    ),
+    (
+        "gw-probe",
+        &["gw-wire", "gw-providers", "gw-engine", "gw-command", "gw-config"],
+        &["axum", "hyper", "hyper-util", "sqlx", "rustls"],
+    ),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw-bench", &["gw-routing", "gw-store", "gw-wire"], &["axum", "hyper", "sqlx"]),
     (
@@ -109,6 +138,10 @@ const FLOORS: [(&str, &[&str], &[&str]); 15] = [
             "gw-admin",
             "gw-server",
             "gw-telemetry",
+            "gw-command",
+            "gw-config",
+            "gw-import",
+            "gw-probe",
         ],
         &["axum", "hyper", "sqlx"],
     ),
@@ -147,6 +180,8 @@ fn what_is_named_internal_is_not_reached_around_the_manifest() {
             "gw_engine",
             "gw_admin",
             "gw_server",
+            "gw_command",
+            "gw_config",
         ] {
             assert!(
                 !source.contains(&format!("use {crate_name}::*")),

@@ -368,9 +368,9 @@ fn is_secret_name(name: &str) -> bool {
 /// Fields with such names that are no secrets, each with its meaning.
 const NO_SECRETS: [(&str, &str, &str); 7] = [
     // The name of a setting.
-    ("gw/src/import/report.rs", "KeyOutcome", "key"),
+    ("gw-import/src/report.rs", "KeyOutcome", "key"),
     // A public key.
-    ("gw/src/model_update/document.rs", "UpdateDocument", "key"),
+    ("gw-config/src/catalogue_update/document.rs", "UpdateDocument", "key"),
     // The answer that shows a key once. It is serialised, and cannot be printed.
     ("gw-admin/src/keys/object.rs", "KeyObject", "key"),
     // An id of a key.

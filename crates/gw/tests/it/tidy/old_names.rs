@@ -26,6 +26,7 @@ const LIMITS: &[&str] = &["gw-limits"];
 const LIMITS_AND_USERS: &[&str] = &["gw-engine", "gw-limits", "gw-server"];
 const REDIS: &[&str] = &["gw-cache", "gw-limits", "gw-redis"];
 const SERVER: &[&str] = &["gw-server"];
+const TOP: &[&str] = &["gw", "gw-config", "gw-import", "gw-probe"];
 const SHARED: &[&str] = &["gw-cache", "gw-engine", "gw-limits"];
 
 const OLD_NAMES: [Row; 70] = [
@@ -93,8 +94,8 @@ const OLD_NAMES: [Row; 70] = [
     (Identifier, "Line", &["gw-redis"], "Supervisor"),
     (Identifier, "Link", REDIS, "Connection"),
     (Module, "own", &["gw-providers"], "gateway_format"),
-    (Module, "places", &["gw"], "paths"),
-    (Module, "lines", &["gw"], "log_writer"),
+    (Module, "places", TOP, "paths"),
+    (Module, "lines", TOP, "log_writer"),
     (Identifier, "MOST", ALL, "the thing and its unit: MAX_EVENT_BYTES"),
     (Identifier, "LONGEST", ALL, "the thing and its unit: MAX_EVENT_BYTES"),
     (Identifier, "LARGEST", ALL, "the thing and its unit: MAX_EVENT_BYTES"),

@@ -1,0 +1,279 @@
+//! `[[providers]]`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gw_providers::presets;
+use gw_providers::settings::{Api, ProviderSettings};
+use gw_wire::nearest::did_you_mean;
+use gw_wire::reach::{Reach, reach};
+use gw_wire::request::AllowedMembers;
+use gw_wire::request::member_policy::{Rule, rule_of};
+use secrecy::SecretString;
+
+use super::super::binding::filled;
+use super::super::formats::base_url_host;
+use super::super::problems::ProblemReport;
+use super::super::tree::{Checked, Node, Table};
+use super::fields::{regular, timeouts};
+use crate::opened_members::{misspelling, native_surface, opens};
+
+/// The dialects that have an option.
+type Speakers = &'static [Api];
+
+/// The keys that only some dialects have.
+const OPTIONS: [(&str, Speakers); 14] = [
+    ("responses", &[Api::OpenAi]),
+    ("token_arrays", &[Api::OpenAi]),
+    ("text_parts", &[Api::OpenAi]),
+    ("num_ctx_max", &[Api::Ollama]),
+    ("region", &[Api::Bedrock, Api::Vertex]),
+    ("project", &[Api::Vertex]),
+    ("credentials_file", &[Api::Vertex]),
+    ("api_version", &[Api::Azure]),
+    ("deployments", &[Api::Azure]),
+    ("auth", &[Api::Azure]),
+    ("tenant_id", &[Api::Azure]),
+    ("client_id", &[Api::Azure]),
+    ("authority", &[Api::Azure]),
+    ("profile", &[Api::Bedrock]),
+];
+
+/// The names of all entries.
+pub(super) fn names(root: &Table) -> BTreeSet<String> {
+    root.tables("providers").filter_map(|table| table.text("name")).collect()
+}
+
+/// Reads every entry and refuses a name that is taken.
+pub(super) fn providers(root: &Table, report: &mut ProblemReport) -> Vec<ProviderSettings> {
+    let mut taken: BTreeMap<String, String> = BTreeMap::new();
+    let mut providers = Vec::new();
+    for table in root.tables("providers") {
+        if let Some(name) = table.text("name") {
+            if let Some(first) = taken.get(&name) {
+                report.fault(
+                    table.position("name"),
+                    &table.path("name"),
+                    format!("is already the name of {first}"),
+                );
+            }
+            taken.entry(name).or_insert_with(|| table.path.clone());
+        }
+        providers.extend(provider(table, report));
+    }
+    providers
+}
+
+fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSettings> {
+    address(table, report);
+    let name = table.text("name");
+    let api = api(table, name.as_deref(), report);
+    regular(table, "credentials_file", report);
+    let api_keys = credentials(table, report);
+    let options = api.map(|api| options(table, api, report));
+    let (name, api) = (name?, api?);
+    if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
+        let message = format!("is required: '{name}' is not a known provider");
+        let known = presets::ALL.iter().map(|preset| preset.name);
+        let hint = did_you_mean(&name, known).or_else(|| {
+            Some("write its address with the version, such as \"http://127.0.0.1:8000/v1\"".to_owned())
+        });
+        report.fault_with_hint(table.position("name"), &table.path("base_url"), message, hint);
+    }
+    Some(ProviderSettings {
+        name,
+        api,
+        api_keys,
+        headers: headers(table, report),
+        timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
+        allow_members: allow_members(table, api, report),
+        options: options.unwrap_or_default(),
+        ..filled(Some(table))
+    })
+}
+
+/// The dialect: the written one, else that of a known provider.
+fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<Api> {
+    let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
+    if table.has("api") {
+        return table.choice("api").and_then(named);
+    }
+    // A missing name is reported already.
+    let name = name?;
+    let known = presets::find(name).map(|preset| preset.api).or_else(|| named(name));
+    if known.is_none() {
+        let values: Vec<String> = Api::ALL.iter().map(|api| format!("\"{}\"", api.as_str())).collect();
+        let message = format!("is required: '{name}' is not a known provider");
+        let hint = format!(
+            "write \"openai\" for a server that is compatible with OpenAI (vLLM, llama.cpp, LM Studio), or another one of {}",
+            values.join(", ")
+        );
+        report.fault_with_hint(table.position("name"), &table.path("api"), message, Some(hint));
+    }
+    known
+}
+
+/// Whether the gateway knows a provider of this name, configured or not.
+pub(super) fn is_known(name: &str) -> bool {
+    presets::find(name).is_some() || Api::ALL.iter().any(|api| api.as_str() == name)
+}
+
+/// Whether the gateway knows the address of this OpenAI-compatible provider.
+fn has_address(name: &str) -> bool {
+    presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
+}
+
+/// The endpoints that the gateway appends to a base URL. No base URL may end in one.
+const ENDPOINTS: [&str; 14] = [
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/responses",
+    "/v1/messages",
+    "/messages",
+    "/v2/chat",
+    "/v2/embed",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/api/tags",
+    ":generateContent",
+    ":streamGenerateContent",
+];
+
+/// Checks that a known server of this machine, whose address is not written, may be called.
+fn local_address(table: &Table, report: &mut ProblemReport) {
+    let is_local =
+        table.text("name").and_then(|name| presets::find(&name)).is_some_and(|preset| preset.local);
+    if is_local && table.bool("allow_private_network") == Some(false) {
+        let message = "is false, and the provider is a server on this machine";
+        let hint = "set allow_private_network = true if the gateway may call it".to_owned();
+        let (at, path) = (table.position("allow_private_network"), table.path("allow_private_network"));
+        report.fault_with_hint(at, &path, message, Some(hint));
+    }
+}
+
+/// Checks that the address does not end in an endpoint, and that its network is allowed.
+fn address(table: &Table, report: &mut ProblemReport) {
+    let Some(url) = table.text("base_url") else { return local_address(table, report) };
+    let end = url.trim_end_matches('/');
+    if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| end.ends_with(**endpoint)) {
+        let message = format!("ends in '{endpoint}', which the gateway appends itself");
+        let hint = format!("write the address without '{endpoint}'");
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+    }
+    let Ok(Some(address)) = base_url_host(&url) else { return };
+    let is_plain_http = url.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
+    let is_public = reach(address) == Reach::Public;
+    if is_public && is_plain_http && table.bool("allow_plain_http") != Some(true) {
+        let message = "is a public address without TLS: keys and prompts would cross the network unencrypted";
+        let hint = "write https://, or set allow_plain_http = true".to_owned();
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+    }
+    if !is_public && table.bool("allow_private_network") == Some(false) {
+        let message = "is a private address, and allow_private_network is false";
+        let hint = "set allow_private_network = true if the gateway may call it".to_owned();
+        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+    }
+}
+
+/// `api_key` or `api_keys`, with their weights.
+fn credentials(table: &Table, report: &mut ProblemReport) -> Vec<(SecretString, u32)> {
+    if table.has("api_key") && table.has("api_keys") {
+        let message = "cannot be combined with 'api_key'; write all keys here, or one key there";
+        report.fault(table.position("api_keys"), &table.path("api_keys"), message);
+    }
+    let one = table.secret("api_key").map(|key| (key.clone(), 1));
+    let many = table.list("api_keys").unwrap_or_default().iter().filter_map(weighted);
+    one.into_iter().chain(many).collect()
+}
+
+fn weighted(node: &Node) -> Option<(SecretString, u32)> {
+    match &node.value {
+        Checked::Secret(key) => Some((key.clone(), 1)),
+        Checked::Table(entry) => Some((entry.secret("key")?.clone(), entry.int("weight").unwrap_or(1))),
+        _ => None,
+    }
+}
+
+/// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
+fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
+    let Some(nodes) = table.list("allow_members") else { return Vec::new() };
+    if api.guarded_members() == Some(&[]) && native_surface(api).is_none() {
+        let message = "is an option of openai, azure, anthropic, bedrock and vertex, of mistral for 'guardrails', \
+                       of ollama for 'keep_alive' and of gemini for 'web_search_options', not of this provider's api";
+        report.fault(table.position("allow_members"), &table.path("allow_members"), message);
+    }
+    let mut names = Vec::new();
+    for node in nodes {
+        let Some(name) = node.value.text() else { continue };
+        if native_surface(api).is_some_and(|surface| opens(surface, name)) {
+            names.push(name.to_owned());
+            continue;
+        }
+        if rule_of(name) == Some(Rule::Fallback) {
+            report.fault(&node.at, &node.path, "means routing.fallback and is never sent to a provider");
+        }
+        if let Some(sent @ [first, ..]) = api.guarded_members()
+            && !sent.iter().any(|known| AllowedMembers::new([*known]).has(name))
+        {
+            let message =
+                format!("is never sent to a provider of this api; what can be allowed is '{first}'");
+            report.fault(&node.at, &node.path, message);
+        } else if !table.text("name").is_some_and(|provider| report.is_accepted(&provider, name))
+            && let Some(hint) = misspelling(api, name)
+        {
+            let message = "is not a member, a tool or a header that this release knows";
+            report.fault_with_hint(&node.at, &node.path, message, Some(hint));
+        }
+        names.push(name.to_owned());
+    }
+    names
+}
+
+/// Reads the headers. Names that differ only in case are the same header.
+pub(super) fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
+    let mut headers: Vec<(String, SecretString)> = Vec::new();
+    let mut taken = BTreeSet::new();
+    for (name, node) in table.map("headers") {
+        let Checked::Secret(value) = &node.value else { continue };
+        if !taken.insert(name.to_ascii_lowercase()) {
+            report.fault(
+                &node.at,
+                &node.path,
+                "is already set by another key; upper and lower case do not matter",
+            );
+        }
+        headers.push((name.clone(), value.clone()));
+    }
+    headers
+}
+
+/// Reads the options of the dialect. An option of another dialect would be ignored, so it is refused.
+fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
+    let mut options = toml::Table::new();
+    for (name, apis) in OPTIONS {
+        let Some(node) = table.node(name) else { continue };
+        if !apis.contains(&api) {
+            let known: Vec<&str> = apis.iter().map(|api| api.as_str()).collect();
+            let message = format!("is an option of {}, not of this provider's api", known.join(" and "));
+            report.fault(&node.at, &node.path, message);
+        }
+        options.extend(as_toml(&node.value).map(|value| (name.to_owned(), value)));
+    }
+    options
+}
+
+/// Converts the value of an option: a text, a path, an integer or a map.
+fn as_toml(value: &Checked) -> Option<toml::Value> {
+    Some(match value {
+        Checked::Int(value) => toml::Value::Integer(*value),
+        Checked::Bool(value) => toml::Value::Boolean(*value),
+        Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
+        Checked::Map(entries) => {
+            let entries =
+                entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));
+            toml::Value::Table(entries.collect())
+        }
+        other => toml::Value::String(other.text()?.to_owned()),
+    })
+}

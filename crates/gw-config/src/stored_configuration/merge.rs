@@ -1,0 +1,158 @@
+//! Merges the file with the entries of the API, and checks the result as a whole.
+
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use super::overlay::{Overlay, OverlayEntry, secret_id};
+use crate::setup::{self, Setup};
+use crate::{
+    AcceptedMembers, Config, Leaf, Loaded, NAMED_LISTS, Problem, RawFile, Refused, loader, opened_members,
+    raw_file, toml_text, visit_section,
+};
+
+/// The beginning of the names that stand for stored secrets while the merged text is read. No variable has such a name.
+const SECRET_VARIABLE: &str = "__model_gateway_stored_secret_";
+
+/// The file of the configuration at one moment.
+#[derive(Clone, Debug)]
+pub struct FileState {
+    /// The path; None: there is no file.
+    pub path: Option<PathBuf>,
+    /// Its content.
+    pub raw: RawFile,
+}
+
+/// The member of a provider that opens private addresses to it.
+const PRIVATE_NETWORK: &str = "allow_private_network";
+
+impl FileState {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: Option<PathBuf>) -> Result<Self, Problem> {
+        let text = path.as_deref().map(loader::read_text).transpose()?.unwrap_or_default();
+        let env = |name: &str| std::env::var(name).ok();
+        Ok(Self { raw: raw_file(&text, &env), path })
+    }
+
+    /// The path in words.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.path.as_deref().unwrap_or(Path::new("gateway.toml")).display().to_string()
+    }
+}
+
+/// The result of a check.
+#[derive(Debug)]
+pub struct MergeCheck {
+    /// The problems. Empty: the configuration can be used.
+    pub problems: Vec<String>,
+    /// The notes of `check`.
+    pub notes: Vec<String>,
+    /// The settings, if there is no problem.
+    pub setup: Option<Setup>,
+}
+
+/// Merges the file and the entries to one document. Where both have an entry or a key, the file's counts.
+#[must_use]
+pub fn merged(
+    file: &RawFile,
+    entries: &[OverlayEntry],
+    secret: &dyn Fn(&str) -> Value,
+) -> Map<String, Value> {
+    let mut document = file.document.clone();
+    for entry in entries {
+        let section = entry.section.as_str();
+        let mut value = entry.value.clone();
+        visit_section(section, &mut value, &mut |_, leaf, value| {
+            if let Some(replaced) = secret_id(value).filter(|_| leaf == Leaf::Secret).map(secret) {
+                *value = replaced;
+            }
+        });
+        let Value::Object(mut members) = value else { continue };
+        if let Some((_, name_member)) = NAMED_LISTS.into_iter().find(|(list, _)| *list == section) {
+            if file.place(section, &entry.name).is_none() {
+                members.insert(name_member.to_owned(), json!(entry.name));
+                if section == "providers" {
+                    // The operator wrote the addresses of the file. Who may write over the API may not open the network.
+                    // A null says nothing either.
+                    let permission = members.entry(PRIVATE_NETWORK).or_insert(Value::Null);
+                    if permission.is_null() {
+                        *permission = Value::Bool(false);
+                    }
+                }
+                let list = document.entry(section).or_insert_with(|| json!([]));
+                if let Value::Array(list) = list {
+                    list.push(Value::Object(members));
+                }
+            }
+            continue;
+        }
+        let table = document.entry(section).or_insert_with(|| json!({}));
+        if let Value::Object(table) = table {
+            members.retain(|key, _| file.place(section, key).is_none());
+            table.extend(members);
+        }
+    }
+    document
+}
+
+/// Reads the merged configuration, as `check` reads a file. `accepted` are names that were accepted before.
+///
+/// # Errors
+/// All problems. Their lines are those of the merged text, so [`Problem::path`] is what tells the place.
+pub fn load(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> Result<Config, Refused> {
+    let document = merged(&file.raw, &overlay.entries, &|id| json!(format!("${{{SECRET_VARIABLE}{id}}}")));
+    let text = toml_text(&document);
+    let lookup = |name: &str| match name.strip_prefix(SECRET_VARIABLE) {
+        Some(id) => overlay.secrets.get(id).map(|secret| secret.expose_secret().to_owned()),
+        None => std::env::var(name).ok(),
+    };
+    loader::load_text(&text, file.path.as_deref().unwrap_or(Path::new("gateway.toml")), &lookup, accepted)
+}
+
+/// Checks the merged configuration as a whole. `accepted` are names that were accepted before. A misspelling among them is a
+/// note, because the gateway starts with every entry that it has stored.
+#[must_use]
+pub fn check(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> MergeCheck {
+    match load(file, overlay, accepted) {
+        Ok(config) => {
+            let later: Vec<String> =
+                config.later.iter().map(|later| format!("{}: {}", later.path, later.sentence)).collect();
+            let (setup, mut problems) = setup::offline(Loaded { config, path: file.path.clone() });
+            problems.extend(later);
+            let opened = opened_members::notes(&setup.config.providers);
+            let notes = setup.notes.iter().cloned().chain(opened).collect();
+            let setup = Some(setup).filter(|_| problems.is_empty());
+            MergeCheck { problems, notes, setup }
+        }
+        Err(refused) => {
+            let document = merged(&file.raw, &overlay.entries, &|_| Value::Null);
+            let problems = refused.problems.iter().map(|problem| in_words(problem, &document)).collect();
+            MergeCheck { problems, notes: Vec::new(), setup: None }
+        }
+    }
+}
+
+/// A problem with the names of entries in place of their positions.
+#[must_use]
+pub fn in_words(problem: &Problem, document: &Map<String, Value>) -> String {
+    let mut path = problem.path.clone();
+    for (list, member) in NAMED_LISTS {
+        let Some((index, rest)) =
+            path.strip_prefix(list).and_then(|rest| rest.strip_prefix('[')?.split_once(']'))
+        else {
+            continue;
+        };
+        let entry = index.parse::<usize>().ok().and_then(|index| document.get(list)?.get(index));
+        if let Some(name) = entry.and_then(|entry| entry.get(member)?.as_str()) {
+            path = format!("{list}/{name}{rest}");
+            break;
+        }
+    }
+    let hint = problem.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+    format!("{path}: {}{hint}", problem.message)
+}

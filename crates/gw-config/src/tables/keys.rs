@@ -1,0 +1,108 @@
+//! `[[keys]]`.
+
+use gw_engine::settings::{KeySettings, Limits, OnBudget, UnpricedPolicy};
+
+use super::super::binding::{Form, field, words};
+use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
+use super::super::schema::{Key, Kind, Section, key, required, setting, setting_or, words_of};
+
+const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+
+/// The limits of a key or a team.
+pub(super) const RPM: Key = setting_or(
+    "rpm",
+    Kind::Int { min: 1, max: 10_000_000 },
+    field!(Limits, rpm, Form::OPTIONAL_INT),
+    "no limit",
+    "The most generation requests in any 60 seconds.",
+);
+pub(super) const BURST: Key = setting_or(
+    "burst",
+    Kind::Int { min: 1, max: 10_000_000 },
+    field!(Limits, burst, Form::OPTIONAL_INT),
+    "all of `rpm`, in any 60 seconds",
+    "The requests of `rpm` that may come at once. They refill evenly, so a minute has at most `burst` plus `rpm` requests. A value above `rpm` counts as `rpm`.",
+);
+pub(super) const TPM: Key = setting_or(
+    "tpm",
+    Kind::Int { min: 1, max: 1_000_000_000_000 },
+    field!(Limits, tpm, Form::OPTIONAL_INT),
+    "no limit",
+    "The most tokens per minute, prompt and answer together.",
+);
+pub(super) const MAX_IN_FLIGHT: Key = setting_or(
+    "max_in_flight",
+    Kind::Int { min: 1, max: 1_000_000 },
+    field!(Limits, max_in_flight, Form::OPTIONAL_INT),
+    "no limit",
+    "The most requests in flight.",
+);
+pub(super) const BUDGET_USD: Key =
+    key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period.");
+pub(super) const BUDGET_PERIOD: Key = key(
+    "budget_period",
+    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
+    "\"month\"",
+    "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
+);
+pub(super) const ON_BUDGET: Key = words_of(
+    "on_budget",
+    words!(Limits, on_budget, "finish" => OnBudget::Finish, "cut" => OnBudget::Cut),
+    "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
+);
+pub(super) const UNPRICED: Key = words_of(
+    "unpriced",
+    words!(Limits, unpriced, "allow" => UnpricedPolicy::Allow, "refuse" => UnpricedPolicy::Refuse),
+    "Whether a request to a model whose price is unknown may pass. `allow`: the budget counts the known part of its cost. `refuse`: it gets 429 `insufficient_quota` before anything is sent.",
+);
+
+pub(super) static KEY: Section = Section {
+    doc: "A key that clients use to call the gateway. The gateway keeps only its hash.",
+    keys: &[
+        key(
+            "name",
+            Kind::Text(&LABEL),
+            "`key-1`, `key-2`, … by position",
+            "The name shown in lists and reports.",
+        ),
+        required("key", Kind::Secret(&CREDENTIAL), "The key: any text that is not blank.").sets(field!(
+            KeySettings,
+            key,
+            Form::SECRET
+        )),
+        setting(
+            "role",
+            Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
+            field!(KeySettings, role, Form::ROLE),
+            "`inference` may use `/v1`. `viewer` may read the metrics and the management API, but not stored prompts. `operator` may also use `/v1`, see stored prompts, change keys, teams and the cache, and reload the configuration. `admin` may change everything.",
+        ),
+        setting_or(
+            "models",
+            PATTERNS,
+            field!(KeySettings, models, Form::OPTIONAL_TEXTS),
+            "all",
+            "The models that the key may use, such as `[\"acme/*\"]`.",
+        ),
+        RPM,
+        BURST,
+        TPM,
+        MAX_IN_FLIGHT,
+        BUDGET_USD,
+        BUDGET_PERIOD,
+        ON_BUDGET,
+        UNPRICED,
+        setting(
+            "log_payloads",
+            Kind::Bool,
+            field!(KeySettings, log_payloads, Form::BOOL),
+            "Whether the texts of its requests and answers are stored, as `[store.payloads]` describes.",
+        ),
+        setting_or(
+            "expires_at",
+            Kind::Time,
+            field!(KeySettings, expires_at, Form::OPTIONAL_TIME),
+            "never",
+            "The time at which the key expires.",
+        ),
+    ],
+};

@@ -1,0 +1,142 @@
+//! `import litellm`: published examples become files without a problem, and each setting has its documented meaning.
+
+use std::collections::BTreeSet;
+
+use gw_import::Conversion;
+use serde_json::Value;
+
+use super::{import, import_all, import_with, problems};
+
+#[test]
+fn litellms_own_examples_pass_check_and_the_report_names_what_was_ignored() {
+    import_all("litellm", 10);
+}
+
+/// Routing, fallbacks, wildcards, limits, prices and Redis in one file, with the meaning that LiteLLM documents for each.
+const ROUTED: &str = r#"
+environment_variables: {REDIS_HOST: cache.example}
+model_list:
+  - model_name: fast
+    litellm_params: {model: openai/gpt-a, api_key: os.environ/KEY_ONE, weight: 3, timeout: 20, stream_timeout: 0.5}
+    model_info: {input_cost_per_token: 1.5e-07, output_cost_per_token: 0.0000006, max_input_tokens: 1000, mode: chat}
+  - model_name: fast
+    litellm_params: {model: openai/gpt-a, api_key: os.environ/KEY_TWO, order: 1}
+  - model_name: strong
+    litellm_params: {model: anthropic/claude-b, api_key: "sk-${literal", extra_headers: {X-Team: search}}
+router_settings:
+  routing_strategy: simple-shuffle
+  fallbacks: [{fast: [strong, missing]}]
+  model_group_alias: {quick: fast, none: nothing}
+  allowed_fails: 3
+  cooldown_time: 30
+  redis_host: os.environ/REDIS_HOST
+  redis_password: os.environ/REDIS_PASSWORD
+litellm_settings: {cache: true, cache_params: {type: redis, ttl: 600}, num_retries: 2}
+general_settings: {master_key: os.environ/MASTER, database_url: "postgres://h/d", max_request_size_mb: 5}
+"#;
+
+#[test]
+fn each_setting_of_litellm_has_its_documented_meaning() {
+    let config = import("litellm", "config.yaml", ROUTED).config;
+    let parsed: toml::Table = config.parse().unwrap_or_else(|error| panic!("{error}: {config}"));
+    let expected: toml::Table = r#"
+        [server]
+        body_limit_mib = 5
+        [cache]
+        backend = "redis"
+        completions = true
+        default_ttl_seconds = 600
+        embeddings = true
+        [redis]
+        url = "redis://:${REDIS_PASSWORD}@${REDIS_HOST:-cache.example}:6379/0"
+        [routing]
+        strategy = "round_robin"
+        retries = 2
+        breaker = { failures = 4, cooldown_ms = 30000 }
+        [[providers]]
+        name = "openai"
+        api = "openai"
+        api_key = "${KEY_ONE}"
+        [[providers]]
+        name = "openai-2"
+        api = "openai"
+        base_url = "https://api.openai.com/v1"
+        api_key = "${KEY_TWO}"
+        [[providers]]
+        name = "anthropic"
+        api = "anthropic"
+        api_key = "sk-$${literal"
+        headers = { X-Team = "search" }
+        [[models]]
+        id = "openai/gpt-a"
+        category = ["chat"]
+        context_length = 1000
+        pricing = { official_input_per_m = 0.15, official_output_per_m = 0.6 }
+        timeouts = { first_token_ms = 20000, idle_ms = 500 }
+        weight = 3
+        [[models]]
+        id = "openai-2/gpt-a"
+        [[models]]
+        id = "anthropic/claude-b"
+        [[models]]
+        id = "anthropic/claude-b-fallback"
+        upstream_model = "claude-b"
+        weight = 0
+        [[aliases]]
+        name = "fast"
+        targets = ["openai-2/gpt-a", "openai/gpt-a", "anthropic/claude-b-fallback"]
+        [[aliases]]
+        name = "strong"
+        targets = ["anthropic/claude-b"]
+        [[aliases]]
+        name = "quick"
+        targets = ["openai-2/gpt-a", "openai/gpt-a", "anthropic/claude-b-fallback"]
+        [[keys]]
+        name = "master"
+        key = "${MASTER}"
+        role = "admin"
+    "#
+    .parse()
+    .expect("TOML");
+    assert_eq!(parsed, expected, "{config}");
+    assert_eq!(problems(&config), Vec::<String>::new());
+}
+
+#[test]
+fn the_report_is_json_on_request_and_names_each_key_once() {
+    let report = import_with("litellm", "config.yaml", ROUTED, &["--json"]).report;
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let keys = report["keys"].as_array().expect("keys");
+    let outcome = |key: &str| {
+        let found: Vec<_> = keys.iter().filter(|entry| entry["key"] == key).collect();
+        let [one] = found.as_slice() else { panic!("{key} is named {} times: {report:#}", found.len()) };
+        (one["outcome"].as_str().expect("an outcome"), one["line"].as_u64().expect("a line"))
+    };
+    for (key, expected) in [
+        ("model_list[0].litellm_params.weight", ("exact", 5)),
+        ("model_list[0].litellm_params.timeout", ("approximate", 5)),
+        ("model_list[0].model_info.input_cost_per_token", ("exact", 6)),
+        ("model_list[1].litellm_params.order", ("approximate", 8)),
+        ("router_settings.fallbacks.fast", ("approximate", 13)),
+        ("router_settings.model_group_alias.quick", ("exact", 14)),
+        ("router_settings.model_group_alias.none", ("ignored", 14)),
+        ("litellm_settings.cache_params.ttl", ("exact", 19)),
+        ("general_settings.database_url", ("ignored", 20)),
+    ] {
+        assert_eq!(outcome(key), expected, "{key}");
+    }
+    let names: BTreeSet<_> = keys.iter().map(|entry| entry["key"].to_string()).collect();
+    assert_eq!(names.len(), keys.len(), "each key is named once: {report:#}");
+    let expected = serde_json::json!(["KEY_ONE", "KEY_TWO", "MASTER", "REDIS_PASSWORD"]);
+    assert_eq!(report["variables"], expected);
+}
+
+#[test]
+fn fallbacks_alone_keep_their_order() {
+    let text = "model_list:\n  - {model_name: a, litellm_params: {model: openai/x}}\n  - {model_name: b, litellm_params: {model: \
+                groq/y}}\nlitellm_settings: {fallbacks: [{a: [b]}]}\n";
+    let Conversion { config, report } = import("litellm", "config.yaml", text);
+    assert!(config.contains("name = \"a\"\ntargets = [\"openai/x\", \"groq/y\"]"), "{config}");
+    assert!(!config.contains("strategy"), "{config}");
+    assert!(report.contains("0 ignored"), "{report}");
+}
