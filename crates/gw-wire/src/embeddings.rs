@@ -1,5 +1,6 @@
 //! Embedding vectors: reads an upstream's vectors and writes them as the client wants them.
 
+mod floats;
 mod in_place;
 mod numbers;
 mod packed;
@@ -148,7 +149,7 @@ impl Vector<'_> {
     pub fn write_base64(&self, out: &mut Vec<u8>) {
         let mut bytes = Vec::with_capacity(self.dimensions() * 4);
         match self {
-            Self::Json { text, .. } => write_floats(text, &mut bytes),
+            Self::Json { text, .. } => floats::write_floats(text, &mut bytes),
             Self::Packed(packed) => packed.write_floats(&mut bytes),
             Self::Floats(numbers) => bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes())),
         }
@@ -201,15 +202,6 @@ fn write_end(out: &mut Vec<u8>, model: &str, usage: &Usage) {
         counts.integer("total_tokens", usage.total());
     });
     list.finish();
-}
-
-/// Appends the numbers of an array as little-endian 32-bit floats.
-fn write_floats(text: &str, out: &mut Vec<u8>) {
-    // Cannot fail: the text was checked when the vector was read.
-    let _ = each_number(text, |number| {
-        out.extend_from_slice(&number.parse::<f32>().unwrap_or_default().to_le_bytes());
-        Ok(())
-    });
 }
 
 /// Calls `each` with every number of an array that must hold only numbers.

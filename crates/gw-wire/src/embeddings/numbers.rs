@@ -8,11 +8,11 @@ use crate::json::{Reader, number_end};
 use crate::reply::Vector;
 
 /// Bytes of a word.
-const WIDTH: usize = 8;
+pub(super) const WIDTH: usize = 8;
 /// The first bytes of a small decimal.
-const START: [u8; 2] = *b"0.";
+pub(super) const START: [u8; 2] = *b"0.";
 /// Most digits behind the point of a number that is read by words, rounded up: 64-bit floats of this size have up to 20.
-const DIGITS: usize = 3 * WIDTH;
+pub(super) const DIGITS: usize = 3 * WIDTH;
 const ONES: u64 = u64::from_ne_bytes([1; WIDTH]);
 /// The highest bit of each byte: a mark.
 const HIGHEST: u64 = ONES << 7;
@@ -46,7 +46,7 @@ pub(super) fn finite_numbers(text: &[u8]) -> Option<(usize, usize)> {
 /// The size of the number at the start of the text and the byte behind it, if the number begins with a zero and a point and
 /// has up to 23 digits behind the point. Other numbers at the end of the text are left out, too.
 #[inline(always)]
-fn small_decimal(text: &[u8]) -> Option<(usize, u8)> {
+pub(super) fn small_decimal(text: &[u8]) -> Option<(usize, u8)> {
     let text = text.first_chunk::<{ 1 + START.len() + DIGITS }>()?;
     let minus = usize::from(text.first() == Some(&b'-'));
     let (start, digits) = text.get(minus..)?.split_first_chunk::<{ START.len() }>()?;
@@ -79,7 +79,7 @@ fn others(word: [u8; WIDTH]) -> u64 {
 /// The offset of the byte behind the element at the start of the text, and that byte: a comma or the end of the array.
 /// Whitespace may stand on both sides of the number.
 #[inline(never)]
-fn any_number(text: &[u8]) -> Option<(usize, u8)> {
+pub(super) fn any_number(text: &[u8]) -> Option<(usize, u8)> {
     let skip_space = |at: usize| {
         let is_space = |byte: &&u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
         at + text.get(at..).unwrap_or_default().iter().take_while(is_space).count()

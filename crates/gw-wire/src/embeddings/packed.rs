@@ -6,6 +6,7 @@
 //! their position. A vector with too many such numbers is kept as its original text.
 
 use super::each_number;
+use super::floats::write_floats;
 use crate::embeddings::VectorError;
 use crate::reply::Vector;
 use crate::request::EncodingFormat;
@@ -205,7 +206,7 @@ impl<'a> Packed<'a> {
     /// Writes the vector as little-endian 32-bit floats.
     pub(super) fn write_floats(&self, out: &mut Vec<u8>) {
         match self.text() {
-            Some(text) => super::write_floats(text, out),
+            Some(text) => write_floats(text, out),
             None => out.extend_from_slice(self.numbers),
         }
     }
