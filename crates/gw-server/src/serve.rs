@@ -364,12 +364,8 @@ impl ServeContext {
             let admission = context.admission;
             let origin =
                 Origin { state: context.state, listener, client, activity: Arc::clone(&activity), admission };
-            // The future is made inside its box: every layer around it would be another copy of its 3 KiB.
             let service = service_fn(move |request: Request<Incoming>| {
-                let origin = origin.clone();
-                Box::pin(async move {
-                    Ok::<_, Infallible>(handler::respond(origin, request.map(QuietBody)).await)
-                })
+                handler::respond(origin.clone(), request.map(QuietBody)).map(Ok::<_, Infallible>).boxed()
             });
             let mut connection = std::pin::pin!(connection::run(socket, context.settings, activity, service));
             let mut dropped = std::pin::pin!(context.dropped.cancelled());
