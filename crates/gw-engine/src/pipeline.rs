@@ -18,7 +18,7 @@ use gw_wire::request::RequestLimits;
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::settlement::{Outcome, Settlement};
-use crate::clock::unix_seconds;
+use crate::clock::unix_millis;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute;
@@ -96,9 +96,10 @@ pub(crate) async fn begin_sized(
             record.provider = Some(Arc::clone(&first.model.provider));
         }
     });
+    let now = u64::try_from(unix_millis()).unwrap_or(0);
     let context = AttemptContext {
-        id: answer_id(operation),
-        created: unix_seconds(),
+        id: answer_id(operation, now),
+        created: now / 1_000,
         request,
         cpu: services.cpu_of(&client.caller),
         client,
@@ -196,7 +197,7 @@ fn prepare(
     Ok(Prepared { request, snapshot, plan, guarded })
 }
 
-fn answer_id(operation: Operation) -> String {
+fn answer_id(operation: Operation, millis: u64) -> String {
     let prefix = match operation {
         Operation::Chat => "chatcmpl-",
         Operation::Completion | Operation::Embeddings => "cmpl-",
@@ -204,7 +205,7 @@ fn answer_id(operation: Operation) -> String {
         Operation::Responses => "resp_",
     };
     let mut buffer = uuid::Uuid::encode_buffer();
-    let unique = uuid::Uuid::now_v7();
+    let unique = uuid::Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid();
     let unique = match operation {
         Operation::Messages | Operation::Responses => unique.simple().encode_lower(&mut buffer),
         _ => unique.hyphenated().encode_lower(&mut buffer),

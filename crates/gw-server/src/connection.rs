@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -23,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::frame_clock::FrameClock;
 use crate::head_errors::{self, HyperErrorFilter};
+use crate::quiet_body::QuietWaker;
 use crate::rewind::Rewind;
 use crate::stall::WatchdogExecutor;
 use crate::timed_io::{Activity, ClientTimeouts, TimedIo, Transport};
@@ -206,8 +207,9 @@ where
     let mut last_head = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
     let mut cancel_poll = CancelPoll::new(Arc::clone(&settings.is_ending));
     let mut is_draining = false;
+    let mut quiet = QuietWaker::default();
     let ended = poll_fn(|cx| {
-        if let Poll::Ready(ended) = connection.poll_without_shutdown(cx) {
+        if let Poll::Ready(ended) = connection.poll_without_shutdown(&mut Context::from_waker(quiet.of(cx))) {
             return Poll::Ready(Some(ended));
         }
         if !cancel_poll.is_due() {

@@ -71,7 +71,7 @@ where
     let encoding = upload::check_media(&parts.headers)?;
     let (cpu, key_id) = (state.engine.cpu_of(&caller), Arc::clone(caller.key_id()));
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
-    if upload::may_be_heavy(&parts.headers) && is_late() {
+    if is_late() && upload::may_be_heavy(&parts.headers) {
         return Err(overloaded_error());
     }
     let sender = BodySender { key_id: &key_id, cpu: &cpu };
@@ -111,7 +111,7 @@ where
         keepalive: state.settings.keepalive,
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
-            is_plain: parts.headers.get(PLAIN).is_some_and(|value| value == "true"),
+            is_plain: rare_header(&parts.headers, &PLAIN).is_some_and(|value| value == "true"),
             forwarded: match operation {
                 // No upstream gets the own body of these requests.
                 Operation::Chat | Operation::Completion | Operation::Embeddings => Vec::new(),
@@ -201,6 +201,11 @@ fn spell_window(text: &mut Vec<u8>, (limit, remaining, reset): (u64, u64, Durati
     let remaining_end = text.len();
     spell_reset(text, reset);
     [limit_end, remaining_end, text.len()]
+}
+
+/// The value of a header that few requests have: to hash its name costs more than to look at their few names.
+pub(crate) fn rare_header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    headers.iter().find(|(given, _)| *given == name).map(|(_, value)| value)
 }
 
 /// All `Cache-Control` lines, joined to one.

@@ -28,7 +28,7 @@ use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
-use crate::generate::generate;
+use crate::generate::{generate, rare_header};
 use crate::listener::Listener;
 use crate::ops;
 use crate::outgoing::Outgoing;
@@ -83,7 +83,8 @@ where
         state: Arc::clone(&origin.state),
         accepted,
         request_id: request_id::generate(),
-        client_request_id: parts.headers.get(CLIENT_REQUEST_ID).and_then(|value| sanitise(value.as_bytes())),
+        client_request_id: rare_header(&parts.headers, &CLIENT_REQUEST_ID)
+            .and_then(|value| sanitise(value.as_bytes())),
         method: parts.method.clone(),
         uri: parts.uri.clone(),
         route: found.label(),
@@ -114,6 +115,8 @@ where
         let answering = pin!(answer(&parts, &found, &mut body, &mut record, &origin.admission, &mut extra));
         AssertUnwindSafe(until_cut(&origin.state, None, answering)).catch_unwind().await
     };
+    // An answer has passed this check.
+    let is_framed = matches!(answered, Ok(Ok(_))) || upload::check_transfer_encoding(&parts.headers).is_ok();
     let mut reply = match answered {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => HttpReply::error_in(dialect, &error, &record.request_id),
@@ -143,8 +146,7 @@ where
     let is_overload = reply.status == StatusCode::SERVICE_UNAVAILABLE || reply.status.as_u16() == OVERLOADED;
     let is_overload_answer = is_overload && record.call.is_none();
     let patience = if is_http1 && is_overload_answer { OVERLOADED_PATIENCE } else { DISCARD_PATIENCE };
-    let is_settled = settle_body(&parts.headers, &mut body, patience).await
-        && upload::check_transfer_encoding(&parts.headers).is_ok();
+    let is_settled = settle_body(&parts.headers, &mut body, patience).await && is_framed;
     if is_http1 && !is_settled {
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();

@@ -34,6 +34,7 @@ mod ops;
 mod outgoing;
 mod percent_decoding;
 mod proxy_protocol;
+mod quiet_body;
 mod refusal;
 mod request_record;
 mod response;

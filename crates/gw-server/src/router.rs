@@ -317,6 +317,10 @@ impl Route {
     /// The `Allow` header of a 405, when the route does not have this method.
     pub(crate) fn method_error(&self, method: &Method) -> Option<&'static str> {
         let methods = self.methods?;
+        // Most routes have one method.
+        if methods == method.as_str() {
+            return None;
+        }
         methods.split(", ").all(|allowed| allowed != method.as_str()).then_some(methods)
     }
 }

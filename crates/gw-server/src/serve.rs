@@ -12,6 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::OwnedSemaphorePermit;
@@ -30,6 +32,7 @@ use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
 use crate::listener::Listener;
 use crate::proxy_protocol;
+use crate::quiet_body::QuietBody;
 use crate::shutdown::Shutdown;
 use crate::state::ServerState;
 use crate::timed_io::{Activity, ClientTimeouts};
@@ -361,8 +364,8 @@ impl ServeContext {
             let admission = context.admission;
             let origin =
                 Origin { state: context.state, listener, client, activity: Arc::clone(&activity), admission };
-            let service = service_fn(move |request| {
-                handler::respond(origin.clone(), request).map(Ok::<_, Infallible>).boxed()
+            let service = service_fn(move |request: Request<Incoming>| {
+                handler::respond(origin.clone(), request.map(QuietBody)).map(Ok::<_, Infallible>).boxed()
             });
             let mut connection = std::pin::pin!(connection::run(socket, context.settings, activity, service));
             let mut dropped = std::pin::pin!(context.dropped.cancelled());

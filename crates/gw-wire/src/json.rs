@@ -35,7 +35,7 @@ pub fn write_str(out: &mut Vec<u8>, text: &str) {
 /// Whether a text is printable ASCII that a JSON string literal holds without an escape.
 #[must_use]
 pub fn is_plain(text: &str) -> bool {
-    swar::printable_prefix(text.as_bytes()) == text.len()
+    swar::is_printable(text.as_bytes())
 }
 
 /// Writes the content of a JSON string literal without its quotes, escaped as in [`write_str`].

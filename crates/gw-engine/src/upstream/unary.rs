@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
+use gw_providers::settings::Timeouts;
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::kept_answer::KeptChat;
@@ -20,7 +21,7 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::{OK, Warnings};
 use crate::call::shared_document::SharedDocument;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::{LIGHT_BYTES, is_heavy, offload_if};
 use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
@@ -42,9 +43,10 @@ pub(crate) struct UnaryResponse {
 }
 
 impl UnaryResponse {
-    /// Whether reading it takes so long that it runs on the CPU pool.
+    /// Whether reading it takes so long that it runs on the CPU pool. References, which can make a small request heavy, mean
+    /// nothing in an answer.
     pub(crate) fn is_heavy(&self) -> bool {
-        is_heavy(&self.body)
+        self.body.len() > LIGHT_BYTES && is_heavy(&self.body)
     }
 
     /// The memory that counts for it.
@@ -101,13 +103,17 @@ pub(crate) async fn fetch(
     if parts.len() == 1
         && let Some(part) = parts.pop()
     {
-        let (given, warnings) = one(context, candidate, attempt, part, Some(USUAL_ANSWER_BYTES)).await?;
+        // Writing a heavy request has taken some of the time.
+        let clocks = if context.is_heavy { context.clocks(candidate) } else { clocks };
+        let (given, warnings) =
+            one(context, candidate, attempt, part, (&clocks, Some(USUAL_ANSWER_BYTES))).await?;
         return Ok((vec![given], warnings));
     }
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
             // The answers hold their memory until all are there, so they do not wait for each other.
-            let (given, warnings) = one(context, candidate, attempt, part, None).await?;
+            let clocks = context.clocks(candidate);
+            let (given, warnings) = one(context, candidate, attempt, part, (&clocks, None)).await?;
             // The usage of this call is known from now on, even if another call fails or the client disconnects.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
@@ -125,14 +131,13 @@ async fn one(
     candidate: &Candidate,
     attempt: Attempt,
     (part, encoded): (SubRequest, Encoded),
-    expected_bytes: Option<usize>,
+    (clocks, expected_bytes): (&Timeouts, Option<usize>),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
-    let clocks = context.clocks(candidate);
     let size = context.request.size_of_sent(candidate, &part, &encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
-        context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
-    let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
+        context.send_encoded(candidate, call, (&part, encoded), clocks).await?;
+    let (body, permit) = context.collect(response.body, clocks, expected_bytes).await?;
     Ok((UnaryResponse { body, reading, first: part.first, call, permit }, warnings))
 }
 

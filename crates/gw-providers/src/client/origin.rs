@@ -1,6 +1,7 @@
 //! The origin of a provider: its `base_url`, parsed when the configuration is built.
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::OnceLock;
 
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Uri};
@@ -8,6 +9,9 @@ use rustls_pki_types::ServerName;
 
 use super::address::{Reach, reach};
 use super::error::ClientError;
+
+/// The paths that are remembered: nearly all calls of a provider have one of them.
+const USUAL_PATHS: usize = 3;
 
 /// A provider's origin, and the path that precedes the path of every call.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct Origin {
     /// The `Host` header, with the port unless it is the default.
     pub(crate) host_header: HeaderValue,
     authority: Authority,
+    /// The paths of the first calls, behind the base path.
+    usual: [OnceLock<(String, Uri)>; USUAL_PATHS],
 }
 
 /// An address, or a name to resolve.
@@ -77,8 +83,9 @@ impl Origin {
         let authority: Authority = place.parse().map_err(|_| ClientError::Host)?;
         let host_header = HeaderValue::from_str(&place).map_err(|_| ClientError::Host)?;
         let base_path = path.trim_end_matches('/').to_owned();
-        let origin = Self { is_https, host, port, base_path, host_header, authority };
-        origin.path("/").map_err(|_| ClientError::Path)?;
+        let usual = [const { OnceLock::new() }; USUAL_PATHS];
+        let origin = Self { is_https, host, port, base_path, host_header, authority, usual };
+        origin.checked("/").map_err(|_| ClientError::Path)?;
         Ok(origin)
     }
 
@@ -107,6 +114,19 @@ impl Origin {
     /// # Errors
     /// The text is not a valid path.
     pub(crate) fn path(&self, path: &str) -> Result<Uri, http::Error> {
+        let known = self.usual.iter().filter_map(OnceLock::get).find(|(known, _)| known == path);
+        if let Some((_, uri)) = known {
+            return Ok(uri.clone());
+        }
+        let uri = self.checked(path)?;
+        // The first calls have the paths of nearly all later ones.
+        if let Some(place) = self.usual.iter().find(|place| place.get().is_none()) {
+            let _ = place.set((path.to_owned(), uri.clone()));
+        }
+        Ok(uri)
+    }
+
+    fn checked(&self, path: &str) -> Result<Uri, http::Error> {
         let path = PathAndQuery::from_maybe_shared(bytes::Bytes::from(self.whole(path)))?;
         Ok(Uri::from(path))
     }
@@ -194,7 +214,11 @@ mod tests {
         assert_eq!(origin.path("/../tokenize").unwrap(), "/tokenize");
         assert_eq!(origin.host_header, "[::1]:9000");
         assert_eq!(origin.host, OriginHost::Address("::1".parse().unwrap()));
-        assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1");
+        for n in 0..super::USUAL_PATHS + 2 {
+            let path = format!("/x?y={n}");
+            assert_eq!(origin.path(&path).unwrap(), *path);
+            assert_eq!(origin.path("/x?y=1").unwrap(), "/x?y=1", "the remembered path is its own");
+        }
         assert_eq!(origin.absolute(&origin.path("/x").unwrap()).unwrap(), "http://[::1]:9000/x");
     }
 

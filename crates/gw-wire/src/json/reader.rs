@@ -8,6 +8,9 @@ use std::borrow::Cow;
 use super::scan::Scanner;
 use super::view::View;
 
+/// Levels of objects in a value that are read as objects of plain values: a usage has two.
+const FLAT_LEVELS: u32 = 1;
+
 /// A position in a JSON text.
 pub struct Reader<'a> {
     text: &'a str,
@@ -73,6 +76,8 @@ impl<'a> Reader<'a> {
                 self.scan.string().ok()?;
             }
             Some(b'0'..=b'9') => self.scan.number().ok()?,
+            Some(b'{') => self.scan.object(FLAT_LEVELS).ok()?,
+            Some(first @ (b't' | b'f' | b'n')) => self.scan.scalar(Some(first)).ok()?,
             _ => self.scan.value(&mut |_, _, _| {}).ok()?,
         }
         self.since(start)

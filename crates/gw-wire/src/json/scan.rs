@@ -241,7 +241,41 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
+    /// Scans an object that begins here, as [`Scanner::value`] does. This takes less for an object of plain values, like a usage.
+    /// So many levels of objects in it are scanned in the same way.
+    pub(super) fn object(&mut self, levels: u32) -> Result<(), ScanError> {
+        self.at += 1;
+        self.space();
+        if self.byte(b'}') {
+            return Ok(());
+        }
+        loop {
+            if self.peek() != Some(b'"') {
+                return Err(self.fault());
+            }
+            self.string()?;
+            self.space();
+            if !self.byte(b':') {
+                return Err(self.fault());
+            }
+            self.space();
+            match self.peek() {
+                Some(b'{') if levels > 0 => self.object(levels - 1)?,
+                Some(b'{' | b'[') => self.value(&mut |_, _, _| {})?,
+                first => self.scalar(first)?,
+            }
+            self.space();
+            if self.byte(b'}') {
+                return Ok(());
+            }
+            if !self.byte(b',') {
+                return Err(self.fault());
+            }
+            self.space();
+        }
+    }
+
+    pub(super) fn scalar(&mut self, first: Option<u8>) -> Result<(), ScanError> {
         match first {
             Some(b'"') => self.string().map(|_| ()),
             Some(b't') => self.literal(b"true"),

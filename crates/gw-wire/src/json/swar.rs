@@ -7,6 +7,8 @@
 const WIDTH: usize = 8;
 /// Bytes of half a word.
 const HALF: usize = WIDTH / 2;
+/// Bytes of a vector that every processor has.
+const LANE: usize = 16;
 /// Bytes of a block of a long text. Checking a block has no branch, so it compiles to a few vector instructions.
 const BLOCK: usize = 32;
 /// Number of words after which a text counts as long.
@@ -71,11 +73,27 @@ pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
     })
 }
 
-/// The number of leading bytes that are printable ASCII and need no escape.
-pub(super) fn printable_prefix(bytes: &[u8]) -> usize {
-    prefix(bytes, unprintable, |rest| {
-        blocks(rest, |byte| !(0x20..0x7f).contains(&byte) | (byte == b'"') | (byte == b'\\'))
-    })
+/// Whether all bytes are printable ASCII that needs no escape. Nearly all names and ids are, so nothing is decided before the end.
+pub(super) fn is_printable(bytes: &[u8]) -> bool {
+    let word = |word: &[u8; WIDTH]| unprintable(u64::from_le_bytes(*word));
+    // The last bytes are read together with bytes before them.
+    if let Some(last) = bytes.last_chunk::<LANE>() {
+        let has = |lane: &[u8; LANE]| {
+            lane.iter().fold(false, |found, byte| {
+                found | !(0x20..0x7f).contains(byte) | (*byte == b'"') | (*byte == b'\\')
+            })
+        };
+        let (lanes, _) = bytes.as_chunks::<LANE>();
+        return !has(last) & !lanes.iter().fold(false, |found, lane| found | has(lane));
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<WIDTH>(), bytes.last_chunk::<WIDTH>()) {
+        return (word(first) | word(last)) == 0;
+    }
+    if let (Some(start), Some(end)) = (bytes.first_chunk::<HALF>(), bytes.last_chunk::<HALF>()) {
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        return unprintable(u64::from(end) << 32 | u64::from(start)) == 0;
+    }
+    bytes.iter().all(|byte| (0x20..0x7f).contains(byte) && !matches!(byte, b'"' | b'\\'))
 }
 
 /// The number of bytes before the first line feed or carriage return. The lines of a stream are long enough for vector instructions.
@@ -138,13 +156,14 @@ fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{checked_prefix, clean_prefix, line_prefix, plain_prefix, printable_prefix};
+    use super::{checked_prefix, clean_prefix, is_printable, line_prefix, plain_prefix};
 
     proptest! {
         #[test]
         fn the_first_special_byte_is_found_at_every_position(
             bytes in prop::collection::vec(prop_oneof![8 => 0x20..=0x7eu8, 1 => any::<u8>()], 0..120),
         ) {
+            let end = bytes.len().min(20);
             let special = |byte: &u8| *byte < 0x20 || matches!(byte, b'"' | b'\\');
             let suspicious = |byte: &u8| special(byte) || matches!(byte, 0xc2 | 0xe2);
             let first = |found: &dyn Fn(&u8) -> bool| bytes.iter().position(found).unwrap_or(bytes.len());
@@ -153,7 +172,8 @@ mod tests {
             let ends = checked.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(checked.len());
             prop_assert_eq!(checked_prefix(&checked), ends);
             prop_assert_eq!(clean_prefix(&bytes), first(&suspicious));
-            prop_assert_eq!(printable_prefix(&bytes), first(&|byte| special(byte) || *byte > 0x7e));
+            prop_assert_eq!(is_printable(&bytes), bytes.iter().all(|byte| !special(byte) && *byte <= 0x7e));
+            prop_assert_eq!(is_printable(&bytes[..end]), bytes[..end].iter().all(|byte| !special(byte) && *byte <= 0x7e));
             prop_assert_eq!(line_prefix(&bytes), first(&|byte| matches!(byte, b'\n' | b'\r')));
         }
     }

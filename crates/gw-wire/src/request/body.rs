@@ -21,20 +21,34 @@ pub(crate) type Member = (Cow<'static, str>, Range<usize>);
 /// A set of names that may hold more than was put in, and never less: one bit for some names each. A request is asked for
 /// every member that it may have, and most of them are absent.
 #[derive(Clone, Copy, Debug, Default)]
-struct NameSet(u64);
+pub(super) struct NameSet(u64);
 
 impl NameSet {
     fn of(members: &[Member]) -> Self {
         Self(members.iter().fold(0, |bits, (name, _)| bits | Self::bit(name)))
     }
 
+    /// The names of these members.
+    pub(super) const fn of_kinds(mut kinds: &[(&str, Kind)]) -> Self {
+        let mut bits = 0;
+        while let [(name, _), rest @ ..] = kinds {
+            bits |= Self::bit(name);
+            kinds = rest;
+        }
+        Self(bits)
+    }
+
     /// Inlined, so that the bit of a literal is a constant.
     #[inline(always)]
-    fn bit(name: &str) -> u64 {
-        let (first, last) = (name.as_bytes().first(), name.as_bytes().last());
-        let hash = u32::from(*first.unwrap_or(&0)).wrapping_mul(7)
-            ^ u32::from(*last.unwrap_or(&0)).wrapping_mul(13)
-            ^ (name.len() as u32).wrapping_mul(29);
+    const fn bit(name: &str) -> u64 {
+        let (first, last) = match name.as_bytes() {
+            [first, .., last] => (*first, *last),
+            [only] => (*only, *only),
+            [] => (0, 0),
+        };
+        let hash = (first as u32).wrapping_mul(183)
+            ^ (last as u32).wrapping_mul(34)
+            ^ (name.len() as u32).wrapping_mul(134);
         1 << (hash & 63)
     }
 
@@ -193,6 +207,11 @@ impl<'a> ParsedBody<'a> {
     #[inline(always)]
     pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
         if self.names.may_hold(name) { self.find(name) } else { None }
+    }
+
+    /// False: the body has none of these members.
+    pub(super) fn may_hold_any(&self, names: NameSet) -> bool {
+        self.names.0 & names.0 != 0
     }
 
     fn find(&self, name: &str) -> Option<View<'a>> {

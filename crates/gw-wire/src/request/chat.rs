@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::body::{Body, ParsedBody};
+use super::body::{Body, NameSet, ParsedBody};
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
 use super::measure::{ForwardedPrompt, PromptExtras};
@@ -75,6 +75,7 @@ const LIGHT: [(&str, Kind); 14] = [
     ("prompt_cache_retention", Kind::String),
     ("safety_identifier", Kind::String),
 ];
+const LIGHT_NAMES: NameSet = NameSet::of_kinds(&LIGHT);
 
 /// Reads and checks a chat request. The first fault is reported, in this order: the body as JSON, `model`, `messages`,
 /// then the parameters in the order of this function.
@@ -103,7 +104,9 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         let format = fields.get("response_format").map_or(0, |format| format.text().len());
         survey.extras.bytes += format as u64;
     }
-    fields.kinds(&LIGHT)?;
+    if members.may_hold_any(LIGHT_NAMES) {
+        fields.kinds(&LIGHT)?;
+    }
     survey.extras.bytes += predicted_bytes(&fields);
     let messages = fields.get("messages").map_or(0, |messages| messages.text().len());
     let counted = usize::try_from(tool_bytes).unwrap_or(usize::MAX).saturating_add(messages);

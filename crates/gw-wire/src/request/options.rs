@@ -66,6 +66,8 @@ pub(super) struct Fields<'a, 'm> {
 }
 
 impl<'a> Fields<'a, '_> {
+    /// Inlined, as [`ParsedBody::get`] is.
+    #[inline(always)]
     pub(super) fn get(&self, name: &str) -> Option<View<'a>> {
         self.members.get(name)
     }
@@ -87,14 +89,17 @@ impl<'a> Fields<'a, '_> {
         }
     }
 
+    #[inline]
     pub(super) fn boolean(&self, name: &str) -> Result<bool, Invalid> {
         boolean(&Path::Top(name), self.get(name))
     }
 
+    #[inline]
     pub(super) fn integer(&self, name: &str, range: &RangeInclusive<i64>) -> Result<Option<i64>, Invalid> {
         self.get(name).map(|value| integer(&Path::Top(name), value, range)).transpose()
     }
 
+    #[inline]
     pub(super) fn tokens(&self, name: &str) -> Result<Option<u64>, Invalid> {
         Ok(self.integer(name, &TOKENS)?.and_then(|tokens| u64::try_from(tokens).ok()))
     }

@@ -1,5 +1,7 @@
 //! The heads of HTTP/1.1: writes that of a request, and reads that of a response.
 
+use std::mem::MaybeUninit;
+
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -55,9 +57,10 @@ pub(super) fn write(request: &Request<Bytes>, out: &mut Vec<u8>) {
 /// [`InvalidHead`].
 pub(super) fn read(buffer: &mut BytesMut, method: &Method) -> Result<Option<ResponseHead>, InvalidHead> {
     while !buffer.is_empty() {
-        let mut fields = [httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut parsed = httparse::Response::new(&mut fields);
-        let length = match parsed.parse(buffer) {
+        let mut fields = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+        let mut parsed = httparse::Response::new(&mut []);
+        let config = httparse::ParserConfig::default();
+        let length = match config.parse_response_with_uninit_headers(&mut parsed, buffer, &mut fields) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(fault) => return Err(reason(fault)),
