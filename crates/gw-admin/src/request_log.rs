@@ -88,7 +88,7 @@ struct AttemptObject<'a> {
 
 impl<'a> AttemptObject<'a> {
     fn new(attempt: &'a Attempt) -> Self {
-        let Attempt { provider, model, status, latency_ms, cost, reason } = attempt;
+        let Attempt { provider, model, status, latency_ms, cost, known_part: _, reason } = attempt;
         Self {
             provider,
             model,

@@ -13,10 +13,10 @@ use bytes::Bytes;
 use gw_providers::client::BodyRoom;
 use gw_wire::failure::{Failure, FailureKind};
 
-use crate::shared_pool::{PoolHolding, SharedPool};
+use crate::shared_pool::{PoolHolding, SharedPool, UNCOUNTED_BYTES};
 
-/// Smaller documents do not count, because the number of requests bounds them.
-const FREE_BYTES: usize = 64 << 10;
+/// The longest answer, of an upstream or made of cached vectors.
+pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// A document is held beside the answer that is made of it.
 const COPIES: u64 = 2;
 
@@ -33,6 +33,15 @@ impl DocumentMemory {
     /// The pool itself, for answers that no upstream made.
     pub(crate) fn pool(&self) -> &Arc<SharedPool> {
         &self.0
+    }
+
+    /// Memory for an answer of this key that is made without a document; None if it is too long or there is no room. Does not
+    /// wait.
+    pub(crate) fn permit(&self, key: &Arc<str>, bytes: usize) -> Option<DocumentPermit> {
+        if bytes > MAX_ANSWER_BYTES {
+            return None;
+        }
+        self.0.hold_large(key, bytes).ok().map(DocumentPermit)
     }
 
     /// The room for a document of this key, which waits for its estimated size. None: it does not wait, because it is one of
@@ -60,11 +69,15 @@ impl DocumentRoom<'_> {
 }
 
 impl BodyRoom for DocumentRoom<'_> {
+    fn late(&self) -> Failure {
+        no_room()
+    }
+
     /// The first large piece waits for the estimated size. A document that is larger than its estimate does not wait: others
     /// that have read half of their documents could wait for it. It may exceed the share of its key, and the pool up to twice its
     /// size, because an answer that is cut is paid for. Until the pool has room again, no other document begins.
     fn poll_grow(&mut self, bytes: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        if bytes <= FREE_BYTES {
+        if bytes <= UNCOUNTED_BYTES {
             return Poll::Ready(Ok(()));
         }
         let capacity = self.pool.capacity();
@@ -102,12 +115,12 @@ impl BodyRoom for DocumentRoom<'_> {
 
 /// The bytes of an answer for a holder that keeps them after its client has the answer.
 pub(crate) fn uncounted(answer: &Bytes) -> Bytes {
-    if answer.len() > FREE_BYTES { Bytes::copy_from_slice(answer) } else { answer.clone() }
+    if answer.len() > UNCOUNTED_BYTES { Bytes::copy_from_slice(answer) } else { answer.clone() }
 }
 
 fn no_room() -> Failure {
     let message = "The gateway is holding as many large answers as it can; this one was not read to its end.";
-    Failure::new(FailureKind::InvalidResponse, message)
+    Failure::new(FailureKind::NoMemory, message)
 }
 
 /// Counts a document, and then the answer that is made of it. A small document has an empty permit.
@@ -152,9 +165,9 @@ mod tests {
     fn a_large_document_waits_until_its_key_has_room_and_another_key_does_not() {
         let (memory, key, other) = (DocumentMemory::new(64 << 20), Arc::from("a"), Arc::from("b"));
         let mut first = memory.room(&key, Some(10 * MIB));
-        assert_eq!(poll(&mut first, FREE_BYTES), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut first, UNCOUNTED_BYTES), Poll::Ready(Ok(())));
         assert_eq!(memory.pool().gauge().get(), 0, "a small piece needs no room");
-        assert_eq!(poll(&mut first, FREE_BYTES + 1), Poll::Ready(Ok(())));
+        assert_eq!(poll(&mut first, UNCOUNTED_BYTES + 1), Poll::Ready(Ok(())));
         assert_eq!(memory.pool().gauge().get(), 20 << 20);
         let mut second = memory.room(&key, Some(10 * MIB));
         assert_eq!(poll(&mut second, MIB), Poll::Pending, "the share is 32 MiB");
@@ -164,6 +177,22 @@ mod tests {
         assert_eq!(poll(&mut second, MIB), Poll::Ready(Ok(())));
         drop((answer, second));
         assert_eq!(memory.pool().gauge().get(), 0);
+    }
+
+    #[test]
+    fn c36_answers_of_one_key_leave_room_for_those_of_another() {
+        let memory = DocumentMemory::new(8 * MAX_ANSWER_BYTES as u64);
+        let (key, other) = (Arc::from("a"), Arc::from("b"));
+        // Four of the largest answers are a key's half.
+        let longest = || memory.permit(&key, MAX_ANSWER_BYTES);
+        let held: Vec<_> =
+            (0..4).map(|_| DocumentPermit::count(longest(), vec![b'x'; MAX_ANSWER_BYTES].into())).collect();
+        assert!(longest().is_none());
+        let theirs = memory.permit(&other, MAX_ANSWER_BYTES);
+        assert!(theirs.is_some() && memory.permit(&key, UNCOUNTED_BYTES).is_some());
+        assert!(memory.permit(&other, MAX_ANSWER_BYTES + 1).is_none());
+        drop(held);
+        assert!(longest().is_some());
     }
 
     #[test]

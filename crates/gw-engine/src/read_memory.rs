@@ -2,19 +2,16 @@
 //! that take one slowly, and conversations that a request continues. Each key has a share of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
 
 /// The bytes that all keys may hold together.
 const LIMIT_BYTES: u64 = 256 << 20;
 /// The bytes that are counted for a reader: the pieces that wait in its connection.
 pub(crate) const READER_BYTES: u64 = 128 << 10;
-/// The time after which a refused reader may try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The memory for reading stored responses.
 #[derive(Clone, Debug)]
@@ -58,21 +55,16 @@ impl ReadMemory {
 }
 
 fn refused(refusal: PoolRefusal) -> Error {
-    let (kind, message) = match refusal {
-        PoolRefusal::OverShare => (
-            Kind::RateLimitExceeded,
-            "This key is reading or continuing as many stored responses as one key may at the same time.",
-        ),
-        PoolRefusal::UsedUp => {
-            (Kind::NoAvailableProvider, "The gateway is holding as many stored responses as it can.")
-        }
-    };
-    Error::new(kind, message).retry_after(RETRY_AFTER)
+    refusal.error(
+        "This key is reading or continuing as many stored responses as one key may at the same time.",
+        "The gateway is holding as many stored responses as it can.",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Kind;
 
     #[test]
     fn a_key_holds_its_share_and_all_keys_hold_the_limit() {

@@ -88,7 +88,8 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
         }
         let is_stored = can_store && request.store;
         let context = request.context.clone().with_plain(is_plain).with_stored(is_stored);
-        let input = is_stored.then(|| input_items(&request.native.bytes, &texts));
+        let place = texts.len().saturating_sub(earlier.candidates());
+        let input = is_stored.then(|| input_items(&request.native.bytes, &texts, place));
         let (is_background, is_stream) = (request.background, request.stream);
         let mut client = request.client(context.clone());
         // No upstream knows the stored items, so they go along.

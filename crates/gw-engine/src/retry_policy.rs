@@ -33,7 +33,8 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
         | FailureKind::ContextLength
         | FailureKind::InvalidResponse => RetryDecision::Next,
         FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => RetryDecision::Next,
-        FailureKind::ContentFilter | FailureKind::BadRequest => RetryDecision::Stop,
+        // Another candidate's answer needs as much memory, and this one is paid for.
+        FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoMemory => RetryDecision::Stop,
     }
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
-        FailureKind::NoKey => Kind::NoAvailableProvider,
+        FailureKind::NoKey | FailureKind::NoMemory => Kind::NoAvailableProvider,
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
@@ -64,7 +65,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
 }
 
 /// Whether a failure counts against the upstream's availability. Requests that fail everywhere do not count, and
-/// neither do rate limits, because the upstream is available.
+/// neither do rate limits, because the upstream is available, nor the gateway's own lack of memory.
 pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
     !is_chat_only(failure)
         && !matches!(
@@ -75,6 +76,7 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
                 | FailureKind::ContentFilter
                 | FailureKind::ContextLength
                 | FailureKind::RateLimited
+                | FailureKind::NoMemory
         )
 }
 

@@ -2,11 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gw_limits::fair_share;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Notify;
+
+use crate::error::{Error, Kind};
+
+/// Smaller parts of the memory of answers do not count, because the number of requests bounds them.
+pub const UNCOUNTED_BYTES: usize = 64 << 10;
+/// The time after which a refused client may try again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A pool of one process.
 #[derive(Debug)]
@@ -35,6 +43,19 @@ pub enum PoolRefusal {
     UsedUp,
 }
 
+impl PoolRefusal {
+    /// The error of the refused client: `rate_limit_exceeded` if its key holds its share, `no_available_provider` if all keys
+    /// together hold as much as they may. Each has its message.
+    #[must_use]
+    pub fn error(self, over_share: &'static str, used_up: &'static str) -> Error {
+        let (kind, message) = match self {
+            Self::OverShare => (Kind::RateLimitExceeded, over_share),
+            Self::UsedUp => (Kind::NoAvailableProvider, used_up),
+        };
+        Error::new(kind, message).retry_after(RETRY_AFTER)
+    }
+}
+
 impl SharedPool {
     /// A pool of this size, with nothing in use.
     #[must_use]
@@ -52,6 +73,24 @@ impl SharedPool {
     #[must_use]
     pub fn holding(self: &Arc<Self>, key: &Arc<str>) -> PoolHolding {
         PoolHolding { pool: Arc::clone(self), key: Arc::clone(key), amount: 0 }
+    }
+
+    /// Holds the bytes of an answer of this key until the holding is dropped. A small answer needs none, and one that is larger
+    /// than the pool takes all of it.
+    ///
+    /// # Errors
+    /// The key holds its share, or the pool is used up.
+    pub fn hold_large(
+        self: &Arc<Self>,
+        key: &Arc<str>,
+        bytes: usize,
+    ) -> Result<Option<PoolHolding>, PoolRefusal> {
+        if bytes <= UNCOUNTED_BYTES {
+            return Ok(None);
+        }
+        let mut holding = self.holding(key);
+        holding.set((bytes as u64).min(self.capacity))?;
+        Ok(Some(holding))
     }
 
     /// Whether a key holds more than half of its share.
@@ -184,6 +223,23 @@ mod tests {
         assert_eq!(pool.gauge().get(), 48 + 32);
         drop((first, second));
         assert_eq!((pool.gauge().get(), pool.held.lock().by_key.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_large_answer_is_refused_for_its_key_or_for_all() {
+        let (pool, key, other) = (SharedPool::new(256 << 20), Arc::from("a"), Arc::from("b"));
+        let share = 128 << 20;
+        assert!(pool.hold_large(&key, UNCOUNTED_BYTES).unwrap().is_none());
+        let most = pool.hold_large(&key, share - 100_000).unwrap();
+        let refusal = pool.hold_large(&key, 100_001).unwrap_err().error("yours", "all");
+        assert_eq!((refusal.kind, &*refusal.message), (Kind::RateLimitExceeded, "yours"));
+        assert_eq!(refusal.retry_after, Some(RETRY_AFTER));
+        let theirs = pool.hold_large(&other, share).unwrap();
+        let refusal = pool.hold_large(&Arc::from("c"), share).unwrap_err().error("yours", "all");
+        assert_eq!((refusal.kind, &*refusal.message), (Kind::NoAvailableProvider, "all"));
+        assert_eq!(pool.gauge().get(), i64::try_from(2 * share - 100_000).unwrap());
+        drop((most, theirs));
+        assert_eq!(pool.gauge().get(), 0);
     }
 
     #[test]

@@ -267,7 +267,7 @@ where
     B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
 {
     let executor =
-        WatchdogExecutor { tracker: settings.tracker.clone(), limit: settings.timeouts.write_stall };
+        WatchdogExecutor { tracker: settings.tracker.clone(), limit: settings.timeouts.send_timeout };
     let mut builder = http2::Builder::new(executor);
     builder
         .timer(TokioTimer::new())

@@ -48,6 +48,10 @@ use crate::url_hint;
 
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The messages of a refused list, report or export: for the key that holds its share, and if all keys hold too much.
+const UNREAD_BY_KEY: &str =
+    "The clients of this key have not read as many large answers as one key may leave unread.";
+const UNREAD_BY_ALL: &str = "The gateway is holding as many unread large answers as it can.";
 /// Headers that nearly every answer gets after its own.
 const COMMON_HEADERS: usize = 8;
 
@@ -120,11 +124,15 @@ where
             HttpReply::error_in(dialect, &Error::internal(), &record.request_id)
         }
     };
-    // The engine counts the answers of upstreams.
+    // The engine counts the answers of upstreams. Others are lists, reports and exports. A client that does not read holds its
+    // answer until the write stall.
     if let (Some(key), None, Content::Full(bytes)) = (&record.key, &record.call, &reply.content) {
-        match origin.state.waiting_answers.hold(key, bytes.len()) {
+        match origin.state.answer_memory.hold_large(key, bytes.len()) {
             Ok(holding) => record.waiting_answer = holding,
-            Err(error) => reply = HttpReply::error_in(dialect, &error, &record.request_id),
+            Err(refusal) => {
+                let error = refusal.error(UNREAD_BY_KEY, UNREAD_BY_ALL);
+                reply = HttpReply::error_in(dialect, &error, &record.request_id);
+            }
         }
     }
     // Each growth of the map hashes all names again.
@@ -181,7 +189,7 @@ fn finish(
     if let (Some(content), Content::Stream(_)) = (&mut record.trace_content, &reply.content) {
         content.streams();
     }
-    let deadline = delivery_deadline(&reply.content, record.state.settings.write_stall);
+    let deadline = delivery_deadline(&reply.content, record.state.settings.send_timeout);
     let mut response = Response::new(Outgoing::new(reply.content, deadline, record));
     // 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
     let is_closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
@@ -191,9 +199,9 @@ fn finish(
 }
 
 /// The time by which a client must have taken a whole answer: the write stall, and the time of its bytes at the least rate.
-fn delivery_deadline<S>(content: &Content<S>, write_stall: Duration) -> Instant {
+fn delivery_deadline<S>(content: &Content<S>, send_timeout: Duration) -> Instant {
     let bytes = if let Content::Full(bytes) = content { bytes.len() as u64 } else { 0 };
-    Instant::now() + write_stall + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
+    Instant::now() + send_timeout + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)
 }
 
 /// Runs the checks in their order; the first one that fails is the answer. Then calls the endpoint.

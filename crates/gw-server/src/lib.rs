@@ -52,7 +52,6 @@ mod timed_io;
 pub mod tls;
 mod upload;
 mod url_hint;
-mod waiting_answers;
 
 pub use access_log::{AccessLog, LogLine};
 pub use certificate::{Validity, certificate_validity};

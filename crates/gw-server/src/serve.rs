@@ -185,7 +185,7 @@ impl ServeContext {
         let timeouts = ClientTimeouts {
             head: settings.head_timeout,
             idle: settings.idle_timeout,
-            write_stall: settings.write_stall,
+            send_timeout: settings.send_timeout,
         };
         Self {
             settings: ConnectionSettings {

@@ -31,7 +31,7 @@ pub struct ServerSettings {
     /// The longest pause between two requests of a kept connection.
     pub idle_timeout: Duration,
     /// The longest time that a client may read nothing while bytes wait for it.
-    pub write_stall: Duration,
+    pub send_timeout: Duration,
     /// The longest time for live streams to finish after SIGTERM.
     pub drain: Duration,
     /// How long the gateway serves normally after SIGTERM, so that load balancers see `/readyz` change first.
@@ -79,7 +79,7 @@ impl Default for ServerSettings {
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(75),
-            write_stall: Duration::from_secs(60),
+            send_timeout: Duration::from_secs(60),
             drain: Duration::from_secs(30),
             drain_delay: Duration::ZERO,
             cors_origins: vec!["*".to_owned()],

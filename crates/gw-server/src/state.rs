@@ -24,7 +24,6 @@ use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
 use crate::upload::{UploadLimits, overloaded};
-use crate::waiting_answers::WaitingAnswers;
 
 /// Asks the program whether the gateway can serve requests, for `/readyz`. It is called for every probe and must not block.
 pub type Readiness = Box<dyn Fn() -> std::result::Result<(), NotReady> + Send + Sync>;
@@ -83,7 +82,8 @@ pub struct ServerState {
     pub(crate) cors: Policies,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
-    pub(crate) waiting_answers: WaitingAnswers,
+    /// The memory of large answers until their clients have taken them.
+    pub(crate) answer_memory: Arc<SharedPool>,
     pub(crate) tls: Option<LiveTls>,
     pub(crate) connection_limit: Arc<ConnectionLimit>,
     bad_keys: BadKeyLimit,
@@ -129,7 +129,6 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let waiting_answers = WaitingAnswers::new(engine.answer_memory());
         let OperatorServices { management, configuration, sign_in } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
@@ -138,7 +137,7 @@ impl ServerState {
             cors,
             metrics,
             uploads,
-            waiting_answers,
+            answer_memory: engine.answer_memory(),
             tls,
             connection_limit: Arc::new(ConnectionLimit::new(settings.max_connections_per_address)),
             bad_keys: BadKeyLimit::new(settings.bad_keys_per_minute),

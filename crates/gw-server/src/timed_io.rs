@@ -39,7 +39,7 @@ impl Transport for TcpStream {
 pub(crate) struct ClientTimeouts {
     pub(crate) head: Duration,
     pub(crate) idle: Duration,
-    pub(crate) write_stall: Duration,
+    pub(crate) send_timeout: Duration,
 }
 
 /// The facts that request handlers tell the socket below them.
@@ -202,7 +202,7 @@ impl<T: Transport> TimedIo<T> {
             return written;
         }
         if self.stalled_at.is_none() {
-            self.stalled_at = Some(Instant::now() + self.timeouts.write_stall);
+            self.stalled_at = Some(Instant::now() + self.timeouts.send_timeout);
         }
         self.check_timeouts(cx)?;
         Poll::Pending

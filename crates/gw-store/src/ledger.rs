@@ -72,9 +72,19 @@ pub struct Attempt {
     /// Its cost in femto-USD; None = a price is unknown. Old rows have 0 then.
     #[serde(default = "free")]
     pub cost: Option<i128>,
+    /// The part of an unknown cost whose prices are known, in femto-USD. 0 if the cost is known.
+    #[serde(default)]
+    pub known_part: i128,
     /// The upstream's message about a failed call, for operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl Attempt {
+    /// The part of the entry's cost that belongs to this attempt.
+    pub(crate) fn share_of_cost(&self) -> i128 {
+        self.cost.unwrap_or(self.known_part)
+    }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of the member")]

@@ -81,6 +81,12 @@ impl<'q> Sql<'q> {
         self.placeholder()
     }
 
+    /// As [`Sql::push_text`], for bytes.
+    pub(crate) fn push_bytes(&mut self, value: &'q [u8]) -> &mut Self {
+        self.values.push(Value::Bytes(Some(value)));
+        self.placeholder()
+    }
+
     /// As [`Sql::push_text`], for an indexed column.
     pub(crate) fn push_name(&mut self, value: &'q str) -> &mut Self {
         self.values.push(Value::Text(Some(indexed(value))));

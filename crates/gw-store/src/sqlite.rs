@@ -65,8 +65,11 @@ pub(crate) async fn open(path: &Path) -> Result<SqlitePools> {
 
 async fn open_once(path: &Path) -> Result<SqlitePools> {
     let is_new = fresh::make(path).await;
+    // A file that was used before has the settings of the file itself. To make them again would cost three syncs.
+    let mut is_set_up = is_new;
     if !is_new && create_private(path)? {
-        probe(path).await?;
+        let version = probe(path).await?;
+        is_set_up = version == Some(newest_version()) && has_settings(path);
     }
     // The database, its log and the log's index may have been created by an older version with other permissions.
     for ending in ["", "-wal", "-shm"] {
@@ -84,24 +87,43 @@ async fn open_once(path: &Path) -> Result<SqlitePools> {
         .busy_timeout(BUSY)
         .thread_name(|id| format!("store-{id}"))
         .disable_statement_logging();
-    let mut preparing = None;
-    if !is_new {
-        // Settings of the file itself are made once, because they need a lock: a later connection must not wait for another
-        // process's lock.
-        let made =
-            options.clone().auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
-        let mut connection = made.connect().await.map_err(failed)?;
+    let preparing = async {
+        if is_new {
+            return Ok(None);
+        }
+        let mut first = options.clone();
+        if !is_set_up {
+            // Settings of the file itself are made once, because they need a lock: a later connection must not wait for
+            // another process's lock.
+            first = first.auto_vacuum(SqliteAutoVacuum::Incremental).journal_mode(SqliteJournalMode::Wal);
+        }
+        let mut connection = first.connect().await.map_err(failed)?;
         prepare(&mut connection, &location).await?;
-        preparing = Some(connection);
-    }
-    let readers = pool(options.clone(), READERS).await.map_err(failed)?;
-    // Fewer checkpoints copy a page that is written repeatedly only once.
-    let writing = options.pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
-    let writer = pool(writing, 1).await.map_err(failed)?;
-    if let Some(connection) = preparing {
+        Ok(Some(connection))
+    };
+    let connecting = async {
+        // Fewer checkpoints copy a page that is written repeatedly only once.
+        let writing = options.clone().pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
+        tokio::try_join!(pool(options.clone(), READERS), pool(writing, 1)).map_err(failed)
+    };
+    // Each connection has a thread, so those of a file that needs no change open side by side.
+    let (first, (readers, writer)) = if is_set_up {
+        tokio::try_join!(preparing, connecting)?
+    } else {
+        (preparing.await?, connecting.await?)
+    };
+    if let Some(connection) = first {
         connection.close().await.map_err(failed)?;
     }
     Ok(SqlitePools { readers, writer, written: AtomicU64::new(0), log: Some(beside(path, "-wal")) })
+}
+
+/// Whether the head of the file tells the settings of the file itself: the write-ahead log and the incremental vacuum.
+fn has_settings(path: &Path) -> bool {
+    let mut head = [0; 68];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let vacuum: &[u8] = head.get(64..).unwrap_or_default();
+    read.is_ok() && head.get(18..20) == Some(&[2, 2]) && vacuum.iter().any(|byte| *byte != 0)
 }
 
 /// The path with this ending behind its last name.
@@ -264,31 +286,33 @@ async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()
     transaction.commit().await.map_err(failed)
 }
 
-/// All migrations, oldest first. A released migration is never edited; a change is a new file.
+/// All migrations with their numbers and names, oldest first. A released migration is never edited; a change is a new file.
+const CHANGES: [(i64, &str, &str); 18] = [
+    (1, "keys", include_str!("../migrations/0001_keys.sql")),
+    (2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
+    (3, "revision", include_str!("../migrations/0003_revision.sql")),
+    (4, "cheaper indices", include_str!("../migrations/0004_cheaper_indices.sql")),
+    (5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
+    (6, "payloads", include_str!("../migrations/0006_payloads.sql")),
+    (7, "rows in order", include_str!("../migrations/0007_rows_in_order.sql")),
+    (8, "burst and on_budget", include_str!("../migrations/0008_burst_and_on_budget.sql")),
+    (9, "clock", include_str!("../migrations/0009_clock.sql")),
+    (10, "sessions", include_str!("../migrations/0010_sessions.sql")),
+    (11, "secrets", include_str!("../migrations/0011_secrets.sql")),
+    (12, "responses", include_str!("../migrations/0012_responses.sql")),
+    (13, "identity", include_str!("../migrations/0013_identity.sql")),
+    (14, "configuration", include_str!("../migrations/0014_configuration.sql")),
+    (15, "running responses", include_str!("../migrations/0015_running_responses.sql")),
+    (16, "response chains", include_str!("../migrations/0016_response_chains.sql")),
+    (17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
+    (18, "response sums", include_str!("../migrations/0018_response_sums.sql")),
+];
+
 fn migrator() -> Migrator {
-    let change = |version, name: &'static str, sql: &'static str| {
+    let change = |(version, name, sql): (i64, &'static str, &'static str)| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(vec![
-        change(1, "keys", include_str!("../migrations/0001_keys.sql")),
-        change(2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
-        change(3, "revision", include_str!("../migrations/0003_revision.sql")),
-        change(4, "cheaper indices", include_str!("../migrations/0004_cheaper_indices.sql")),
-        change(5, "short rows", include_str!("../migrations/0005_short_rows.sql")),
-        change(6, "payloads", include_str!("../migrations/0006_payloads.sql")),
-        change(7, "rows in order", include_str!("../migrations/0007_rows_in_order.sql")),
-        change(8, "burst and on_budget", include_str!("../migrations/0008_burst_and_on_budget.sql")),
-        change(9, "clock", include_str!("../migrations/0009_clock.sql")),
-        change(10, "sessions", include_str!("../migrations/0010_sessions.sql")),
-        change(11, "secrets", include_str!("../migrations/0011_secrets.sql")),
-        change(12, "responses", include_str!("../migrations/0012_responses.sql")),
-        change(13, "identity", include_str!("../migrations/0013_identity.sql")),
-        change(14, "configuration", include_str!("../migrations/0014_configuration.sql")),
-        change(15, "running responses", include_str!("../migrations/0015_running_responses.sql")),
-        change(16, "response chains", include_str!("../migrations/0016_response_chains.sql")),
-        change(17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
-        change(18, "response sums", include_str!("../migrations/0018_response_sums.sql")),
-    ])
+    Migrator::with_migrations(CHANGES.into_iter().map(change).collect())
 }
 
 fn newer(location: &str, found: i64) -> Error {

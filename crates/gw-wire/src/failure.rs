@@ -37,6 +37,8 @@ pub enum FailureKind {
     /// An incomplete answer: the stream broke, ended without a finish reason or carried an error event, or the model gave
     /// up.
     StreamBroken,
+    /// The gateway had no memory to read the answer in. The upstream is not at fault.
+    NoMemory,
 }
 
 /// A failed upstream call. `message` may be shown to the client: it never holds keys, URLs or upstream headers.

@@ -129,6 +129,12 @@ impl HostedCalls {
         *self == Self::default()
     }
 
+    /// The calls of all tools.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        HostedTool::ALL.into_iter().fold(0, |sum, tool| sum.saturating_add(self.of(tool)))
+    }
+
     /// The calls of one tool.
     #[must_use]
     pub fn of(&self, tool: HostedTool) -> u32 {

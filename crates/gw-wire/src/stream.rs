@@ -22,7 +22,7 @@ use crate::json::{write_raw, write_str};
 use crate::money::Money;
 use crate::render::{gateway, put, put_int, text_finish, usage};
 use crate::reply::{Finish, Members};
-use crate::usage::{BYTES_PER_TOKEN, Usage};
+use crate::usage::{BYTES_PER_TOKEN, PromptWork, Usage};
 
 /// The kind of a stream's chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,10 +346,10 @@ impl Normaliser {
         self.usage
     }
 
-    /// The calls of the provider's tools after which the model read a prompt that the reported usage lacks.
+    /// The reading of prompts and the calls of tools in the usage that the upstream has reported so far.
     #[must_use]
-    pub fn unread_calls(&self) -> u32 {
-        self.usage.as_ref().map_or(0, |usage| usage.unread_calls)
+    pub fn prompt_work(&self) -> PromptWork {
+        self.usage.as_ref().map_or_else(PromptWork::default, Usage::prompt_work)
     }
 
     /// Bytes of everything that the model has generated so far, whether or not the client sees it.

@@ -76,7 +76,27 @@ pub const IMAGE_TOKENS: u64 = 1290;
 /// The largest token count that is accepted from an upstream; larger ones are wrong and are clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
 
+/// The part of a usage that the answer's length does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromptWork {
+    /// Prompt tokens. Those that were written to the provider's cache count twice, and for an hour three times, because they
+    /// cost more.
+    pub tokens: u64,
+    /// Calls of the provider's tools.
+    pub calls: u32,
+}
+
 impl Usage {
+    /// The reading of prompts and the calls of tools.
+    #[must_use]
+    pub fn prompt_work(&self) -> PromptWork {
+        let written = self.cache_write.unwrap_or(0).saturating_add(self.cache_write_1h.unwrap_or(0).into());
+        PromptWork {
+            tokens: self.prompt.saturating_add(written),
+            calls: self.unread_calls.saturating_add(self.hosted.count()),
+        }
+    }
+
     /// Prompt plus completion.
     #[must_use]
     pub fn total(&self) -> u64 {

@@ -46,7 +46,7 @@ export const claude = () => packaged(`@anthropic-ai/claude-code-${PLATFORM}`, "c
 /** The program of Codex. */
 export const codex = () => packaged(`@openai/codex-${PLATFORM}`, "vendor", MACHINES[PLATFORM], "bin", "codex");
 
-async function listen(server) {
+export async function listen(server) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   server.unref(); // a test that fails early does not hang
   const stop = () => {

@@ -20,7 +20,7 @@ use crate::call::continuation::Continuation;
 use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::cpu_pool::{CpuPool, offload};
-use crate::document_memory::DocumentPermit;
+use crate::document_memory::{DocumentPermit, MAX_ANSWER_BYTES};
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
 use crate::plan::snapshot::Snapshot;
@@ -29,8 +29,6 @@ use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out::SubRequest;
 
-/// The largest body of a complete upstream answer, decoded.
-pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// The largest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 /// The time that the body of an upstream's error may take. The status alone decides what happens next; the body

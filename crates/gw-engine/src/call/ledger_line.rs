@@ -133,8 +133,8 @@ impl LedgerLine {
         }
     }
 
-    /// Notes an attempt that is over.
-    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, reason: Option<String>) {
+    /// Notes an attempt that is over. `spent` is its cost as far as its prices are known.
+    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, spent: Money, reason: Option<String>) {
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
@@ -142,6 +142,7 @@ impl LedgerLine {
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
             cost: cost.map(Money::femtos),
+            known_part: if cost.is_none() { spent.femtos() } else { 0 },
             reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),
         });
     }

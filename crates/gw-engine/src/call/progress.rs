@@ -88,7 +88,7 @@ impl CallProgress {
             cost: billed.known_cost(),
         };
         let reason = self.reason.take();
-        self.settlement.note_attempt(&record, reason);
+        self.settlement.note_attempt(&record, billed.cost, reason);
         self.records.push(record);
         self.settlement.note_attempts(self.records.len());
     }

@@ -246,10 +246,10 @@ impl Settlement {
         }
     }
 
-    /// Notes an attempt that is over, and the upstream's reason if it failed.
-    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, reason: Option<String>) {
+    /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed.
+    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, spent: Money, reason: Option<String>) {
         if let Some(line) = &mut self.line {
-            line.note_attempt(record, reason);
+            line.note_attempt(record, spent, reason);
         }
     }
 
@@ -346,7 +346,7 @@ impl Settlement {
                 latency_ms: millis(took),
                 cost: billed.known_cost(),
             };
-            self.note_attempt(&record, None);
+            self.note_attempt(&record, billed.cost, None);
         }
     }
 

@@ -404,8 +404,14 @@ fn is_disbelieved(reported: &Usage, billed: &Usage) -> bool {
     reported.prompt > billed.prompt || reported.completion > billed.completion
 }
 
-/// Whether a failure says that the provider did not serve the request. After a timeout, a broken or an unreadable answer the provider may well
-/// have served it.
+/// Whether a failure says that the provider did not serve the request. After a timeout, or a broken, unreadable or unread answer, the
+/// provider may well have served it.
 pub(crate) fn is_refusal(kind: FailureKind) -> bool {
-    !matches!(kind, FailureKind::Timeout | FailureKind::InvalidResponse | FailureKind::StreamBroken)
+    !matches!(
+        kind,
+        FailureKind::Timeout
+            | FailureKind::InvalidResponse
+            | FailureKind::StreamBroken
+            | FailureKind::NoMemory
+    )
 }

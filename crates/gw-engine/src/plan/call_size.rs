@@ -109,6 +109,10 @@ impl CallSize {
 
     /// Adds the prompts that the model read after the calls of the provider's tools, where the upstream has told the first
     /// reading only. They are bounded as in a reservation.
+    ///
+    /// The stream of an OpenAI-type chat shows no calls before its usage, so there is nothing to add. The one search of
+    /// `web_search_options` adds no reading either: the search models of OpenAI and Perplexity report the prompt alone, also
+    /// at the end of a complete answer, and a client that leaves must not pay more.
     fn add_further_readings(&self, usage: &mut Usage, model: &Model) {
         let calls = usage.unread_calls.min(MAX_INNER_CALLS as u32);
         let once = usage.prompt.div_ceil(self.prompts.max(1));
@@ -266,10 +270,12 @@ impl ValidatedRequest {
         Some(&client.native.policy)
     }
 
-    /// The tools of a chat that the candidate runs itself; None if it gets the client's own body, or no such tools.
+    /// The tools of a chat that the candidate runs itself, and whether it has something without a price; None if it gets the
+    /// client's own body, or no such tools and parts.
     fn chat_tools(&self, candidate: &Candidate) -> Option<(InnerWork, HostedCalls)> {
         let Self::Chat(request) = self else { return None };
-        let is_sent = request.hosted.0.calls_model
+        let work = &request.hosted.0;
+        let is_sent = (work.calls_model || work.is_unpriced)
             && candidate.provider.adapter().capabilities().openai_fields
             && self.own_policy(candidate).is_none();
         is_sent.then_some(request.hosted)

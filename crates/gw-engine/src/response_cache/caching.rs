@@ -5,10 +5,13 @@ use std::sync::Arc;
 use gw_cache::{Cache, Scope, SimilarityFigures, SingleFlight};
 
 use crate::auth::Caller;
-use crate::response_cache::embeddings::memory::AnswerMemory;
+use crate::document_memory::{DocumentMemory, MAX_ANSWER_BYTES};
 use crate::response_cache::semantic::Semantic;
 use crate::response_cache::settings::{CachingSettings, SemanticSettings};
 use crate::response_cache::shared_answer::{FlightError, FlightResult};
+
+/// The longest answers of cached vectors for which there is memory at one time.
+const MAX_VECTOR_ANSWERS: u64 = 8;
 
 /// The response cache and the shared calls.
 #[derive(Debug)]
@@ -17,17 +20,19 @@ pub struct ResponseCache {
     pub(crate) flights: Arc<SingleFlight<FlightResult, FlightError>>,
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
-    /// The memory of answers that are made of cached vectors.
-    pub(in crate::response_cache) vectors: Arc<AnswerMemory>,
+    /// The memory of answers that are made of cached vectors. A short request can have a long answer that no upstream sends and
+    /// no budget pays. It is apart from the memory of documents: a request that completes its cached vectors holds a part of
+    /// this one while it waits for its document, and in one memory such requests could wait for each other.
+    pub(in crate::response_cache) vectors: Arc<DocumentMemory>,
 }
 
 impl ResponseCache {
     /// A response cache over this store. `semantic` lists the aliases whose similar questions are answered.
     #[must_use]
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
-        let (flights, vectors) = (Arc::default(), Arc::default());
+        let vectors = Arc::new(DocumentMemory::new(MAX_VECTOR_ANSWERS * MAX_ANSWER_BYTES as u64));
         let semantic = Semantic::new(semantic, &Semantic::default());
-        Self { cache: Arc::new(cache), flights, settings, semantic, vectors }
+        Self { cache: Arc::new(cache), flights: Arc::default(), settings, semantic, vectors }
     }
 
     /// A cache with the answers and shared calls of this one, under other settings. An alias with unchanged settings keeps its similar questions.

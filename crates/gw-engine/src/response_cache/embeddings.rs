@@ -5,7 +5,6 @@
 
 pub(crate) mod answer;
 mod kept_reply;
-pub(crate) mod memory;
 mod partial_fetch;
 pub(crate) mod request;
 pub(crate) mod serve;

@@ -15,12 +15,12 @@ use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
 
-use crate::call::attempt_context::MAX_ANSWER_BYTES;
 use crate::call::reserve::reserve;
 use crate::call::shared_document::SharedDocument;
 use crate::call::{Call, CallSummary};
 use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
+use crate::document_memory::MAX_ANSWER_BYTES;
 use crate::error::{Error, Kind};
 use crate::response::event_stream::EventStream;
 use crate::response_cache::answer_content::{AnswerContent, KeptAnswer};

@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::OK;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::offload_if;
 use crate::document_memory::DocumentPermit;
 use crate::plan::call_size::{batches, inputs_size};
 use crate::plan::candidate::Candidate;
@@ -26,6 +26,9 @@ use crate::upstream::outcome::Answer;
 
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
+/// Answers up to this size are read in less than a millisecond. The numbers of vectors are read much faster than other JSON, so the
+/// size alone decides.
+const LIGHT_ANSWER_BYTES: usize = 96 << 10;
 /// The bytes of a number of a vector in JSON.
 const NUMBER_BYTES: usize = 14;
 /// The bytes of a vector in JSON if the request names no dimensions.
@@ -44,7 +47,7 @@ pub(crate) struct Batch {
 impl Batch {
     /// Whether reading it takes so long that it runs on the CPU pool.
     pub(crate) fn is_heavy(&self) -> bool {
-        is_heavy(&self.body)
+        self.body.len() > LIGHT_ANSWER_BYTES
     }
 
     /// Tells the meter the usage of this batch. An answer that cannot be read fails when all batches are read.

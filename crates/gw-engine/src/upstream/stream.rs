@@ -15,7 +15,7 @@ use gw_wire::dialects::AnswerEncoder;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Normaliser, Opening, Shape};
-use gw_wire::usage::BYTES_PER_TOKEN;
+use gw_wire::usage::{BYTES_PER_TOKEN, PromptWork};
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
@@ -57,8 +57,8 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
-    /// The calls of the provider's tools that the last note has.
-    noted_calls: u32,
+    /// The reading of prompts and the calls of tools that the last note has.
+    noted_work: PromptWork,
 }
 
 impl std::fmt::Debug for UpstreamStream {
@@ -161,10 +161,12 @@ impl UpstreamStream {
         let (due, every) = self.notes;
         let bytes = self.normaliser.answer_bytes();
         // After a call of the provider's tool, the model reads the whole prompt again.
-        let calls = self.normaliser.unread_calls();
-        if bytes >= due || calls > self.noted_calls {
+        let work = self.normaliser.prompt_work();
+        let is_large = work.tokens > self.noted_work.tokens.saturating_add(every / BYTES_PER_TOKEN);
+        if bytes >= due || is_large || work.calls > self.noted_work.calls {
             self.notes.0 = bytes.saturating_add(every);
-            self.noted_calls = calls;
+            self.noted_work.tokens = work.tokens.max(self.noted_work.tokens);
+            self.noted_work.calls = work.calls;
             let bill = self.observe(&call.context.upstream_calls);
             call.progress.settlement.note_progress(&self.candidate, &bill.usage);
         }
@@ -222,6 +224,8 @@ pub(crate) async fn open(
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
     let is_chat = opening.shape == Shape::Chat;
+    // The beginning of the request notes the estimate.
+    let noted_work = PromptWork { tokens: opening.prompt_tokens, calls: 0 };
     let mut stream = UpstreamStream {
         candidate: candidate.clone(),
         attempt,
@@ -236,7 +240,7 @@ pub(crate) async fn open(
         reservation: None,
         notes: (u64::MAX, u64::MAX),
         seen_work: 0,
-        noted_calls: 0,
+        noted_work,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {

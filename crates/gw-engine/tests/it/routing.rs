@@ -4,4 +4,5 @@ mod attempts;
 mod continuation;
 mod divided;
 mod hedges;
+mod own_memory;
 mod silence;

@@ -44,6 +44,9 @@ pub trait BodyRoom {
     /// # Errors (in the poll)
     /// There will be no room: the body is not read further.
     fn poll_grow(&mut self, bytes: usize, cx: &mut Context<'_>) -> Poll<Result<(), Failure>>;
+
+    /// The failure of a body that has waited for memory and is not complete at its deadline. The upstream did not cause it.
+    fn late(&self) -> Failure;
 }
 
 /// Room for every body that `cap` allows.
@@ -52,6 +55,10 @@ struct UnboundedRoom;
 impl BodyRoom for UnboundedRoom {
     fn poll_grow(&mut self, _bytes: usize, _cx: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         Poll::Ready(Ok(()))
+    }
+
+    fn late(&self) -> Failure {
+        failures::body_timeout(LATE_BODY)
     }
 }
 
@@ -149,8 +156,8 @@ impl UpstreamBody {
         // Some upstreams send blanks while they work. The document follows in one go.
         let mut begun = false;
         let mut lately = 0;
-        // A piece that waits for room.
-        let mut waiting_piece: Option<Bytes> = None;
+        // A piece that waits for room, and whether one has waited.
+        let (mut waiting_piece, mut has_waited): (Option<Bytes>, bool) = (None, false);
         poll_fn(|cx| {
             loop {
                 let polled = match waiting_piece.take() {
@@ -161,7 +168,7 @@ impl UpstreamBody {
                     Poll::Ready(Some(Ok(piece))) => {
                         // A body that comes without a pause is also bound by the deadline.
                         if Instant::now() >= deadline {
-                            return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
+                            return Poll::Ready(Err(late(room, has_waited)));
                         }
                         if whole.len() + piece.len() > cap {
                             return Poll::Ready(Err(failures::invalid("the body is larger than its limit")));
@@ -172,7 +179,7 @@ impl UpstreamBody {
                             Poll::Pending => {
                                 // The upstream is not the one that pauses.
                                 waiting_since = None;
-                                waiting_piece = Some(piece);
+                                (waiting_piece, has_waited) = (Some(piece), true);
                                 break;
                             }
                         }
@@ -192,7 +199,7 @@ impl UpstreamBody {
             let now = Instant::now();
             let idle_until = *waiting_since.get_or_insert(now) + idle;
             if now >= deadline {
-                return Poll::Ready(Err(failures::body_timeout(LATE_BODY)));
+                return Poll::Ready(Err(late(room, has_waited)));
             }
             if now >= idle_until {
                 return Poll::Ready(Err(failures::body_timeout("the body stalled")));
@@ -315,6 +322,11 @@ fn spend(steps: usize, cx: &mut Context<'_>) {
         let Poll::Ready(step) = coop::poll_proceed(cx) else { return };
         step.made_progress();
     }
+}
+
+/// The failure of a body at its deadline. One that has waited for the gateway's memory did not have its time.
+fn late(room: &dyn BodyRoom, has_waited: bool) -> Failure {
+    if has_waited { room.late() } else { failures::body_timeout(LATE_BODY) }
 }
 
 /// A complete answer that broke off is an invalid response.

@@ -30,8 +30,10 @@ use super::socket::Socket;
 
 /// The bound of a response head, and of the buffer of a connection.
 const MAX_BUFFER: usize = 64 * 1024;
-/// The bytes of the first read of a response. A read that fills the buffer doubles it.
+/// The bytes of the first read of a response, unless the last one was larger. A read that fills the buffer doubles it.
 const FIRST_READ: usize = 16 * 1024;
+/// The room for the head in the first read of a response that is as large as the last one.
+const HEAD_ROOM: usize = 2 * 1024;
 /// The least room that a read is worth.
 const MIN_ROOM: usize = 1024;
 /// The most room that is kept for the heads of requests.
@@ -59,6 +61,9 @@ pub(crate) struct Http1 {
     buffer: BytesMut,
     /// The bytes of the next read.
     read_size: usize,
+    /// The bytes of the first read of the next response. An answer of embeddings is as large as the one before, and is read
+    /// in one piece, which is not copied.
+    first_read: usize,
     outgoing: OutgoingRequest,
     pub(crate) clock: Clock,
 }
@@ -115,6 +120,7 @@ impl Http1 {
             socket,
             buffer: BytesMut::new(),
             read_size: FIRST_READ,
+            first_read: FIRST_READ,
             outgoing: OutgoingRequest { is_sent: true, ..OutgoingRequest::default() },
             clock: Clock::default(),
         })
@@ -135,7 +141,7 @@ impl Http1 {
             return Err(SendError { unsent: Some(request), failure });
         }
         self.clock.arm(deadline);
-        self.read_size = FIRST_READ;
+        self.read_size = self.first_read;
         self.outgoing.begin(&request);
         let method = request.method().clone();
         drop(request);
@@ -170,7 +176,10 @@ impl Http1 {
             let has_line = self.buffer.get(known..).is_some_and(|new| memchr::memchr(b'\n', new).is_some());
             let head = if known == 0 || has_line { head::read(&mut self.buffer, method) } else { Ok(None) };
             match head {
-                Ok(Some(head)) => return Poll::Ready(Ok(head)),
+                Ok(Some(head)) => {
+                    self.note_size(&head.framing);
+                    return Poll::Ready(Ok(head));
+                }
                 Ok(None) if self.buffer.len() >= MAX_BUFFER => {
                     return Poll::Ready(Err(failures::invalid("the response head is too large")));
                 }
@@ -180,6 +189,16 @@ impl Http1 {
                 }
             }
         }
+    }
+
+    /// Notes the size of a response for the next one. A response without a length is read as a small one.
+    fn note_size(&mut self, framing: &BodyFraming) {
+        let body = match framing {
+            BodyFraming::Length(bytes) => usize::try_from(*bytes).unwrap_or(usize::MAX),
+            BodyFraming::Chunked(_) | BodyFraming::UntilClose => 0,
+        };
+        self.first_read = body.saturating_add(HEAD_ROOM).clamp(FIRST_READ, MAX_BUFFER);
+        self.read_size = FIRST_READ;
     }
 
     /// Reads at most `room` bytes into the buffer; 0 = the peer has closed its side.

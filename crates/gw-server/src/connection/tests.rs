@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 const QUICK: ClientTimeouts = ClientTimeouts {
     head: Duration::from_millis(300),
     idle: Duration::from_millis(600),
-    write_stall: Duration::from_millis(300),
+    send_timeout: Duration::from_millis(300),
 };
 
 struct Server {
@@ -252,7 +252,7 @@ async fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer(
     let patient = ClientTimeouts {
         head: Duration::from_secs(60),
         idle: Duration::from_secs(60),
-        write_stall: Duration::from_secs(60),
+        send_timeout: Duration::from_secs(60),
     };
     let server = Server::with(patient).await;
     server.drain.cancel();

@@ -10,7 +10,7 @@ impl Transport for DuplexStream {
 const TIMEOUTS: ClientTimeouts = ClientTimeouts {
     head: Duration::from_secs(10),
     idle: Duration::from_secs(75),
-    write_stall: Duration::from_secs(60),
+    send_timeout: Duration::from_secs(60),
 };
 
 fn pair() -> (TimedIo<DuplexStream>, DuplexStream, Arc<Activity>) {
@@ -75,7 +75,7 @@ async fn the_second_head_has_the_head_timeout_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_stops_is_closed_at_the_write_stall() {
+async fn a_reader_that_stops_is_closed_at_the_send_timeout() {
     let (mut io, mut far, activity) = pair();
     let _guard = activity.begin();
     let start = Instant::now();

@@ -72,7 +72,7 @@ impl Requests {
 /// Adds the upstream call that was open when the process ended, so that the costs of all calls are the cost of the entry. The
 /// lines list the calls before it. A line that lists none is about one call, whose cost is that of the entry.
 fn add_open_call(entry: &mut Entry) {
-    let ended = entry.attempts.iter().filter_map(|attempt| attempt.cost).fold(0, i128::saturating_add);
+    let ended = entry.attempts.iter().map(Attempt::share_of_cost).fold(0, i128::saturating_add);
     let open = entry.cost.saturating_sub(ended);
     if entry.attempts.is_empty() || open <= 0 {
         return;
@@ -83,6 +83,7 @@ fn add_open_call(entry: &mut Entry) {
         status: INTERRUPTED.into(),
         latency_ms: 0,
         cost: Some(open),
+        known_part: 0,
         reason: None,
     });
 }

@@ -133,7 +133,8 @@ impl Names {
 /// unknown price counts where the price is missing.
 fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
     let mut others: Vec<OtherCost> = Vec::new();
-    for Attempt { model, provider, cost, .. } in &entry.attempts {
+    for attempt in &entry.attempts {
+        let Attempt { model, provider, cost, .. } = attempt;
         let is_own = **model == *entry.model && **provider == *entry.provider;
         if is_own || *cost == Some(0) {
             continue;
@@ -147,7 +148,7 @@ fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
         });
         let Some(OtherCost { sums: other, .. }) = others.get_mut(place) else { continue };
         // The bounds of the entry bound its parts, too.
-        let cost = cost.unwrap_or(0).clamp(0, sums.cost.max(0));
+        let cost = attempt.share_of_cost().clamp(0, sums.cost.max(0));
         other.cost += cost;
         sums.cost -= cost;
     }
@@ -243,11 +244,11 @@ fn ending(out: &mut LineText, entry: &Entry) {
 }
 
 /// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost. A cost is null if a price
-/// is unknown.
+/// is unknown; its known part follows.
 fn calls(out: &mut LineText, entry: &Entry) {
     out.raw(",[");
     let are_many = entry.attempts.len() > 1;
-    for (n, Attempt { provider, model, status, latency_ms, cost, reason }) in
+    for (n, Attempt { provider, model, status, latency_ms, cost, known_part, reason }) in
         entry.attempts.iter().enumerate()
     {
         out.raw(if n == 0 { "[" } else { ",[" });
@@ -266,7 +267,12 @@ fn calls(out: &mut LineText, entry: &Entry) {
         }
         match cost {
             Some(Some(cost)) => out.next_amount(*cost),
-            Some(None) => out.raw(",null"),
+            Some(None) => {
+                out.raw(",null");
+                if *known_part != 0 {
+                    out.next_amount(*known_part);
+                }
+            }
             None => {}
         }
         out.character(']');
@@ -336,6 +342,7 @@ struct Call {
     /// None: the usual cost.
     #[serde(deserialize_with = "written_cost")]
     cost: Option<Option<i128>>,
+    known_part: i128,
 }
 
 /// Reads a cost that is written; null is an unknown price.
@@ -395,6 +402,7 @@ fn entry(said: EncodedFields) -> Entry {
         status: call.status.into(),
         latency_ms: call.latency_ms,
         cost: call.cost.unwrap_or(Some(usual_cost)),
+        known_part: call.known_part,
         reason: call.reason,
     };
     let is_on = |bit| said.flags & bit != 0;

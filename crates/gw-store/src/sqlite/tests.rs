@@ -80,6 +80,61 @@ async fn a_new_file_is_complete_and_leaves_no_draft() {
 }
 
 #[tokio::test]
+async fn a_new_file_is_that_of_all_migrations_one_after_the_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let [made, migrated] = ["made.db", "migrated.db"].map(|name| directory.path().join(name));
+    assert!(fresh::make(&made).await);
+    fs::write(&migrated, b"").unwrap();
+    Store::open(&migrated).await.unwrap().close().await;
+    let mut contents = Vec::new();
+    for path in [&made, &migrated] {
+        let mut connection = read_only(path).await.unwrap();
+        let mut found = Vec::new();
+        for query in [
+            "SELECT concat_ws('|', type, name, tbl_name, sql) FROM sqlite_schema ORDER BY type, name",
+            "SELECT concat_ws('|', version, description, success, hex(checksum)) FROM _sqlx_migrations ORDER BY version",
+            "SELECT CAST(number AS TEXT) FROM revision",
+        ] {
+            let rows = sqlx::query(query).fetch_all(&mut connection).await.unwrap();
+            found.push(rows.iter().map(|row| row.try_get(0).unwrap_or_default()).collect::<Vec<String>>());
+        }
+        contents.push(found);
+    }
+    assert_eq!(contents[0], contents[1]);
+    assert_eq!(contents[0][1].len(), CHANGES.len());
+    // Without the note of a failure, which `make` hides.
+    let path = directory.path().join("filled.db");
+    fs::write(&path, b"").unwrap();
+    fresh::fill(&path).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_was_used_before_is_opened_without_a_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = filled(&directory).await;
+    let before = fs::read(&path).unwrap();
+    let store = store(&directory).await;
+    assert_eq!(store.keys().await.unwrap().len(), 200);
+    let log = fs::metadata(beside(&path, "-wal")).map_or(0, |log| log.len());
+    assert_eq!(log, 0, "nothing is in the write-ahead log");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_file_without_the_settings_of_the_store_gets_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = filled(&directory).await;
+    let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    sqlx::query("PRAGMA journal_mode = DELETE").fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    assert!(!has_settings(&path));
+    let store = store(&directory).await;
+    let mode = sqlx::query("PRAGMA journal_mode").fetch_one(store.sqlite()).await.unwrap();
+    assert_eq!(mode.get::<String, _>(0), "wal");
+    assert!(has_settings(&path));
+}
+
+#[tokio::test]
 async fn the_bundled_sqlite_is_new_enough() {
     let directory = tempfile::tempdir().unwrap();
     let row =

@@ -9,8 +9,25 @@ use crate::reply::Vector;
 use crate::request::EncodingFormat;
 use crate::usage::Usage;
 
-/// The members before the numbers of a single vector.
-const HEAD: &[u8] = br#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"#;
+/// What stands around the numbers of a single vector, up to the members behind the vectors.
+#[derive(Debug)]
+struct Around {
+    before: &'static [u8],
+    after: &'static [u8],
+}
+
+/// The members in OpenAI's order.
+const USUAL: Around = Around {
+    before: br#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":"#,
+    after: b"}]",
+};
+
+/// The same members with the numbers first. It fits into every answer of OpenAI's dialect, because none can have less before its
+/// numbers. Some servers write the numbers first, too.
+const NUMBERS_FIRST: Around = Around {
+    before: br#"{"data":[{"embedding":"#,
+    after: br#","object":"embedding","index":0}],"object":"list""#,
+};
 
 /// The most bytes of a document beside its numbers and as many bytes again. The answer keeps the memory of the whole document until
 /// its client has it.
@@ -18,7 +35,10 @@ const MOST_BESIDE_BYTES: usize = 4 << 10;
 
 /// The place of the numbers in a document, with enough room before them.
 #[derive(Debug)]
-pub struct NumbersInPlace(Range<usize>);
+pub struct NumbersInPlace {
+    place: Range<usize>,
+    around: &'static Around,
+}
 
 impl NumbersInPlace {
     /// The place of the only vector; None if the answer has to be written anew.
@@ -29,23 +49,24 @@ impl NumbersInPlace {
         let place = start..start.checked_add(text.len())?;
         let is_inside = place.end <= document.len();
         let is_small = document.len() <= text.len().saturating_mul(2).saturating_add(MOST_BESIDE_BYTES);
-        (is_inside && is_small && start >= HEAD.len() && document.is_unique()).then_some(Self(place))
+        let around = [&USUAL, &NUMBERS_FIRST].into_iter().find(|around| around.before.len() <= start)?;
+        (is_inside && is_small && document.is_unique()).then_some(Self { place, around })
     }
 
-    /// The answer, equal to that of [`super::write_embeddings`].
+    /// The answer, with the members of [`super::write_embeddings`].
     #[must_use]
     pub fn write(self, document: Bytes, model: &str, usage: &Usage) -> Bytes {
-        let Self(Range { start, end }) = self;
+        let Self { place: Range { start, end }, around: Around { before, after } } = self;
         // A document with other readers is copied.
         let mut document = document.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&*shared));
         document.truncate(end);
-        let from = start.saturating_sub(HEAD.len());
+        let from = start.saturating_sub(before.len());
         if let Some(room) = document.get_mut(from..start) {
-            room.iter_mut().zip(HEAD).for_each(|(place, byte)| *place = *byte);
+            room.iter_mut().zip(*before).for_each(|(place, byte)| *place = *byte);
         }
         document.advance(from.min(document.len()));
-        let mut tail = Vec::with_capacity(model.len() + 128);
-        tail.extend_from_slice(b"}]");
+        let mut tail = Vec::with_capacity(model.len() + 160);
+        tail.extend_from_slice(after);
         write_end(&mut tail, model, usage);
         document.extend_from_slice(&tail);
         document.freeze()
@@ -79,11 +100,15 @@ mod tests {
             let reply = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
             let anew = write_embeddings(&reply, encoding, &model, &usage);
             let place = NumbersInPlace::of(&document, &reply.vectors, encoding);
-            prop_assert_eq!(place.is_some(), !is_base64 && before.len() >= HEAD.len());
+            prop_assert_eq!(place.is_some(), !is_base64 && before.len() >= NUMBERS_FIRST.before.len());
             let Some(place) = place else { return Ok(()) };
             drop(reply);
             let written = place.write(document, &model, &usage);
-            prop_assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&anew));
+            let members = |answer: &[u8]| serde_json::from_slice::<serde_json::Value>(answer).unwrap();
+            prop_assert_eq!(members(&written), members(&anew));
+            if before.len() >= USUAL.before.len() {
+                prop_assert_eq!(String::from_utf8_lossy(&written), String::from_utf8_lossy(&anew));
+            }
         }
     }
 

@@ -112,7 +112,8 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     let routing = fields.routing(&model)?;
     let cache = fields.cache()?;
     let other_tools = survey.needs.openai_only.is_some() || survey.needs.custom_tools;
-    let hosted = fields.get("tools").filter(|_| other_tools).map(chat_tools).unwrap_or_default();
+    let mut hosted = fields.get("tools").filter(|_| other_tools).map(chat_tools).unwrap_or_default();
+    hosted.0.is_unpriced |= survey.has_unpriced_part;
     let references = &mut survey.references;
     let guarded =
         member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);

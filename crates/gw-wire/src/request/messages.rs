@@ -6,6 +6,7 @@ use super::fields::{
 use super::invalid::Invalid;
 use super::limits::{RequestLimits, too_many};
 use super::measure::{self, Detail, PromptExtras, Unpacker, value_bytes};
+use super::native_policy::is_unpriced_part;
 use super::needs::Needs;
 use super::references::{References, is_stored};
 use crate::json::{Kind, Reader, View};
@@ -26,6 +27,8 @@ pub(super) struct Survey<'l> {
     /// References to resources at a provider.
     pub(super) references: References,
     unpacker: Unpacker,
+    /// Whether a content part may have a price that the catalogue cannot hold.
+    pub(super) has_unpriced_part: bool,
     /// Whether every message so far is a [`PlainMessage`].
     pub(super) is_plain: bool,
     /// Number of content parts and of tool calls so far, in all messages.
@@ -43,6 +46,7 @@ impl<'l> Survey<'l> {
             extras: PromptExtras::default(),
             references: References::default(),
             unpacker: Unpacker::of_request(bytes),
+            has_unpriced_part: false,
             is_plain: true,
             content_parts: 0,
             tool_calls: 0,
@@ -305,6 +309,7 @@ fn part(path: &Path<'_>, value: View<'_>, role: RoleClass, survey: &mut Survey<'
             return Err(not_one_of(&kind_path, allowed, &kind));
         }
         survey.needs.openai_only.get_or_insert(Needs::OTHER_PARTS);
+        survey.has_unpriced_part |= is_unpriced_part(&kind);
         survey.references.member(path, "", value);
         survey.extras.bytes += value.text().len() as u64;
         return Ok(());

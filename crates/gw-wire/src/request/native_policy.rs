@@ -20,8 +20,8 @@ use super::references::References;
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
 
-pub(super) use inner_work::chat_tools;
 pub use inner_work::{FILE_RESULT_TOKENS, InnerWork, PAGE_TOKENS, SEARCH_RESULT_TOKENS, results_of};
+pub(super) use inner_work::{chat_tools, is_unpriced_part};
 pub use messages::survey_messages;
 pub use responses::{ResponsesSurvey, survey_responses};
 pub use rows::{PolicyPlace, Surface, Treatment, treatment};

@@ -23,6 +23,8 @@ pub(crate) const ADMIN: &str = "sk-test-admin";
 pub(crate) const LIMITED: &str = "sk-test-limited";
 /// A key with two requests a minute.
 pub(crate) const METERED: &str = "sk-test-metered";
+/// A setting of the server for tests with many clients that read nothing: a busy machine needs minutes to bring them all.
+pub(crate) const PATIENT: &str = "send_timeout_ms = 3600000";
 /// A key that has expired.
 pub(crate) const EXPIRED: &str = "sk-test-expired";
 /// The gateway's key for its upstreams; it must never reach a client or a log.

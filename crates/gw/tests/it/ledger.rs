@@ -9,6 +9,8 @@ mod damaged_journal;
 mod hour_writes;
 mod owners_of_costs;
 mod payloads;
+mod priced_work_by_ending;
+mod scripted_work;
 mod unpriced;
 
 use std::path::Path;

@@ -113,7 +113,11 @@ class Bedrock:
             blocks.append({"text": said.text})
         for at, name in enumerate(said.calls):
             blocks.append({"toolUse": {"toolUseId": f"tooluse_{at}", "name": name, "input": ARGUMENTS}})
-        stop = "tool_use" if said.calls else "end_turn"
+        return self.say(asked, blocks)
+
+    def say(self, asked, blocks):
+        """An answer of these blocks."""
+        stop = "tool_use" if any("toolUse" in block for block in blocks) else "end_turn"
         usage = {
             "inputTokens": PROMPT_TOKENS,
             "outputTokens": ANSWER_TOKENS,

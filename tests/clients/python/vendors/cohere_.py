@@ -83,20 +83,25 @@ class Cohere:
 
     def write(self, asked):
         said = reply_to(asked)
-        usage = {
-            "billed_units": {"input_tokens": 3, "output_tokens": 4},
-            "tokens": {"input_tokens": PROMPT_TOKENS, "output_tokens": ANSWER_TOKENS},
-        }
-        finish = "TOOL_CALL" if said.calls else "COMPLETE"
+        content = [{"type": "thinking", "thinking": said.thought}] if said.thought else []
+        content += [{"type": "text", "text": said.text}] if said.text and not said.calls else []
         calls = [
             {"id": f"{name}_{at}", "type": "function", "function": {"name": name, "arguments": CALL}}
             for at, name in enumerate(said.calls)
         ]
-        content = [{"type": "thinking", "thinking": said.thought}] if said.thought else []
-        content += [{"type": "text", "text": said.text}] if said.text and not calls else []
         message = {"role": "assistant", **({"content": content} if content else {})}
         if calls:
             message |= {"tool_plan": said.text or "Well.", "tool_calls": calls}
+        return self.say(asked, message)
+
+    def say(self, asked, message):
+        """An answer with this message."""
+        content, calls = message.get("content", []), message.get("tool_calls", [])
+        usage = {
+            "billed_units": {"input_tokens": 3, "output_tokens": 4},
+            "tokens": {"input_tokens": PROMPT_TOKENS, "output_tokens": ANSWER_TOKENS},
+        }
+        finish = "TOOL_CALL" if calls else "COMPLETE"
         if not asked.stream:
             body = {"id": "co-1", "finish_reason": finish, "message": message, "usage": usage}
             return Answer(cohere.V2ChatResponse.model_validate(body, extra="forbid").json().encode())

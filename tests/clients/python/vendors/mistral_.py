@@ -92,6 +92,14 @@ class Mistral:
 
     def write(self, asked):
         said = reply_to(asked)
+        thought = [{"type": "thinking", "thinking": [{"type": "text", "text": said.thought}]}] if said.thought else []
+        content = [*thought, {"type": "text", "text": said.text or ""}] if thought else said.text or ""
+        deltas = [thought] if thought else []
+        deltas += halves(said.text) if said.text else []
+        return self.say(asked, content, deltas, said.calls)
+
+    def say(self, asked, content, deltas, names):
+        """An answer of this content, which a stream brings as these pieces, and with calls of these tools."""
         calls = [
             {
                 "id": f"callcall{at}",
@@ -99,9 +107,8 @@ class Mistral:
                 "index": at,
                 "function": {"name": name, "arguments": '{"city": "Zürich", "days": 2}'},
             }
-            for at, name in enumerate(said.calls)
+            for at, name in enumerate(names)
         ]
-        thought = [{"type": "thinking", "thinking": [{"type": "text", "text": said.thought}]}] if said.thought else None
         usage = {
             "prompt_tokens": PROMPT_TOKENS,
             "completion_tokens": ANSWER_TOKENS,
@@ -110,7 +117,6 @@ class Mistral:
         finish = "tool_calls" if calls else "stop"
         head = {"id": "cmpl-1", "created": 1767225600, "model": asked.model}
         if not asked.stream:
-            content = [*thought, {"type": "text", "text": said.text or ""}] if thought else said.text or ""
             message = {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
             choices = [{"index": at, "message": message, "finish_reason": finish} for at in range(asked.n)]
             body = {**head, "object": "chat.completion", "choices": choices, "usage": usage}
@@ -127,8 +133,7 @@ class Mistral:
             return models.CompletionChunk.model_validate(body, extra="forbid").model_dump_json()
 
         bodies = [chunk({"role": "assistant", "content": ""})]
-        bodies += [chunk({"content": thought})] if thought else []
-        bodies += [chunk({"content": part}) for part in halves(said.text)] if said.text else []
+        bodies += [chunk({"content": piece}) for piece in deltas]
         bodies.append(chunk({"content": "", **({"tool_calls": calls} if calls else {})}, finish, usage))
         return stream(sse(*bodies, b"[DONE]"), "text/event-stream")
 

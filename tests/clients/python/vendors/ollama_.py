@@ -39,6 +39,14 @@ class Ollama:
     def write(self, asked):
         said = reply_to(asked)
         calls = [{"function": {"name": name, "arguments": ARGUMENTS}} for name in said.calls]
+        whole = {"content": said.text, "thinking": said.thought, "tool_calls": calls or None}
+        pieces = [{"thinking": said.thought}] if said.thought else []
+        pieces += [{"content": part} for part in halves(said.text)] if said.text else []
+        pieces += [{"tool_calls": [call]} for call in calls]
+        return self.say(asked, whole, pieces)
+
+    def say(self, asked, whole, pieces):
+        """An answer with this message, which a stream brings as these pieces."""
 
         def response(done=False, **message):
             end = (
@@ -55,10 +63,8 @@ class Ollama:
             return ollama.ChatResponse.model_validate(body, extra="forbid").model_dump_json(exclude_none=True).encode()
 
         if not asked.stream:
-            return Answer(response(True, content=said.text, thinking=said.thought, tool_calls=calls or None))
-        lines = [response(thinking=said.thought)] if said.thought else []
-        lines += [response(content=part) for part in halves(said.text)] if said.text else []
-        lines += [response(tool_calls=[call]) for call in calls]
+            return Answer(response(True, **whole))
+        lines = [response(**piece) for piece in pieces]
         return stream([line + b"\n" for line in [*lines, response(True)]], "application/x-ndjson")
 
 

@@ -103,7 +103,14 @@ class OpenAi:
             }
             for at, name in enumerate(said.calls)
         ]
-        finish = "tool_calls" if calls else "stop"
+        message = {"content": said.text, "refusal": None, **({"tool_calls": calls} if calls else {})}
+        deltas = [{"content": part} for part in halves(said.text)] if said.text else []
+        deltas += [delta for at, call in enumerate(calls) for delta in call_deltas(at, call)]
+        return self.say(asked, message, deltas)
+
+    def say(self, asked, message, deltas, extra="forbid"):
+        """An answer with this message, which a stream brings as these pieces."""
+        finish = "tool_calls" if message.get("tool_calls") else "stop"
         head = {"id": "chatcmpl-1", "created": 1767225600, "model": asked.model}
         usage = {
             "prompt_tokens": PROMPT_TOKENS,
@@ -111,32 +118,23 @@ class OpenAi:
             "total_tokens": PROMPT_TOKENS + ANSWER_TOKENS,
         }
         if not asked.stream:
-            message = {
-                "role": "assistant",
-                "content": said.text,
-                "refusal": None,
-                **({"tool_calls": calls} if calls else {}),
-            }
+            message = {"role": "assistant", **message}
             choices = [
                 {"index": at, "finish_reason": finish, "message": message, "logprobs": None} for at in range(asked.n)
             ]
             whole = chat.ChatCompletion.model_validate(
-                {**head, "object": "chat.completion", "choices": choices, "usage": usage}, extra="forbid"
+                {**head, "object": "chat.completion", "choices": choices, "usage": usage}, extra=extra
             )
             return Answer(whole.model_dump_json(exclude_unset=True).encode())
 
         def chunk(choices, usage=None):
             body = {**head, "object": "chat.completion.chunk", "choices": choices, "usage": usage}
-            return chat.ChatCompletionChunk.model_validate(body, extra="forbid").model_dump_json(exclude_unset=True)
+            return chat.ChatCompletionChunk.model_validate(body, extra=extra).model_dump_json(exclude_unset=True)
 
-        deltas = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": part} for part in halves(said.text)] if said.text else []
-        for at, call in enumerate(calls):
-            name, arguments = call["function"]["name"], call["function"]["arguments"]
-            deltas.append({"tool_calls": [{**call, "index": at, "function": {"name": name, "arguments": ""}}]})
-            deltas += [{"tool_calls": [{"index": at, "function": {"arguments": part}}]} for part in halves(arguments)]
         bodies = [
-            chunk([{"index": at, "delta": delta, "finish_reason": None}]) for delta in deltas for at in range(asked.n)
+            chunk([{"index": at, "delta": delta, "finish_reason": None}])
+            for delta in [{"role": "assistant", "content": ""}, *deltas]
+            for at in range(asked.n)
         ]
         bodies += [chunk([{"index": at, "delta": {}, "finish_reason": finish}]) for at in range(asked.n)]
         return stream(sse(*bodies, chunk([], usage), b"[DONE]"), "text/event-stream")
@@ -154,6 +152,13 @@ class Azure(OpenAi):
         body.setdefault("model", self.path.fullmatch(request.path).group(1))
         self.check(body, "azure")
         return self.asked(body)
+
+
+def call_deltas(at, call):
+    name, arguments = call["function"]["name"], call["function"]["arguments"]
+    yield {"tool_calls": [{**call, "index": at, "function": {"name": name, "arguments": ""}}]}
+    for part in halves(arguments):
+        yield {"tool_calls": [{"index": at, "function": {"arguments": part}}]}
 
 
 def text_of(message):

@@ -7,9 +7,9 @@ use gw_wire::request::EncodingFormat;
 use gw_wire::usage::Usage;
 
 use crate::cpu_pool::offload;
+use crate::document_memory::DocumentPermit;
 use crate::error::Result;
 use crate::response_cache::embeddings::kept_reply::inconsistent;
-use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::vectors;
 use crate::response_cache::embeddings::vectors::{CachedVector, CachedVectors};
 use crate::upstream::embeddings::EmbeddingsOutput;
@@ -27,7 +27,7 @@ pub(crate) struct EmbeddingsAnswer {
     pub(crate) found: CachedVectors,
     pub(crate) fresh: Option<FetchedVectors>,
     /// Counts the memory of the body.
-    pub(crate) permit: MemoryPermit,
+    pub(crate) permit: DocumentPermit,
 }
 
 /// The vectors of an upstream.
@@ -101,6 +101,6 @@ impl EmbeddingsAnswer {
         let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
         let body = write_embeddings(&all, self.encoding, model, &self.usage);
         let entries = self.fresh.as_ref().map_or_else(Vec::new, |fresh| fresh.entries(&reply));
-        Ok((self.permit.of(body), entries))
+        Ok((DocumentPermit::count([self.permit], body.into()), entries))
     }
 }

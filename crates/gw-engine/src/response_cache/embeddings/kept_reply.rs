@@ -3,12 +3,12 @@
 use gw_cache::Stored;
 
 use crate::call::Call;
+use crate::document_memory::DocumentPermit;
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
 use crate::response::headers::{AGE, cache_status, cost_header, named};
 use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::embeddings::answer::EmbeddingsAnswer;
-use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
 use crate::response_cache::shared_answer::now_ms;
@@ -17,7 +17,7 @@ use crate::response_cache::shared_answer::now_ms;
 pub(crate) async fn kept_reply(
     call: &Call,
     wanted: &EmbeddingsCacheRequest,
-    (found, permit): (CachedVectors, MemoryPermit),
+    (found, permit): (CachedVectors, DocumentPermit),
     sum: &Stored,
     what: &'static str,
 ) -> Result<Reply> {

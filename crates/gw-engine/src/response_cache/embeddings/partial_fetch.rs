@@ -15,6 +15,7 @@ use crate::call::progress::OK;
 use crate::call::reserve::{reserve, reserve_more};
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::millis;
+use crate::document_memory::DocumentPermit;
 use crate::error::{Error, Result};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::proportional::divide;
@@ -24,7 +25,6 @@ use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::embeddings::answer::{EmbeddingsAnswer, FetchedVectors};
 use crate::response_cache::embeddings::kept_reply::{inconsistent, kept_reply};
-use crate::response_cache::embeddings::memory::MemoryPermit;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
 use crate::response_cache::embeddings::vectors::CachedVectors;
 use crate::response_cache::shared_answer::now_ms;
@@ -44,7 +44,7 @@ pub(crate) struct PartialFetch {
     wanted: EmbeddingsCacheRequest,
     found: CachedVectors,
     /// The memory of the answer.
-    permit: Option<MemoryPermit>,
+    permit: Option<DocumentPermit>,
     /// The cached vectors, including stale ones in case no upstream answers.
     kept: Vec<Option<Arc<Stored>>>,
     stamp: Stamp,
@@ -59,7 +59,7 @@ impl PartialFetch {
         caching: Arc<ResponseCache>,
         mut call: Box<Call>,
         wanted: EmbeddingsCacheRequest,
-        (found, permit): (CachedVectors, MemoryPermit),
+        (found, permit): (CachedVectors, DocumentPermit),
         kept: Vec<Option<Arc<Stored>>>,
         stamp: Stamp,
     ) -> Result<Self> {
@@ -307,7 +307,7 @@ impl PartialFetch {
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
         self.permit = None;
         let key = self.call.context.client.caller.key_id();
-        let permit = || self.caching.vectors.take(key, kept.unsent(&self.wanted.at, &self.request));
+        let permit = || self.caching.vectors.permit(key, kept.unsent(&self.wanted.at, &self.request));
         let Some((sum, permit)) = sum.and_then(|sum| Some((sum, permit()?))) else {
             self.caching.cache.count(Outcome::Miss);
             self.call.fail(&error);

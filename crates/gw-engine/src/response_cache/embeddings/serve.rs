@@ -53,7 +53,7 @@ pub(crate) async fn run(
     }
     let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
     let Some(permit) =
-        caching.vectors.take(call.context.client.caller.key_id(), found.unsent(&wanted.at, request))
+        caching.vectors.permit(call.context.client.caller.key_id(), found.unsent(&wanted.at, request))
     else {
         // The answer of an upstream has a size limit and a cost, unlike one of cached vectors.
         caching.cache.count(Outcome::Miss);

@@ -111,8 +111,11 @@ fn vectors_of<'a>(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use gw_wire::embeddings::{NumbersInPlace, write_embeddings};
     use gw_wire::failure::{Failure, FailureKind};
     use gw_wire::reply::{EmbeddingsReply, Vector};
+    use gw_wire::request::EncodingFormat;
     use proptest::prelude::*;
 
     use super::decode;
@@ -148,6 +151,52 @@ mod tests {
     #[test]
     fn the_usual_answer_is_read_by_the_quick_reader() {
         assert!(crate::adapters::openai::quick::document::<super::OpenAiEmbeddings<'_>>(USUAL).is_some());
+    }
+
+    #[test]
+    fn answers_in_every_order_of_members_are_read_in_one_pass_and_written_in_place() {
+        let numbers = "[0.25,-0.0123456789012345678,1e-05]";
+        let usage = r#"{"prompt_tokens":4,"total_tokens":4}"#;
+        let [open, close] = ["{", "}"];
+        for body in [
+            // OpenAI and LM Studio; vLLM; llama.cpp; text-embeddings-inference; Ollama; sorted members.
+            format!(
+                r#"{open}"object":"list","data":[{open}"object":"embedding","index":0,"embedding":{numbers}{close}],"model":"m","usage":{usage}{close}"#
+            ),
+            format!(
+                r#"{open}"id":"embd-1","object":"list","created":1,"model":"m","data":[{open}"index":0,"object":"embedding","embedding":{numbers}{close}],"usage":{usage}{close}"#
+            ),
+            format!(
+                r#"{open}"model":"m","object":"list","usage":{usage},"data":[{open}"embedding":{numbers},"index":0,"object":"embedding"{close}]{close}"#
+            ),
+            format!(
+                r#"{open}"object":"list","data":[{open}"object":"embedding","embedding":{numbers},"index":0{close}],"model":"m","usage":{usage}{close}"#
+            ),
+            format!(
+                r#"{open}"object":"list","data":[{open}"object":"embedding","embedding":{numbers},"index":0{close}],"usage":{usage},"model":"m"{close}"#
+            ),
+            format!(
+                r#"{open}"data":[{open}"embedding":{numbers},"index":0,"object":"embedding"{close}],"model":"m","object":"list","usage":{usage}{close}"#
+            ),
+            format!(
+                r#"{open}"data":[{open}"embedding":{numbers}{close}],"model":"m","usage":{usage}{close}"#
+            ),
+        ] {
+            assert!(
+                crate::adapters::openai::quick::document::<super::OpenAiEmbeddings<'_>>(&body).is_some(),
+                "{body}"
+            );
+            let document = Bytes::from(body.clone().into_bytes());
+            let reply = decode(&document, 1).unwrap();
+            let place = NumbersInPlace::of(&document, &reply.vectors, EncodingFormat::Float).unwrap();
+            let usage = reply.usage.unwrap();
+            let anew = write_embeddings(&reply, EncodingFormat::Float, "m", &usage);
+            drop(reply);
+            let members = |answer: &[u8]| serde_json::from_slice::<serde_json::Value>(answer).unwrap();
+            let written = place.write(document, "m", &usage);
+            assert_eq!(members(&written), members(&anew), "{body}");
+            assert!(written.windows(numbers.len()).any(|part| part == numbers.as_bytes()), "{body}");
+        }
     }
 
     #[test]

@@ -41,6 +41,21 @@ async fn an_unread_body_returns_its_connection_once_its_end_arrived() {
 }
 
 #[tokio::test]
+async fn an_answer_as_large_as_the_last_one_comes_in_one_piece() {
+    let size = 40_000;
+    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {size}\r\n\r\n");
+    let upstream = Upstream::saying([head, "x".repeat(size)].concat()).await;
+    let client = upstream.client();
+    assert_eq!(exchange(&client).await.unwrap().1.len(), size);
+    for _ in 0..2 {
+        let mut response = send(&client).await.unwrap();
+        assert_eq!(response.body.chunk().await.unwrap().unwrap().len(), size);
+        assert!(response.body.chunk().await.is_none());
+    }
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[tokio::test]
 async fn finish_waits_for_a_late_end() {
     let gate = Arc::new(tokio::sync::Notify::new());
     let opener = Arc::clone(&gate);

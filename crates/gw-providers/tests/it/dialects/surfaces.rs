@@ -71,7 +71,7 @@ fn responses_after(adapters: &Adapters, bytes: &[u8], history: &[&str]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let limits = RequestLimits::default();
     let _any = responses::wanted_items(&bytes, &limits);
-    let _any = responses::input_items::input_items(&bytes, history);
+    let _any = responses::input_items::input_items(&bytes, history, 0);
     let earlier = || responses::EarlierItems { items: history, ..responses::EarlierItems::default() };
     let translate = || {
         let request = responses::translate_with(bytes.clone(), &limits, &earlier())?;

@@ -20,7 +20,8 @@ prop_compose! {
     fn calls()(calls in prop::collection::vec(
         (text(), text(), text(), any::<u64>(), prop::option::of(text()), prop::option::of(0..1_i128 << 90)), 0..3)) -> Vec<Attempt> {
         let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, Option<i128>)| Attempt {
-            provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost, reason,
+            provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost,
+            known_part: if cost.is_none() { i128::from(latency_ms) } else { 0 }, reason,
         };
         calls.into_iter().map(call).collect()
     }
@@ -50,7 +51,7 @@ prop_compose! {
         if let [only] = attempts.as_mut_slice()
             && is_usual
         {
-            only.cost = Some(cost);
+            (only.cost, only.known_part) = (Some(cost), 0);
         }
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
@@ -113,6 +114,7 @@ fn a_typical_line_is_short() {
             status: "ok".into(),
             latency_ms: 1_431,
             cost: Some(1_234_567_000),
+            known_part: 0,
             reason: None,
         }],
         client: Some("203.0.113.7".to_owned()),
@@ -174,27 +176,28 @@ fn an_attempt_of_an_older_version_has_a_known_cost() {
 
 #[test]
 fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
-    let attempt = |provider: &str, cost| Attempt {
+    let attempt = |provider: &str, cost, known_part| Attempt {
         provider: provider.into(),
         model: format!("{provider}/m").into(),
         status: "ok".into(),
         latency_ms: 1,
         cost,
+        known_part,
         reason: None,
     };
     let entry = Entry {
         model: "b/m".to_owned(),
         provider: "b".to_owned(),
         status: "ok".to_owned(),
-        cost: 70,
+        cost: 75,
         unpriced: true,
-        attempts: vec![attempt("a", Some(30)), attempt("c", None), attempt("b", Some(40))],
+        attempts: vec![attempt("a", Some(30), 0), attempt("c", None, 5), attempt("b", Some(40), 0)],
         ..Entry::default()
     };
     let line = Line::new(entry.clone());
     assert_eq!((line.sums.cost, line.sums.unpriced, line.sums.requests), (40, 0, 1));
     let others: Vec<_> =
         line.others.iter().map(|other| (&*other.model, other.sums.cost, other.sums.unpriced)).collect();
-    assert_eq!(others, [("a/m", 30, 0), ("c/m", 0, 1)]);
+    assert_eq!(others, [("a/m", 30, 0), ("c/m", 5, 1)]);
     assert_eq!(read(line.json()).unwrap(), entry);
 }

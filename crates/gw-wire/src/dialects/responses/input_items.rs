@@ -7,21 +7,22 @@ use super::json_text::{put_one_line, text};
 use crate::json::{Kind, ObjectWriter, View, check};
 
 /// The items of a request's body in their order, as the text of one JSON array. A body that is no JSON object has none. An
-/// `item_reference` is replaced by the item of `history` that it names.
+/// `item_reference` is replaced by the item of `history` that it names. `place` is that of the first item in the
+/// conversation, so that words that are said again in a later turn are another item.
 #[must_use]
-pub fn input_items(body: &[u8], history: &[&str]) -> Vec<u8> {
+pub fn input_items(body: &[u8], history: &[&str], place: usize) -> Vec<u8> {
     let body = std::str::from_utf8(body).ok().filter(|body| check(body).is_ok()).unwrap_or("null");
     let [input] = View::new(body).pick(["input"]);
     let mut index = ItemIndex::new(history);
     let mut out = vec![b'['];
     match input.filter(|input| input.kind() == Kind::String) {
-        Some(words) => listed_text(words, &mut out),
+        Some(words) => listed_text(place, words, &mut out),
         None => {
             for (at, item) in input.into_iter().flat_map(View::elements).enumerate() {
                 if at > 0 {
                     out.push(b',');
                 }
-                listed(at, item, &mut index, &mut out);
+                listed(place.saturating_add(at), item, &mut index, &mut out);
             }
         }
     }
@@ -31,10 +32,10 @@ pub fn input_items(body: &[u8], history: &[&str]) -> Vec<u8> {
 
 /// Writes the item of an input that is a text, without a copy of the text on the way. Its id is that of the same item in a
 /// list.
-fn listed_text(words: View<'_>, out: &mut Vec<u8>) {
+fn listed_text(at: usize, words: View<'_>, out: &mut Vec<u8>) {
     out.reserve_exact(words.text().len() + 192);
     let mut object = ObjectWriter::begin(out);
-    object.string("id", &made_id("message", 0, &[TEXT_ITEM.0, words.text(), TEXT_ITEM.1]));
+    object.string("id", &made_id("message", at, &[TEXT_ITEM.0, words.text(), TEXT_ITEM.1]));
     object.string("type", "message");
     object.string("status", "completed");
     object.string("role", "user");

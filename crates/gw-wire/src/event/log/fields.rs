@@ -14,7 +14,7 @@ const FINISHES: [Finish; 5] =
     [Finish::Stop, Finish::Length, Finish::ToolCalls, Finish::ContentFilter, Finish::FunctionCall];
 
 /// All kinds of failures in the order of their declaration.
-const FAILURES: [FailureKind; 15] = [
+const FAILURES: [FailureKind; 16] = [
     FailureKind::Unreachable,
     FailureKind::Timeout,
     FailureKind::RateLimited,
@@ -30,6 +30,7 @@ const FAILURES: [FailureKind; 15] = [
     FailureKind::BadRequest,
     FailureKind::InvalidResponse,
     FailureKind::StreamBroken,
+    FailureKind::NoMemory,
 ];
 
 /// Appends a number: seven bits a byte, the low ones first.
@@ -274,7 +275,8 @@ mod tests {
             | FailureKind::Unsupported
             | FailureKind::BadRequest
             | FailureKind::InvalidResponse
-            | FailureKind::StreamBroken => {}
+            | FailureKind::StreamBroken
+            | FailureKind::NoMemory => {}
         }
     }
 

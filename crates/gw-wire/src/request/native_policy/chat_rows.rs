@@ -9,13 +9,16 @@ use crate::request::member_policy::{REASONING_MODE, RULES, Rule, rule_of};
 /// Types of tools. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
 const TOOLS: [Row; 2] = [("custom", Treatment::Forwarded), ("function", Treatment::Forwarded)];
 
-/// Types of content parts. Other types are forwarded to providers of OpenAI's dialect, and refused for others.
-const PARTS: [Row; 5] = [
+/// Types of content parts. Other types are forwarded to providers of OpenAI's dialect, and refused for others; so are
+/// `audio_url` and `video_url`, which cost no more than their tokens.
+const PARTS: [Row; 7] = [
+    ("audio_url", Treatment::Forwarded),
     ("file", Treatment::Forwarded),
     ("image_url", Treatment::Forwarded),
     ("input_audio", Treatment::Forwarded),
     ("refusal", Treatment::Forwarded),
     ("text", Treatment::Forwarded),
+    ("video_url", Treatment::Forwarded),
 ];
 
 /// The decision about a name.

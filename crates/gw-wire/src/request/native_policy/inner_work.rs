@@ -106,6 +106,13 @@ pub(in crate::request) fn chat_tools(tools: View<'_>) -> (InnerWork, HostedCalls
     (survey.found.inner, survey.found.most_calls)
 }
 
+/// Whether a part of this type in a chat may have a price that the catalogue cannot hold: no surface forwards it for its tokens
+/// alone.
+pub(in crate::request) fn is_unpriced_part(kind: &str) -> bool {
+    let surfaces = [Surface::Chat, Surface::Responses, Surface::Messages];
+    !surfaces.iter().any(|surface| treatment(*surface, PolicyPlace::Part, kind) == Some(Treatment::Forwarded))
+}
+
 /// The decision about a type of a tool in a chat.
 fn chat_decision(tool: View<'_>, kind: &str) -> Option<Treatment> {
     let of = |surface| treatment(surface, PolicyPlace::Tool, kind);

@@ -54,6 +54,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             status: status.to_owned().into(),
             latency_ms: 12,
             cost: Some(0),
+            known_part: 0,
             reason: None,
         }],
         end_user: Some("ann".to_owned()),

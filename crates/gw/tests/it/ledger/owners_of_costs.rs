@@ -3,7 +3,7 @@
 use gw_testkit::Answer;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, Setup, World, chat, chat_with};
+use crate::harness::{ADMIN, Setup, World, chat, chat_with, with};
 use crate::ledger::rows;
 
 /// The groups of a report: the group, its requests, its cost, and its requests with an unknown price.
@@ -45,6 +45,35 @@ async fn the_cost_of_a_failed_call_stands_with_its_own_model_and_provider() {
     for query in ["surface&provider=acme", "day&model=acme/plain"] {
         let (_, total) = report(&world, query).await;
         assert_eq!(total, (0, failed, 0), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn the_known_part_of_a_failed_calls_cost_stands_with_its_own_model_and_provider() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let broken = || Answer::full(200, &[("content-type", "application/json")], "{");
+    // The catalogue has no price for such a part, and has one for the tokens.
+    let part = json!({ "type": "next_month", "text": "some words" });
+    let fallback = json!({ "routing": { "fallback": ["beta/spare"] } });
+    let body = chat_with("acme/plain", json!({ "messages": [{ "role": "user", "content": [part] }] }));
+    world.upstream.enqueue(broken());
+    assert_eq!(world.chat(&body).await.status, 502);
+    let alone = rows(&world.gateway, 1).await.remove(0);
+    world.upstream.enqueue(broken());
+    world.chat(&with(body, fallback)).await.ok();
+    let both = rows(&world.gateway, 2).await.into_iter().max_by_key(|row| row.at).expect("a row");
+    assert!(
+        alone.unpriced && both.unpriced && both.cost > alone.cost && alone.cost > 0,
+        "{alone:?} {both:?}"
+    );
+    let usd = |femtos: i128| femtos as f64 / 1e15;
+    for (query, own) in [("model", ["acme/plain", "beta/spare"]), ("provider", ["acme", "beta"])] {
+        let (mut groups, total) = report(&world, query).await;
+        groups.sort_by_key(|group| group.0.to_string());
+        let costs: Vec<_> = groups.iter().map(|(name, _, cost, _)| (name.clone(), *cost)).collect();
+        let expected = [(json!(own[0]), usd(2 * alone.cost)), (json!(own[1]), usd(both.cost - alone.cost))];
+        assert_eq!(costs, expected, "by {query}");
+        assert_eq!((total.0, total.2), (2, 2));
     }
 }
 

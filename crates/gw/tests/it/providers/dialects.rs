@@ -209,9 +209,18 @@ pub(crate) fn bedrock(say: Say, stream: bool) -> Answer {
 
 /// A message of Amazon's event stream encoding (smithy.io, "Amazon Event Stream Specification").
 pub(crate) fn frame(kind: &str, payload: &Value) -> Vec<u8> {
+    message_of(":event-type", kind, "event", payload)
+}
+
+/// A message that tells an exception of the service.
+pub(crate) fn exception(kind: &str, payload: &Value) -> Vec<u8> {
+    message_of(":exception-type", kind, "exception", payload)
+}
+
+fn message_of(kind_header: &str, kind: &str, message_type: &str, payload: &Value) -> Vec<u8> {
     let mut headers = Vec::new();
     for (name, value) in
-        [(":event-type", kind), (":content-type", "application/json"), (":message-type", "event")]
+        [(kind_header, kind), (":content-type", "application/json"), (":message-type", message_type)]
     {
         headers.push(u8::try_from(name.len()).expect("short"));
         headers.extend(name.as_bytes());

@@ -101,6 +101,35 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
 }
 
 #[tokio::test]
+async fn a_part_of_an_unknown_type_in_a_chat_has_an_unknown_price() {
+    let (world, claude) = priced().await;
+    world.upstream.always(chat_answer(1_000));
+    let strict = world.gateway.client().with_key("sk-strict");
+    let path = "/v1/chat/completions";
+    let with_part = |model: &str, part: &Value| {
+        let messages = json!([{"role": "user", "content": [{"type": "text", "text": "Look."}, part]}]);
+        chat_with(model, json!({"messages": messages, "max_tokens": 50}))
+    };
+    let video = json!({"type": "video_url", "video_url": {"url": "https://a.example/v.mp4"}});
+    let search = json!({"type": "search_result", "source": "https://a.example", "title": "t", "content": []});
+    let unknown = json!({"type": "next_month", "what": "a"});
+    let refused_elsewhere = json!({"type": "mcp_call", "name": "f", "arguments": "{}"});
+    for (part, is_priced) in [(video, true), (search, true), (unknown, false), (refused_elsewhere, false)] {
+        let body = with_part(SEARCHING, &part);
+        let answer = world.chat_ok(&body).await;
+        let (cost, warnings) = if is_priced { (0.0011, json!([])) } else { (0.0, json!(["price_unknown"])) };
+        assert_eq!(answer["usage"]["cost_usd"].as_f64(), Some(cost), "{part}: {answer}");
+        assert_eq!(answer["gateway"]["warnings"], warnings, "{part}");
+        let judged = strict.post_json(path, &body).await;
+        assert_eq!(judged.status, if is_priced { 200 } else { 429 }, "{part}: {}", judged.text());
+        // Another dialect has no such part.
+        let refused = world.client.post_json(path, &with_part(CLAUDE, &part)).await;
+        assert_eq!((refused.status, &*refused.code()), (400, "invalid_value"), "{part}: {}", refused.text());
+    }
+    assert_eq!(claude.hits(), 0);
+}
+
+#[tokio::test]
 async fn the_tokens_that_an_upstreams_tools_read_count_as_tokens_per_minute() {
     let (world, _) = priced().await;
     let paced = world.gateway.client().with_key("sk-paced");

@@ -95,6 +95,9 @@ fn the_documentation_has_the_table() {
                     "not forwarded; every other `anthropic-*` header with the warning `header_dropped:NAME`"
                 }
                 (_, PolicyPlace::Nested) => "forwarded",
+                (_, PolicyPlace::Tool | PolicyPlace::Part) => {
+                    "forwarded to providers of OpenAI's dialect, refused for others; the cost is unknown"
+                }
                 _ => "forwarded to providers of OpenAI's dialect, left out for others",
             };
             _ = writeln!(text, "| any other | {other} |");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::ask_responses;
 use super::stored_load::stalled;
-use crate::harness::{ADMIN, Setup, World, with};
+use crate::harness::{ADMIN, PATIENT, Setup, World, with};
 
 /// A key of one request at a time.
 const NARROW: &str = "sk-test-narrow-0002";
@@ -16,7 +16,9 @@ async fn stored_in(place: &str, has_responses: bool) -> World {
     let extra = format!(
         "[responses]\nstore = \"{place}\"\n[[keys]]\nname = \"narrow\"\nkey = \"{NARROW}\"\nmax_in_flight = 1\n"
     );
-    Setup { acme: format!("responses = {has_responses}"), extra, ..Setup::default() }.start().await
+    Setup { acme: format!("responses = {has_responses}"), extra, server: PATIENT, ..Setup::default() }
+        .start()
+        .await
 }
 
 fn request(input: &Value) -> Value {

@@ -1,5 +1,7 @@
 //! Items of stored responses that a later request refers to by their ids, as agents' SDKs do at each step.
 
+use std::collections::BTreeSet;
+
 use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, Client};
 use serde_json::{Value, json};
@@ -167,6 +169,25 @@ async fn reasoning_that_an_upstream_gave_without_its_content_is_left_out_with_a_
         let next = ask_responses(&world.client, &with(response("acme/fast"), more)).await.ok().json();
         assert!(next["gateway"]["warnings"].to_string().contains("reasoning_dropped"), "{next}");
         assert!(!world.upstream.last().json()["input"].to_string().contains("reasoning"));
+    }
+}
+
+#[tokio::test]
+async fn the_same_words_in_two_turns_are_two_items_of_the_conversation() {
+    for place in ["memory", "database"] {
+        let world = world(place, true).await;
+        let mut body = json!({"model": "acme/fast", "input": "Go on."});
+        for step in 0..3 {
+            world.upstream.always(Answer::json(200, &native_answer(step, true)));
+            let answer = ask_responses(&world.client, &body).await.ok().json();
+            body["previous_response_id"] = answer["id"].clone();
+        }
+        // OpenAI refuses a request in which an id stands twice.
+        let sent = world.upstream.last().json();
+        let ids: Vec<&str> =
+            sent["input"].as_array().expect("items").iter().filter_map(|item| item["id"].as_str()).collect();
+        let distinct: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!((ids.len(), distinct.len()), (4, 4), "{place}: {sent}");
     }
 }
 

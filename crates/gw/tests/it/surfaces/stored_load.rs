@@ -9,7 +9,7 @@ use gw_testkit::{Answer, Client, Gateway, Signal, open_files};
 use serde_json::{Value, json};
 
 use super::ask_responses;
-use crate::harness::{ADMIN, METERED, Setup, World, chat, with};
+use crate::harness::{ADMIN, METERED, PATIENT, Setup, World, chat, with};
 
 /// A key of one request at a time.
 const NARROW: &str = "sk-test-narrow-0001";
@@ -21,7 +21,7 @@ async fn stored_in(place: &str, more: &str) -> World {
     let extra = format!(
         "[responses]\nstore = \"{place}\"\n{more}\n[[keys]]\nname = \"narrow\"\nkey = \"{NARROW}\"\nmax_in_flight = 1\n"
     );
-    Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() }.start().await
+    Setup { acme: "responses = false".to_owned(), extra, server: PATIENT, ..Setup::default() }.start().await
 }
 
 fn request(input: &str) -> Value {
@@ -135,6 +135,17 @@ async fn c35_stalled_replays_share_one_copy_and_others_are_served() {
         drop(readers);
         given_back(&world).await;
     }
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_is_closed_after_the_send_timeout() {
+    let server = "send_timeout_ms = 200";
+    let world = Setup { server, acme: "responses = false".to_owned(), ..Setup::default() }.start().await;
+    let id = large_answer(&world, &world.client, 8 << 20).await;
+    let (mut reader, status) = stalled(&world.client, &format!("/v1/responses/{id}?stream=true")).await;
+    assert_eq!(status, 200);
+    given_back(&world).await;
+    assert!(reader.until_closed().await.len() < 8 << 20, "the answer is cut");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ proptest! {
             prop_assert!(parse_chat(Bytes::from(read.chat), &limits).is_ok());
         }
         // The stored turn has the items of this request only.
-        let kept = input_items(&bytes, &history);
+        let kept = input_items(&bytes, &history, 0);
         prop_assert_eq!(listed_items(&kept).count(), sent.len());
         let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false, is_kept_here: false };
         let forwarding = Forwarding { model: "m", history: &history, ..Forwarding::default() };

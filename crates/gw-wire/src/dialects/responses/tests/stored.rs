@@ -16,8 +16,8 @@ fn items_are_listed_with_ids_of_their_content() {
         {"type": "function_call_output", "call_id": "c", "output": "x"},
         {"role": "user", "content": [{"type": "input_text", "text": "three"}], "id": "msg_own"},
         {"role": "user", "content": "one"}]});
-    let items = input_items(request.to_string().as_bytes(), &[]);
-    assert_eq!(items, input_items(request.to_string().as_bytes(), &[]));
+    let items = input_items(request.to_string().as_bytes(), &[], 0);
+    assert_eq!(items, input_items(request.to_string().as_bytes(), &[], 0));
     let values: Vec<Value> = serde_json::from_slice(&items).unwrap();
     let mut shown = values.clone();
     for item in &mut shown {
@@ -39,9 +39,11 @@ fn items_are_listed_with_ids_of_their_content() {
     let next = page(20, true, first["last_id"].as_str());
     assert_eq!((next["data"].as_array().unwrap().len(), &next["has_more"]), (4, &json!(false)));
     assert_eq!(page(20, false, None)["first_id"], values[0]["id"]);
-    let listed = input_items(br#"{"input":[{"role":"user","content":"hi"}]}"#, &[]);
-    let text = input_items(br#"{"input":"hi"}"#, &[]);
+    let listed = input_items(br#"{"input":[{"role":"user","content":"hi"}]}"#, &[], 7);
+    let text = input_items(br#"{"input":"hi"}"#, &[], 7);
     assert_eq!(text, listed, "a text is the item of a user, with the same id");
+    let again = input_items(br#"{"input":"hi"}"#, &[], 9);
+    assert_ne!(again, text, "the same words in a later turn are another item");
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains(r#""content":[{"type":"input_text","text":"hi"}]"#), "{text}");
 }
