@@ -109,6 +109,16 @@ pub(super) const fn required(name: &'static str, kind: Kind, doc: &'static str) 
     Key { required: true, stated_default: Some(""), ..row(name, kind, doc) }
 }
 
+/// A required key that sets a field.
+pub(super) const fn required_setting(
+    name: &'static str,
+    kind: Kind,
+    binding: &'static dyn Binding,
+    doc: &'static str,
+) -> Key {
+    Key { binding: Some(binding), ..required(name, kind, doc) }
+}
+
 /// A key that sets a field, and has its default there.
 pub(super) const fn setting(
     name: &'static str,
@@ -144,11 +154,6 @@ const fn row(name: &'static str, kind: Kind, doc: &'static str) -> Key {
 }
 
 impl Key {
-    /// The field that the key sets.
-    pub(super) const fn sets(self, binding: &'static dyn Binding) -> Self {
-        Self { binding: Some(binding), ..self }
-    }
-
     /// The default as TOML or in words. Empty: no default.
     pub(super) fn default(&self) -> Cow<'static, str> {
         match (self.stated_default, self.binding) {

@@ -5,7 +5,7 @@ use gw_engine::response_cache::SemanticSettings;
 
 use super::super::binding::{Form, field, words};
 use super::super::formats::{ALIAS, LABEL, MODEL_ID};
-use super::super::schema::{Kind, Section, key, required, setting, words_of};
+use super::super::schema::{Kind, Section, key, required_setting, setting, words_of};
 use super::super::settings::CacheSettings;
 
 pub(super) static CACHE: Section = Section {
@@ -67,17 +67,18 @@ static SEMANTIC: Section = Section {
     doc: "Compares questions to one alias by their meaning (docs/cache.md). Each comparison is an embeddings request of the key \
           that sent the question.",
     keys: &[
-        required("alias", Kind::Text(&ALIAS), "One of `[aliases]`, as clients write it.").sets(field!(
-            SemanticSettings,
-            alias,
-            Form::TEXT
-        )),
-        required(
+        required_setting(
+            "alias",
+            Kind::Text(&ALIAS),
+            field!(SemanticSettings, alias, Form::TEXT),
+            "One of `[aliases]`, as clients write it.",
+        ),
+        required_setting(
             "embedding_model",
             Kind::Text(&MODEL_ID),
+            field!(SemanticSettings, embedding_model, Form::TEXT),
             "The model that makes the vectors. Keys that may not use this model are left out.",
-        )
-        .sets(field!(SemanticSettings, embedding_model, Form::TEXT)),
+        ),
         words_of(
             "mode",
             words!(SemanticSettings, similar.mode, "shadow" => SimilarityMode::Shadow, "answer" => SimilarityMode::Answer),

@@ -5,7 +5,7 @@ use gw_identity::{IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
 
 use super::super::binding::{Form, field, list, quoted, texts};
 use super::super::formats::{BASE_URL, CREDENTIAL, LABEL, NAMED_ORIGIN, WORD};
-use super::super::schema::{Kind, Section, key, required, setting, setting_or};
+use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or};
 use super::super::settings::IdentitySettings;
 use super::super::tree::Checked;
 use super::keys::{BUDGET_PERIOD, ON_BUDGET, UNPRICED};
@@ -53,17 +53,18 @@ pub(super) static IDENTITY: Section = Section {
 static ISSUER: Section = Section {
     doc: "An OpenID Connect issuer. Its signed tokens are accepted in the place of a gateway key.",
     keys: &[
-        required(
+        required_setting(
             "issuer",
             Kind::Text(&BASE_URL),
+            field!(IssuerSettings, issuer, Form::TEXT),
             "The issuer's URL, exactly as its tokens name it: https, or http on this machine.",
-        )
-        .sets(field!(IssuerSettings, issuer, Form::TEXT)),
-        required("audiences", WORDS, "The accepted audiences of tokens (`aud`).").sets(field!(
-            IssuerSettings,
-            audiences,
-            Form::TEXTS
-        )),
+        ),
+        required_setting(
+            "audiences",
+            WORDS,
+            field!(IssuerSettings, audiences, Form::TEXTS),
+            "The accepted audiences of tokens (`aud`).",
+        ),
         setting_or(
             "jwks_file",
             Kind::Path,

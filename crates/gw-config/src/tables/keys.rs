@@ -4,7 +4,7 @@ use gw_engine::settings::{KeySettings, Limits, OnBudget, UnpricedPolicy};
 
 use super::super::binding::{Form, field, words};
 use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
-use super::super::schema::{Key, Kind, Section, key, required, setting, setting_or, words_of};
+use super::super::schema::{Key, Kind, Section, key, required_setting, setting, setting_or, words_of};
 
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
 
@@ -65,11 +65,12 @@ pub(super) static KEY: Section = Section {
             "`key-1`, `key-2`, … by position",
             "The name shown in lists and reports.",
         ),
-        required("key", Kind::Secret(&CREDENTIAL), "The key: any text that is not blank.").sets(field!(
-            KeySettings,
-            key,
-            Form::SECRET
-        )),
+        required_setting(
+            "key",
+            Kind::Secret(&CREDENTIAL),
+            field!(KeySettings, key, Form::SECRET),
+            "The key: any text that is not blank.",
+        ),
         setting(
             "role",
             Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),

@@ -4,7 +4,7 @@ use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
 
 use super::super::binding::{Form, field};
 use super::super::formats::{ANY, CURRENCY, LABEL, MODEL_ID, WORD};
-use super::super::schema::{Kind, Section, Word, key, required, setting, setting_or};
+use super::super::schema::{Kind, Section, Word, key, required_setting, setting, setting_or};
 use super::super::tree::Checked;
 use super::kinds::{PERCENT, TOKENS};
 use super::timeouts::TIMEOUTS;
@@ -45,11 +45,12 @@ const INTEGERS: Form<Option<Vec<u32>>> = Form {
 pub(super) static MODEL: Section = Section {
     doc: "A model. The entry adds a model to the shipped catalogue, or overrides single fields of a shipped model.",
     keys: &[
-        required("id", Kind::Text(&MODEL_ID), "`<provider>/<model_name>`.").sets(field!(
-            ModelSettings,
-            id,
-            Form::TEXT
-        )),
+        required_setting(
+            "id",
+            Kind::Text(&MODEL_ID),
+            field!(ModelSettings, id, Form::TEXT),
+            "`<provider>/<model_name>`.",
+        ),
         setting_or(
             "upstream_model",
             Kind::Text(&WORD),
@@ -156,16 +157,69 @@ macro_rules! with_token_prices {
     ($settings:ty, [$($before:expr),*], [$($after:expr),*]) => {
         &[
             $($before,)*
-            setting("official_input_per_m", Kind::Price, field!($settings, official_input_per_m, Form::OPTIONAL_PRICE), "The provider's price of input."),
-            setting("official_output_per_m", Kind::Price, field!($settings, official_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of output."),
-            setting_or("gateway_input_per_m", Kind::Price, field!($settings, gateway_input_per_m, Form::OPTIONAL_PRICE), "official × `price_multiplier`", "The price of input that is charged."),
-            setting_or("gateway_output_per_m", Kind::Price, field!($settings, gateway_output_per_m, Form::OPTIONAL_PRICE), "official × `price_multiplier`", "The price of output that is charged."),
-            setting("cached_input_per_m", Kind::Price, field!($settings, cached_input_per_m, Form::OPTIONAL_PRICE), "The price of input that the provider read from its cache."),
-            setting("cache_write_per_m", Kind::Price, field!($settings, cache_write_per_m, Form::OPTIONAL_PRICE), "The price of input that the provider wrote to its cache."),
-            setting_or("cache_write_1h_per_m", Kind::Price, field!($settings, cache_write_1h_per_m, Form::OPTIONAL_PRICE), "2 × input", "The price of input that the provider wrote to its cache for an hour."),
-            setting("official_audio_input_per_m", Kind::Price, field!($settings, official_audio_input_per_m, Form::OPTIONAL_PRICE), "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced."),
-            setting("official_audio_output_per_m", Kind::Price, field!($settings, official_audio_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced."),
-            setting("official_image_output_per_m", Kind::Price, field!($settings, official_image_output_per_m, Form::OPTIONAL_PRICE), "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced."),
+            setting(
+                "official_input_per_m",
+                Kind::Price,
+                field!($settings, official_input_per_m, Form::OPTIONAL_PRICE),
+                "The provider's price of input.",
+            ),
+            setting(
+                "official_output_per_m",
+                Kind::Price,
+                field!($settings, official_output_per_m, Form::OPTIONAL_PRICE),
+                "The provider's price of output.",
+            ),
+            setting_or(
+                "gateway_input_per_m",
+                Kind::Price,
+                field!($settings, gateway_input_per_m, Form::OPTIONAL_PRICE),
+                "official × `price_multiplier`",
+                "The price of input that is charged.",
+            ),
+            setting_or(
+                "gateway_output_per_m",
+                Kind::Price,
+                field!($settings, gateway_output_per_m, Form::OPTIONAL_PRICE),
+                "official × `price_multiplier`",
+                "The price of output that is charged.",
+            ),
+            setting(
+                "cached_input_per_m",
+                Kind::Price,
+                field!($settings, cached_input_per_m, Form::OPTIONAL_PRICE),
+                "The price of input that the provider read from its cache.",
+            ),
+            setting(
+                "cache_write_per_m",
+                Kind::Price,
+                field!($settings, cache_write_per_m, Form::OPTIONAL_PRICE),
+                "The price of input that the provider wrote to its cache.",
+            ),
+            setting_or(
+                "cache_write_1h_per_m",
+                Kind::Price,
+                field!($settings, cache_write_1h_per_m, Form::OPTIONAL_PRICE),
+                "2 × input",
+                "The price of input that the provider wrote to its cache for an hour.",
+            ),
+            setting(
+                "official_audio_input_per_m",
+                Kind::Price,
+                field!($settings, official_audio_input_per_m, Form::OPTIONAL_PRICE),
+                "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced.",
+            ),
+            setting(
+                "official_audio_output_per_m",
+                Kind::Price,
+                field!($settings, official_audio_output_per_m, Form::OPTIONAL_PRICE),
+                "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced.",
+            ),
+            setting(
+                "official_image_output_per_m",
+                Kind::Price,
+                field!($settings, official_image_output_per_m, Form::OPTIONAL_PRICE),
+                "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced.",
+            ),
             $($after,)*
         ]
     };
@@ -251,8 +305,12 @@ static TIER: Section = Section {
     doc: "The prices of requests with long prompts.",
     keys: with_token_prices!(
         TierSettings,
-        [required("above_input_tokens", TOKENS, "These prices apply to prompts with more tokens than this.")
-            .sets(field!(TierSettings, above_input_tokens, Form::INT))],
+        [required_setting(
+            "above_input_tokens",
+            TOKENS,
+            field!(TierSettings, above_input_tokens, Form::INT),
+            "These prices apply to prompts with more tokens than this."
+        )],
         []
     ),
 };

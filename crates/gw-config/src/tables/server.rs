@@ -7,7 +7,7 @@ use gw_wire::request::RequestLimits;
 
 use super::super::binding::{Form, field, list, texts, words};
 use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN, RANGE};
-use super::super::schema::{Kind, Section, key, required, setting, setting_or, words_of};
+use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or, words_of};
 use super::super::settings::Config;
 use super::kinds::MILLISECONDS;
 
@@ -83,7 +83,12 @@ pub(super) static SERVER: Section = Section {
         ),
         words_of(
             "forwarded_header",
-            words!(ServerSettings, trusted_proxies.header, "x-forwarded-for" => ForwardedHeader::XForwardedFor, "forwarded" => ForwardedHeader::Forwarded),
+            words!(
+                ServerSettings,
+                trusted_proxies.header,
+                "x-forwarded-for" => ForwardedHeader::XForwardedFor,
+                "forwarded" => ForwardedHeader::Forwarded
+            ),
             "The header of trusted proxies that tells the client's address. Only its last line counts, and other headers are ignored. The proxy must write this header itself.",
         ),
         setting(
@@ -226,8 +231,8 @@ static REQUEST_LIMITS: Section = Section {
 static TLS: Section = Section {
     doc: "The certificate for HTTPS, as PEM files. The gateway reads the files again at each reload, and looks at them every 30 seconds.",
     keys: &[
-        required("cert", Kind::Path, "The certificate chain.").sets(field!(TlsSettings, cert, Form::FILE)),
-        required("key", Kind::Path, "The private key.").sets(field!(TlsSettings, key, Form::FILE)),
+        required_setting("cert", Kind::Path, field!(TlsSettings, cert, Form::FILE), "The certificate chain."),
+        required_setting("key", Kind::Path, field!(TlsSettings, key, Form::FILE), "The private key."),
         setting(
             "client_ca",
             Kind::Path,

@@ -5,7 +5,7 @@ use gw_store::{StoredKey, Team};
 
 use super::super::binding::{Form, field, list, texts};
 use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LINE, STORE_URL, TEAM_ID};
-use super::super::schema::{Kind, Section, Word, key, required, setting, setting_or};
+use super::super::schema::{Kind, Section, Word, key, required, required_setting, setting, setting_or};
 use super::super::settings::StoreSettings;
 use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM, UNPRICED};
 
@@ -75,16 +75,18 @@ static STORED_KEY: Section = Section {
     doc: "Keys as `export` writes them: `[[store.keys]]`. The store gets a key at the start if it has none with this id. From \
           then on the store has the key, and the management API changes it.",
     keys: &[
-        required("id", Kind::Text(&KEY_ID), "The id: the first 12 characters of the key.").sets(field!(
-            StoredKey,
-            id,
-            Form::TEXT
-        )),
-        required("name", Kind::Text(&LINE), "The name shown in lists and reports.").sets(field!(
-            StoredKey,
-            name,
-            Form::TEXT
-        )),
+        required_setting(
+            "id",
+            Kind::Text(&KEY_ID),
+            field!(StoredKey, id, Form::TEXT),
+            "The id: the first 12 characters of the key.",
+        ),
+        required_setting(
+            "name",
+            Kind::Text(&LINE),
+            field!(StoredKey, name, Form::TEXT),
+            "The name shown in lists and reports.",
+        ),
         required("key_hash", Kind::Secret(&KEY_HASH), "The SHA-256 of the key."),
         setting(
             "role",
@@ -153,7 +155,7 @@ static STORED_KEY: Section = Section {
 static STORED_TEAM: Section = Section {
     doc: "Teams as `export` writes them: `[[store.teams]]`. The store gets a team at the start if it has none with this id.",
     keys: &[
-        required("id", Kind::Text(&TEAM_ID), "The name of the team.").sets(field!(Team, id, Form::TEXT)),
+        required_setting("id", Kind::Text(&TEAM_ID), field!(Team, id, Form::TEXT), "The name of the team."),
         RPM,
         BURST,
         TPM,

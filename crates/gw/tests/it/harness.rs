@@ -4,6 +4,9 @@
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), and those of `demo`.
 
+#[path = "harness/management.rs"]
+pub(crate) mod management;
+
 use std::net::SocketAddr;
 
 use gw_testkit::wait::within;

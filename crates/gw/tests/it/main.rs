@@ -9,7 +9,6 @@
 mod admin;
 mod api;
 mod cache;
-mod command_line;
 mod faults;
 mod harness;
 mod identity;

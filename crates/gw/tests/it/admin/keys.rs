@@ -1,17 +1,13 @@
 //! `/admin/v1/keys` and `/admin/v1/teams`: operators manage keys and teams, and every change is in force at once.
 
-use gw_testkit::{Client, Gateway, Launch, Response, eventually, within};
+use gw_testkit::{Client, Gateway, Launch, eventually, within};
 use serde_json::{Value, json};
 
+pub(crate) use crate::harness::management::{ask, create};
 use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, serve, world};
 
 const KEYS: &str = "/admin/v1/keys";
 const TEAMS: &str = "/admin/v1/teams";
-
-pub(crate) async fn ask(client: &Client, method: &str, path: &str, body: &Value) -> Response {
-    let body = body.to_string();
-    client.send(method, path, Some("application/json"), Some(body.as_bytes())).await
-}
 
 /// One default gateway on SQLite and one on PostgreSQL.
 pub(crate) async fn worlds() -> [World; 2] {
@@ -22,20 +18,6 @@ pub(crate) async fn worlds() -> [World; 2] {
 
 fn admin(world: &World) -> Client {
     world.gateway.client().with_key(ADMIN)
-}
-
-/// Creates a key with these members; gives its secret and its public record.
-#[track_caller]
-pub(crate) fn create(admin: &Client, members: Value) -> impl Future<Output = (String, Value)> {
-    let place = std::panic::Location::caller();
-    let admin = admin.clone();
-    async move {
-        let answer = ask(&admin, "POST", KEYS, &members).await;
-        assert_eq!(answer.status, 201, "{members} at {place}: {}", answer.text());
-        assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let key = answer.json();
-        (key["key"].as_str().expect("a secret").to_owned(), key)
-    }
 }
 
 async fn status(gateway: &Gateway, key: &str, model: &str) -> (u16, String) {

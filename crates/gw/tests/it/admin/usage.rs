@@ -5,21 +5,14 @@ use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::{Client, Gateway, Launch};
 use serde_json::{Value, json};
 
+pub(crate) use crate::harness::management::{CONFIG, boss, with_ledger};
 use crate::harness::{ADMIN, BINARY, assert_error};
-
-pub(crate) const CONFIG: &str = "[[providers]]\nname = \"demo\"\napi = \"demo\"\n[server]\nlisten = \"127.0.0.1:0\"\n\
-    [[keys]]\nname = \"boss\"\nkey = \"sk-test-admin\"\nrole = \"admin\"\n";
 
 /// 2026-11-21T09:00:00Z.
 const NINE: i64 = 1_795_251_600_000;
 const HOUR: i64 = 3_600_000;
 /// One nano-dollar in femto-dollars.
 const NANO: i128 = 1_000_000;
-
-/// The id of the configured key `boss`, computed as the documentation describes.
-pub(crate) fn boss() -> String {
-    gw_engine::auth::configured_id("boss")
-}
 
 /// The id of the `n`th request. An id contains the time at which the request was accepted.
 fn id(n: usize, at: i64) -> String {
@@ -82,21 +75,6 @@ fn ledger() -> Vec<Entry> {
         },
         entry(9, NINE + 24 * HOUR, &boss, None, "", "model_not_found"),
     ]
-}
-
-/// A gateway whose store holds these rows, and a client with an admin key.
-pub(crate) async fn with_ledger(entries: &[Entry]) -> (Gateway, Client) {
-    // The rows have fixed dates. The retention must never purge them, whenever the test runs.
-    let config = format!("{CONFIG}\n[store]\nretention_days = 0\n");
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
-    let data = launch.dir().join("data");
-    std::fs::create_dir_all(&data).expect("a directory");
-    let store = Store::open(&data.join("gateway.db")).await.expect("a store");
-    store.record(entries).await.expect("recorded");
-    store.close().await;
-    let gateway = launch.start().await;
-    let admin = gateway.client().with_key(ADMIN);
-    (gateway, admin)
 }
 
 /// Runs the check on SQLite and on PostgreSQL.

@@ -15,7 +15,7 @@ fn commands(page: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_of_the_page_on_keys_works() {
-    let page = include_str!("../../../../../docs/keys.md");
+    let page = include_str!("../../../../docs/keys.md");
     let upstream = FakeUpstream::start().await;
     let config = format!(
         "[[providers]]\nname = \"openai\"\napi_key = \"sk-one\"\nbase_url = \"{}\"\n[server]\nlisten = \"127.0.0.1:0\"\n\

@@ -5,7 +5,7 @@ use std::path::Path;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::admin::keys::{ask, create};
+use crate::harness::management::{ask, create};
 use crate::harness::{ADMIN, BINARY, Setup, UPSTREAM_KEY, chat};
 
 const STORED: &str = "sk-stored-provider-key";

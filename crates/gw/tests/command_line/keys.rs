@@ -7,7 +7,7 @@ use gw_testkit::measured::at_most;
 use gw_testkit::{Gateway, Launch, within};
 use serde_json::Value;
 
-use crate::admin::usage::{CONFIG, boss, with_ledger};
+use crate::harness::management::{CONFIG, boss, with_ledger};
 use crate::harness::{ADMIN, BINARY, chat};
 
 /// Runs the program beside this gateway: on its configuration and its store.

@@ -146,7 +146,7 @@ fn a_cut_stream_is_whole_where_it_may_be_continued() {
 
 #[test]
 fn the_page_on_drills_knows_every_fault() {
-    let page = include_str!("../../../../../docs/drill.md");
+    let page = include_str!("../../../../docs/drill.md");
     let output = drill(&config("", ""), &["--only", "smart"]);
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     let faults: Vec<&str> =

@@ -30,7 +30,7 @@ const DRILL: &str =
     "model-gateway() { command model-gateway \"$@\" || { code=$?; [ \"$1\" = drill ] && [ $code = 1 ]; }; }";
 
 /// Pages whose shell commands another test runs in order.
-const RUN_ELSEWHERE: [(&str, &str); 1] = [("docs/keys.md", "crates/gw/tests/it/command_line/keys_docs.rs")];
+const RUN_ELSEWHERE: [(&str, &str); 1] = [("docs/keys.md", "crates/gw/tests/command_line/keys_docs.rs")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
