@@ -32,7 +32,6 @@ mod listener;
 mod metrics;
 mod ops;
 mod outgoing;
-mod percent_decoding;
 mod proxy_protocol;
 mod refusal;
 mod request_record;

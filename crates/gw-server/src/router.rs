@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use gw_admin::AdminRequest;
 use gw_engine::error::Result;
 use gw_engine::settings::Role;
+use gw_wire::percent::decode;
 use http::Method;
 
 use crate::admin::{self, AdminCall};
@@ -13,7 +14,6 @@ use crate::cors::Audience;
 use crate::listener::Listener;
 use crate::metrics::RouteLabel;
 use crate::ops;
-use crate::percent_decoding::decode;
 use crate::response::GatewayReply;
 use crate::sign_in::SignInAction;
 use crate::state::ServerState;

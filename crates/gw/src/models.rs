@@ -5,10 +5,10 @@ pub(crate) mod table;
 
 use clap::{Args, Subcommand};
 use gw_engine::catalog::Catalog;
+use gw_wire::percent::encode;
 use serde_json::Value;
 
 use crate::command::{CommandError, Common, print};
-use crate::url_query::encode;
 use crate::{model_update, setup};
 
 /// The options of `models`.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use clap::Args;
 use gw_admin::AdminRequest;
-use gw_wire::dialects::messages::models::rfc3339;
+use gw_wire::calendar::rfc3339;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
