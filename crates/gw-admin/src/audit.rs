@@ -2,6 +2,7 @@
 
 use gw_engine::error::Error;
 use gw_store::audit::{AuditEntry, AuditFilter};
+use gw_wire::hex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -76,7 +77,7 @@ pub(crate) async fn list_audit(
     }
     let next = rows.last().filter(|_| has_more).map(|row| row.seq.to_string());
     let data = rows.iter().map(audit_object).collect();
-    let head = HeadObject { seq: head.seq, hash: hex(&head.hash) };
+    let head = HeadObject { seq: head.seq, hash: hex::encode(&head.hash) };
     AdminResponse::json(&AuditPage { object: "list", data, has_more, next, head })
 }
 
@@ -107,7 +108,7 @@ fn audit_object(row: &AuditEntry) -> AuditObject<'_> {
         target: &row.object,
         before: row.before.as_deref().map(state),
         after: row.after.as_deref().map(state),
-        hash: hex(&row.hash),
+        hash: hex::encode(&row.hash),
     }
 }
 
@@ -115,10 +116,6 @@ fn audit_object(row: &AuditEntry) -> AuditObject<'_> {
 fn state(text: &str) -> Box<RawValue> {
     let raw = RawValue::from_string(text.to_owned());
     raw.or_else(|_| RawValue::from_string(serde_json::Value::from(text).to_string())).unwrap_or_default()
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn to_csv(rows: &[AuditEntry]) -> String {
@@ -136,7 +133,7 @@ fn to_csv(rows: &[AuditEntry]) -> String {
             row.object.clone(),
             optional(&row.before),
             optional(&row.after),
-            hex(&row.hash),
+            hex::encode(&row.hash),
         ];
         text.push_str(&cells.map(|cell| csv_cell(&cell)).join(","));
         text.push_str("\r\n");

@@ -7,7 +7,7 @@ mod tokens;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use gw_identity::{Identity, Issuers};
@@ -20,6 +20,7 @@ use steps::{CheckStep, note};
 use tokens::TokenCallers;
 
 use crate::catalog::Model;
+use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, Result};
 use crate::settings::KeySettings;
 
@@ -346,10 +347,6 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
         None => (header, &[][..]),
     };
     scheme.eq_ignore_ascii_case(b"bearer").then(|| rest.trim_ascii())
-}
-
-fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

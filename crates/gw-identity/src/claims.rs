@@ -2,6 +2,7 @@
 
 use gw_store::Role;
 use gw_store::limits::{Budget, Limits, Period};
+use gw_wire::hex;
 use gw_wire::money::Price;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -83,8 +84,9 @@ fn identity_id(issuer: &str, subject: &str) -> String {
     digest.update((issuer.len() as u64).to_be_bytes());
     digest.update(issuer);
     digest.update(subject);
-    let digest = digest.finalize();
-    digest.iter().take(12).fold("oidc-".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    let mut id = hex::encode(&digest.finalize());
+    id.truncate(24);
+    format!("oidc-{id}")
 }
 
 /// The role with the most rights that the claims give.

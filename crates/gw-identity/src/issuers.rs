@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use gw_wire::hex;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -172,7 +173,9 @@ impl Issuers {
         let settings =
             self.0.issuers.iter().map(|known| &known.settings).find(|known| known.issuer == issuer)?;
         let rules = format!("{:?} {:?} {:?}", settings.roles, settings.default_role, settings.claims);
-        Some(Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        let mut digest = hex::encode(&Sha256::digest(rules));
+        digest.truncate(32);
+        Some(digest)
     }
 
     /// The place of the first issuer that a browser can sign in with, and its settings.

@@ -68,7 +68,7 @@ use self::late_budget::{UnbudgetedRequest, report_added_budgets};
 use self::message::{Message, MessageKind, Settlement};
 use self::outbox::SendOnDrop;
 use self::replica::{AskError, Replica};
-use self::retries::Retries;
+use self::retries::{HoldingScript, Undecided};
 use self::sessions::UndeliveredCosts;
 use self::settings::{RedisSettings, WhenAway};
 use crate::admission::AdmissionPermit;
@@ -192,39 +192,34 @@ impl RedisLimiter {
         }
         report_added_budgets(&self.replica, &limited).await?;
         let with_permits = select(&limited, |subject| subject.limits().max_in_flight.is_some());
-        let mut retries = Retries::new();
-        loop {
-            let mut release = (!with_permits.is_empty()).then(|| {
-                let message = Message::new(request_id, with_permits.clone(), MessageKind::Release);
-                SendOnDrop::new(&self.replica, message)
-            });
-            let call = self.replica.call(request_id).subjects(&self.replica.settings.prefix, &limited);
-            let answer = match self.replica.ask(&self.replica.scripts.admit, &call).await {
-                Ok(answer) => answer,
-                Err(error) => {
-                    return self
-                        .admit_without_redis(in_process, request_id, &limited, &with_permits, release, error)
-                        .await;
-                }
-            };
-            let is_void = answer.refused.is_none()
-                && !with_permits.is_empty()
-                && !self.replica.holdings.add_permit(request_id, call.generation(), &with_permits);
-            if is_void || answer.refused.is_some() {
-                SendOnDrop::cancel(&mut release);
+        let replica = &self.replica;
+        let admitting = HoldingScript {
+            script: &replica.scripts.admit,
+            subjects: &limited,
+            call: || replica.call(request_id).subjects(&replica.settings.prefix, &limited),
+            undo: || {
+                let release = || Message::new(request_id, with_permits.clone(), MessageKind::Release);
+                (!with_permits.is_empty()).then(release)
+            },
+            note: |_: &Answer, generation: &str| {
+                with_permits.is_empty() || replica.holdings.add_permit(request_id, generation, &with_permits)
+            },
+        };
+        let (answer, release) = match replica.decide(&*in_process.ledger, admitting).await {
+            Ok(decided) => decided,
+            Err(Undecided::Refused(refusal)) => return Err(refusal.into()),
+            Err(Undecided::NoAnswer(error, release)) => {
+                return self
+                    .admit_without_redis(in_process, request_id, &limited, &with_permits, release, error)
+                    .await;
             }
-            let ledger = &*in_process.ledger;
-            let retry = self.replica.prepare_retry(ledger, &limited, &call, answer.refused, &mut retries);
-            if is_void || retry.await? {
-                continue;
-            }
-            let limits = limit_states(&answer, &limited);
-            if let Some(refusal) = refusal(&answer, &limited, 0) {
-                return Err(Box::new(Refused { limits, refusal }));
-            }
-            let in_flight = with_permits.iter().map(|subject| InFlightPermit::mirror(subject.state()));
-            return Ok(AdmissionPermit { limits, in_flight: in_flight.collect(), release });
+        };
+        let limits = limit_states(&answer, &limited);
+        if let Some(refusal) = refusal(&answer, &limited, 0) {
+            return Err(Box::new(Refused { limits, refusal }));
         }
+        let in_flight = with_permits.iter().map(|subject| InFlightPermit::mirror(subject.state()));
+        Ok(AdmissionPermit { limits, in_flight: in_flight.collect(), release })
     }
 
     /// Admits a request that Redis did not answer.
@@ -268,53 +263,50 @@ impl RedisLimiter {
         report_added_budgets(&self.replica, &limited).await?;
         let (tokens, max_nano, min_nano) =
             (request.tokens, nano_usd(request.max_femtos), nano_usd(request.min_femtos));
-        let mut retries = Retries::new();
-        loop {
-            // If the amount may vary, only Redis knows it until the answer comes.
-            let reserved_nano = (max_nano == min_nano).then_some(max_nano);
-            let settlement = Settlement { reserved_tokens: tokens, reserved_nano, ..Settlement::default() };
-            let message = Message::new(request_id, limited.clone(), MessageKind::Settle(settlement));
-            let mut settle = Some(SendOnDrop::new(&self.replica, message));
-            let call = self.replica.call(request_id).arg(&tokens).arg(&max_nano).arg(&min_nano);
-            let call = call.subjects(&self.replica.settings.prefix, &limited);
-            let answer = match self.replica.ask(&self.replica.scripts.reserve, &call).await {
-                Ok(answer) => answer,
-                Err(error) => {
-                    SendOnDrop::undo_if_in_doubt(&mut settle, error);
-                    self.check_without_redis(&limited)?;
-                    let replicas = self.replica.replica_count();
-                    let (reserved, granted) = in_process.reserve(&limited, request, replicas).await?;
-                    // None of the subjects has a budget, or the check would have failed.
-                    let unbudgeted = UnbudgetedRequest::new(&self.replica, request_id, subjects.to_vec());
-                    return Ok((Reservation { unbudgeted, ..reserved }, granted));
-                }
-            };
-            let granted_nano = answer.detail().unwrap_or(max_nano);
-            let is_void = answer.refused.is_none()
-                && !self.replica.holdings.add_reservation(
-                    request_id,
-                    call.generation(),
-                    &limited,
-                    granted_nano,
-                );
-            if is_void || answer.refused.is_some() {
-                SendOnDrop::cancel(&mut settle);
+        // If the amount may vary, only Redis knows it until the answer comes.
+        let reserved_nano = (max_nano == min_nano).then_some(max_nano);
+        let granted_nano = |answer: &Answer| answer.detail().unwrap_or(max_nano);
+        let replica = &self.replica;
+        let reserving = HoldingScript {
+            script: &replica.scripts.reserve,
+            subjects: &limited,
+            call: || {
+                let call = replica.call(request_id).arg(&tokens).arg(&max_nano).arg(&min_nano);
+                call.subjects(&replica.settings.prefix, &limited)
+            },
+            undo: || {
+                let settlement =
+                    Settlement { reserved_tokens: tokens, reserved_nano, ..Settlement::default() };
+                Some(Message::new(request_id, limited.clone(), MessageKind::Settle(settlement)))
+            },
+            note: |answer: &Answer, generation: &str| {
+                let granted = granted_nano(answer);
+                replica.holdings.add_reservation(request_id, generation, &limited, granted)
+            },
+        };
+        let (answer, mut settle) = match replica.decide(&*in_process.ledger, reserving).await {
+            Ok(decided) => decided,
+            Err(Undecided::Refused(refusal)) => return Err(refusal),
+            Err(Undecided::NoAnswer(error, mut settle)) => {
+                SendOnDrop::undo_if_in_doubt(&mut settle, error);
+                self.check_without_redis(&limited)?;
+                let replicas = replica.replica_count();
+                let (reserved, granted) = in_process.reserve(&limited, request, replicas).await?;
+                // None of the subjects has a budget, or the check would have failed.
+                let unbudgeted = UnbudgetedRequest::new(replica, request_id, subjects.to_vec());
+                return Ok((Reservation { unbudgeted, ..reserved }, granted));
             }
-            let ledger = &*in_process.ledger;
-            let retry = self.replica.prepare_retry(ledger, &limited, &call, answer.refused, &mut retries);
-            if is_void || retry.await? {
-                continue;
-            }
-            if let Some(refusal) = refusal(&answer, &limited, tokens) {
-                return Err(refusal);
-            }
-            let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
-            if let Some(settle) = &mut settle {
-                settle.set_reserved(&epochs.join(","), granted_nano);
-            }
-            let granted = request.max_femtos.min(i128::from(granted_nano).saturating_mul(FEMTOS_OF_NANO));
-            return Ok((Reservation { redis: settle, unbudgeted, ..Reservation::default() }, granted));
+        };
+        if let Some(refusal) = refusal(&answer, &limited, tokens) {
+            return Err(refusal);
         }
+        let granted_nano = granted_nano(&answer);
+        let epochs: Vec<&str> = (0..limited.len()).map(|index| answer.field(index)).collect();
+        if let Some(settle) = &mut settle {
+            settle.set_reserved(&epochs.join(","), granted_nano);
+        }
+        let granted = request.max_femtos.min(i128::from(granted_nano).saturating_mul(FEMTOS_OF_NANO));
+        Ok((Reservation { redis: settle, unbudgeted, ..Reservation::default() }, granted))
     }
 
     /// Sends the cost of a request that another process began.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gw_engine::CallRecord;
+use gw_wire::calendar::date_of_day;
 use gw_wire::trace_context::TraceId;
 
 /// Takes the lines of the access log. It is called on the threads that serve the network and must not block.
@@ -245,7 +246,7 @@ fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let seconds = since.as_secs();
     let (days, clock) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = date_of_day(days);
     let mut text = *b"0000-00-00T00:00:00.000Z";
     let mut digits = |place: usize, width: usize, value: u64| {
         let mut rest = value;
@@ -263,19 +264,6 @@ fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     digits(17, 2, clock % 60);
     digits(20, 3, u64::from(since.subsec_millis()));
     out.extend_from_slice(&text);
-}
-
-/// The calendar date of a day since 1970-01-01. The count uses eras of 400 years that begin on 1 March, so that the leap day
-/// is the last day of a year.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

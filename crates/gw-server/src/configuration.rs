@@ -17,24 +17,19 @@ const TOML: HeaderValue = HeaderValue::from_static("application/toml; charset=ut
 /// The largest body.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// Answers a request. `id` is the decoded path below `/admin/v1/config/`; None: the path of a literal URL, or a path that is not
-/// valid percent-encoded UTF-8.
+/// Answers a request. `path` is the decoded path below `/admin/v1/config/`. None: it is not valid percent-encoded UTF-8.
 pub(crate) async fn answer<B>(
     state: &ServerState,
     parts: &Parts,
     requester: &Requester,
-    id: Option<&str>,
+    path: Option<&str>,
     body: &mut B,
 ) -> Result<GatewayReply>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    let literal = || {
-        let path = parts.uri.path().strip_prefix("/admin/v1/config/")?.trim_end_matches('/');
-        (!path.contains('%')).then_some(path)
-    };
-    let Some(path) = id.or_else(literal) else {
+    let Some(path) = path else {
         return Err(Error::new(
             Kind::NotFound,
             "Nothing has this name: it is not valid percent-encoded UTF-8.",

@@ -37,7 +37,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Guard, Operation, Route, RouteMatch};
+use crate::router::{self, Endpoint, Guard, Management, Operation, Route, RouteMatch};
 use crate::security_headers::harden;
 use crate::sign_in;
 use crate::state::ServerState;
@@ -223,7 +223,7 @@ where
     if parts.version == Version::HTTP_2 {
         upload::check_header_list(&parts.headers, &parts.uri)?;
     }
-    let (state, route) = (Arc::clone(&record.state), &found.route);
+    let (state, route) = (Arc::clone(&record.state), found.route);
     if let Some(reply) = before_authentication(parts, route, record) {
         return Ok(reply);
     }
@@ -245,16 +245,10 @@ where
             record.in_flight = Some(state.admit_in_flight()?);
             Box::pin(admin::me(&state, &caller)).await
         }
-        (
-            Endpoint::Metrics
-            | Endpoint::Status(_)
-            | Endpoint::Cache
-            | Endpoint::Reload
-            | Endpoint::Explain
-            | Endpoint::Configuration
-            | Endpoint::Admin(_),
-            Some(caller),
-        ) => Box::pin(manage(&state, parts, found, &caller, body, record)).await,
+        (Endpoint::Manage(endpoint), Some(caller)) => {
+            let id = found.id.as_deref();
+            Box::pin(manage(endpoint, id, &state, parts, &caller, body, record)).await
+        }
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let id = found.id.as_deref().unwrap_or_default();
@@ -280,14 +274,8 @@ where
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
-            Endpoint::Metrics
-            | Endpoint::Status(_)
-            | Endpoint::Cache
-            | Endpoint::Me
-            | Endpoint::Reload
-            | Endpoint::Explain
-            | Endpoint::Configuration
-            | Endpoint::Admin(_)
+            Endpoint::Me
+            | Endpoint::Manage(_)
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
             | Endpoint::Generate(_),
@@ -341,11 +329,12 @@ fn before_authentication(parts: &Parts, route: &Route, record: &RequestRecord) -
     route.is_socket(&parts.method).then(refuse)
 }
 
-/// Calls an endpoint of the management API.
+/// Calls an endpoint for operators. `id` is the decoded `{id}` of the URL.
 async fn manage<B>(
+    endpoint: Management,
+    id: Option<&str>,
     state: &ServerState,
     parts: &Parts,
-    found: &RouteMatch<'_>,
     caller: &Caller,
     body: &mut B,
     record: &RequestRecord,
@@ -355,20 +344,18 @@ where
     B::Error: Into<BoxError>,
 {
     let requester = Requester::of_caller(caller, record.client.ip().to_canonical().to_string());
-    match found.route.endpoint() {
-        Endpoint::Metrics => ops::metrics(state, &parts.headers),
-        Endpoint::Status(report) => report(state),
-        Endpoint::Configuration => {
-            configuration::answer(state, parts, &requester, found.id.as_deref(), body).await
+    match endpoint {
+        Management::Metrics => ops::metrics(state, &parts.headers),
+        Management::Status(report) => report(state),
+        Management::Configuration(document) => {
+            configuration::answer(state, parts, &requester, document.or(id), body).await
         }
-        Endpoint::Cache => admin::cache(state, parts, &requester).await,
-        Endpoint::Reload => admin::reload(state, &requester).await,
-        Endpoint::Explain => admin::explain(state, parts, caller, body).await,
-        Endpoint::Admin(build) => {
-            let id = found.id.as_deref().map(str::to_owned);
-            admin::answer(state, parts, id, build, requester, body).await
+        Management::Cache => admin::cache(state, parts, &requester).await,
+        Management::Reload => admin::reload(state, &requester).await,
+        Management::Explain => admin::explain(state, parts, caller, body).await,
+        Management::Admin(build) => {
+            admin::answer(state, parts, id.map(str::to_owned), build, requester, body).await
         }
-        _ => Err(unknown_url(parts)),
     }
 }
 

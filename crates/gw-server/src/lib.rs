@@ -32,7 +32,6 @@ mod listener;
 mod metrics;
 mod ops;
 mod outgoing;
-mod percent_decoding;
 mod proxy_protocol;
 mod quiet_body;
 mod refusal;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use gw_admin::AdminRequest;
 use gw_engine::error::Result;
 use gw_engine::settings::Role;
+use gw_wire::percent::decode;
 use http::Method;
 
 use crate::admin::{self, AdminCall};
@@ -13,7 +14,6 @@ use crate::cors::Audience;
 use crate::listener::Listener;
 use crate::metrics::RouteLabel;
 use crate::ops;
-use crate::percent_decoding::decode;
 use crate::response::GatewayReply;
 use crate::sign_in::SignInAction;
 use crate::state::ServerState;
@@ -57,7 +57,26 @@ pub struct Route {
     pub methods: Option<&'static str>,
     /// The callers that the URL accepts.
     pub guard: Guard,
+    matching: Matching,
+    /// Where the first `{id}` of the pattern begins. Without one: where its last segment begins.
+    variable_part: usize,
     endpoint: Endpoint,
+}
+
+/// How a path is compared with the pattern of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Matching {
+    /// The path is the pattern.
+    Whole,
+    /// The path is the pattern, but its last segment may be percent-encoded, because it stands where ids stand.
+    EncodedName,
+    /// The path has a segment in the place of `{id}`. A slash in an id is written `%2F`.
+    Segment,
+    /// The path has the rest of its text in the place of the pattern's end, which is `{id}` or `{id}/{id}`. The last id may
+    /// contain slashes.
+    Rest,
+    /// The path is the URL before `/*`, or a URL below it.
+    Below,
 }
 
 /// The code that answers a URL.
@@ -77,9 +96,18 @@ pub(crate) enum Endpoint {
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
     Page(fn() -> GatewayReply),
+    /// A request of an operator.
+    Manage(Management),
+    /// No endpoint: the answer is 404.
+    NotFound,
+}
+
+/// The endpoints for operators.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Management {
     /// The metrics, in the format that the reader asks for.
     Metrics,
-    /// A report for operators from the memory of this process.
+    /// A report from the memory of this process.
     Status(fn(&ServerState) -> Result<GatewayReply>),
     /// A management request, which the store answers.
     Admin(fn(AdminCall) -> Result<AdminRequest>),
@@ -87,12 +115,10 @@ pub(crate) enum Endpoint {
     Explain,
     /// `/admin/v1/cache`.
     Cache,
-    /// The URLs below `/admin/v1/config/`.
-    Configuration,
+    /// A document of the stored configuration, such as `history`. None: the `{id}` of the URL names a section or an entry.
+    Configuration(Option<&'static str>),
     /// `POST /admin/v1/reload`.
     Reload,
-    /// No endpoint: the answer is 404.
-    NotFound,
 }
 
 /// The kinds of generation requests.
@@ -118,31 +144,39 @@ const GET_PATCH_DELETE: Option<&str> = Some("GET, HEAD, PATCH, DELETE, OPTIONS")
 const GET_PUT_PATCH_DELETE: Option<&str> = Some("GET, HEAD, PUT, PATCH, DELETE, OPTIONS");
 const GET_PUT_DELETE: Option<&str> = Some("GET, HEAD, PUT, DELETE, OPTIONS");
 
+/// A row. Its pattern tells how paths are compared with it, unless [`Route::encoded_name`] or [`Route::rest_is_id`] says more.
 const fn route(
     pattern: &'static str,
     methods: Option<&'static str>,
     guard: Guard,
     endpoint: Endpoint,
 ) -> Route {
-    Route { pattern, methods, guard, endpoint }
+    let (mut matching, mut variable_part, mut at, mut rest) = (Matching::Whole, 0, 0, pattern.as_bytes());
+    while let [first, after @ ..] = rest {
+        (at, rest) = (at + 1, after);
+        match *first {
+            b'{' => {
+                matching = Matching::Segment;
+                break;
+            }
+            b'*' => matching = Matching::Below,
+            b'/' => variable_part = at,
+            _ => {}
+        }
+    }
+    Route { pattern, methods, guard, matching, variable_part, endpoint }
 }
 
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
 /// The Responses API. Its GET is the handshake of a WebSocket.
 const RESPONSES: &str = "/v1/responses";
-/// A section of the configuration.
-const CONFIG_SECTION: &str = "/admin/v1/config/{id}";
-/// An entry of a section. Its name may contain slashes, as the ids of models do.
-const CONFIG_ENTRY: &str = "/admin/v1/config/{id}/{id}";
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
-    use Endpoint::{
-        Admin, Cache, Catalogue, Configuration, Explain, Generate, Me, Metrics, NotFound, Page, Probe,
-        Reload, SignIn, Status, StoredResponse,
-    };
+    use Endpoint::{Catalogue, Generate, Manage, Me, NotFound, Page, Probe, SignIn, StoredResponse};
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
+    use Management::{Admin, Cache, Configuration, Explain, Metrics, Reload, Status};
     [
         route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
         route("/v1/completions", POST, Key, Generate(Operation::Completion)),
@@ -150,14 +184,14 @@ pub static ROUTES: &[Route] = &{
         route("/v1/messages", POST, Key, Generate(Operation::Messages)),
         route("/v1/messages/count_tokens", POST, Key, Generate(Operation::CountTokens)),
         route(RESPONSES, GET_POST, Key, Generate(Operation::Responses)),
-        route("/v1/responses/input_tokens", POST, Key, Generate(Operation::CountTokens)),
-        route("/v1/responses/compact", POST, Key, Generate(Operation::Compact)),
+        route("/v1/responses/input_tokens", POST, Key, Generate(Operation::CountTokens)).encoded_name(),
+        route("/v1/responses/compact", POST, Key, Generate(Operation::Compact)).encoded_name(),
         route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
         route("/v1/responses/{id}/cancel", POST, Key, StoredResponse(StoredResponseAction::Cancel)),
         route("/v1/responses/{id}/input_items", GET, Key, StoredResponse(StoredResponseAction::InputItems)),
         route("/v1/models", GET, Key, Catalogue(catalogue::list)),
-        route("/v1/models/compare", GET, Key, Catalogue(catalogue::compare)),
-        route("/v1/models/{id}", GET, Key, Catalogue(catalogue::model)),
+        route("/v1/models/compare", GET, Key, Catalogue(catalogue::compare)).encoded_name(),
+        route("/v1/models/{id}", GET, Key, Catalogue(catalogue::model)).rest_is_id(),
         route("/v1/me", GET, Key, Me),
         route("/v1/*", None, Key, NotFound),
         route("/healthz", GET, Open, Probe(ops::healthz)),
@@ -165,27 +199,29 @@ pub static ROUTES: &[Route] = &{
         route("/", GET, Open, Probe(ops::links)),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
-        route("/metrics", GET, ViewerKey, Metrics),
-        route("/admin/v1/providers", GET, ViewerKey, Status(ops::providers)),
-        route("/admin/v1/config", GET, ViewerKey, Status(ops::configuration)),
-        route("/admin/v1/reload", POST, OperatorKey, Reload),
-        route("/admin/v1/keys", GET_POST, OperatorKey, Admin(admin::keys)),
-        route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Admin(admin::key)),
-        route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Admin(admin::rotate_key)),
-        route("/admin/v1/teams", GET, ViewerKey, Admin(admin::teams)),
-        route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Admin(admin::team)),
-        route("/admin/v1/usage", GET, ViewerKey, Admin(admin::usage)),
-        route("/admin/v1/requests", GET, ViewerKey, Admin(admin::requests)),
-        route("/admin/v1/requests/{id}", GET, ViewerKey, Admin(admin::request)),
-        route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Admin(admin::forget_payload)),
-        route("/admin/v1/routing/explain", POST, ViewerKey, Explain),
-        route("/admin/v1/cache", GET_DELETE, OperatorKey, Cache),
-        route("/admin/v1/audit", GET, ViewerKey, Admin(admin::audit)),
-        route("/admin/v1/config/history", GET, AdminKey, Configuration),
-        route("/admin/v1/config/export", GET, AdminKey, Configuration),
-        route("/admin/v1/config/undo", POST, AdminKey, Configuration),
-        route(CONFIG_SECTION, GET_PUT_PATCH_DELETE, AdminKey, Configuration),
-        route(CONFIG_ENTRY, GET_PUT_PATCH_DELETE, AdminKey, Configuration),
+        route("/metrics", GET, ViewerKey, Manage(Metrics)),
+        route("/admin/v1/providers", GET, ViewerKey, Manage(Status(ops::providers))),
+        route("/admin/v1/config", GET, ViewerKey, Manage(Status(ops::configuration))),
+        route("/admin/v1/reload", POST, OperatorKey, Manage(Reload)),
+        route("/admin/v1/keys", GET_POST, OperatorKey, Manage(Admin(admin::keys))),
+        route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Manage(Admin(admin::key))),
+        route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Manage(Admin(admin::rotate_key))),
+        route("/admin/v1/teams", GET, ViewerKey, Manage(Admin(admin::teams))),
+        route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Manage(Admin(admin::team))),
+        route("/admin/v1/usage", GET, ViewerKey, Manage(Admin(admin::usage))),
+        route("/admin/v1/requests", GET, ViewerKey, Manage(Admin(admin::requests))),
+        route("/admin/v1/requests/{id}", GET, ViewerKey, Manage(Admin(admin::request))),
+        route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Manage(Admin(admin::forget_payload))),
+        route("/admin/v1/routing/explain", POST, ViewerKey, Manage(Explain)).encoded_name(),
+        route("/admin/v1/cache", GET_DELETE, OperatorKey, Manage(Cache)),
+        route("/admin/v1/audit", GET, ViewerKey, Manage(Admin(admin::audit))),
+        route("/admin/v1/config/history", GET, AdminKey, Manage(Configuration(Some("history"))))
+            .encoded_name(),
+        route("/admin/v1/config/export", GET, AdminKey, Manage(Configuration(Some("export")))).encoded_name(),
+        route("/admin/v1/config/undo", POST, AdminKey, Manage(Configuration(Some("undo")))).encoded_name(),
+        route("/admin/v1/config/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(Configuration(None))),
+        route("/admin/v1/config/{id}/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(Configuration(None)))
+            .rest_is_id(),
         route("/admin/v1/*", None, ViewerKey, NotFound),
         route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
         route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
@@ -206,7 +242,7 @@ const PROBE_ALIASES: [(&str, &str); 4] = [
 /// The route of a path, with the id in the path.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteMatch<'a> {
-    pub(crate) route: Route,
+    pub(crate) route: &'static Route,
     index: usize,
     /// The decoded `{id}`. None: the pattern has no id, or the id is not valid percent-encoded UTF-8.
     pub(crate) id: Option<Cow<'a, str>>,
@@ -218,13 +254,20 @@ pub(crate) fn find(path: &str, listener: Listener) -> RouteMatch<'_> {
         None | Some("" | "/") => path,
         Some(shorter) => shorter,
     };
-    let alias = PROBE_ALIASES.iter().find(|(alias, _)| *alias == path);
-    let path = alias.map_or(path, |(_, probe)| probe);
-    let routes = ROUTES.iter().enumerate().filter(|(_, route)| route.is_served_by(listener));
-    let mut matches = routes
-        .filter_map(|(index, route)| Some(RouteMatch { route: *route, index, id: route.matches(path)? }));
+    let found = find_row(path, listener).or_else(|| find_row(probe_of_alias(path)?, listener));
     let last = ROUTES.len().saturating_sub(1);
-    matches.next().unwrap_or(RouteMatch { route: UNKNOWN, index: last, id: None })
+    found.unwrap_or(RouteMatch { route: &UNKNOWN, index: last, id: None })
+}
+
+fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
+    ROUTES.iter().enumerate().find_map(|(index, route)| {
+        let id = route.matches(path)?;
+        route.is_served_by(listener).then_some(RouteMatch { route, index, id })
+    })
+}
+
+fn probe_of_alias(path: &str) -> Option<&'static str> {
+    PROBE_ALIASES.iter().find_map(|(alias, probe)| (*alias == path).then_some(*probe))
 }
 
 /// The labels of the routes that call an upstream for an answer.
@@ -245,6 +288,16 @@ impl RouteMatch<'_> {
 }
 
 impl Route {
+    /// Marks a URL whose last segment stands where ids stand, so that it may be percent-encoded as an id may.
+    const fn encoded_name(self) -> Self {
+        Self { matching: Matching::EncodedName, ..self }
+    }
+
+    /// Marks a URL whose last id may contain slashes, as the ids of models do.
+    const fn rest_is_id(self) -> Self {
+        Self { matching: Matching::Rest, ..self }
+    }
+
     pub(crate) fn endpoint(&self) -> Endpoint {
         self.endpoint
     }
@@ -267,28 +320,35 @@ impl Route {
         }
     }
 
-    /// Some: the path leads to this route. The inner option is the decoded `{id}`.
+    /// Some: the path leads to this route. The inner option is the decoded `{id}`; two of them are one text with a slash.
     fn matches<'a>(&self, path: &'a str) -> Option<Option<Cow<'a, str>>> {
-        if let Some(parent) = self.pattern.strip_suffix("/*") {
-            let below = path.strip_prefix(parent)?;
-            return (below.is_empty() || below.starts_with('/')).then_some(None);
+        match self.matching {
+            Matching::Whole => (self.pattern == path).then_some(None),
+            Matching::EncodedName => {
+                let (segment, name) = self.variable_part(path)?;
+                (decode(segment).as_deref() == Some(name)).then_some(None)
+            }
+            Matching::Segment => {
+                let (rest, end) = self.variable_part(path)?;
+                let id = rest.strip_suffix(end.strip_prefix("{id}")?)?;
+                (!id.contains('/')).then(|| decode(id))
+            }
+            Matching::Rest => {
+                let (rest, ids) = self.variable_part(path)?;
+                let slashes = |text: &str| text.matches('/').count();
+                (slashes(rest) >= slashes(ids)).then(|| decode(rest))
+            }
+            Matching::Below => {
+                let below = path.strip_prefix(self.pattern.strip_suffix("/*")?)?;
+                (below.is_empty() || below.starts_with('/')).then_some(None)
+            }
         }
-        if self.pattern == path && !path.contains('{') {
-            return Some(None);
-        }
-        if [CONFIG_SECTION, CONFIG_ENTRY].contains(&self.pattern) {
-            let rest = path.strip_prefix("/admin/v1/config/").filter(|rest| !rest.is_empty())?;
-            return (rest.contains('/') == (self.pattern == CONFIG_ENTRY)).then(|| decode(rest));
-        }
-        let (pattern, path) = (Item::split(self.pattern)?, Item::split(path)?);
-        if (pattern.collection, pattern.action) != (path.collection, path.action) {
-            return None;
-        }
-        let id = decode(path.id);
-        match pattern.id {
-            "{id}" => Some(id),
-            literal => (id.as_deref() == Some(literal)).then_some(None),
-        }
+    }
+
+    /// The variable part of a path that begins as the pattern does, and the variable part of the pattern.
+    fn variable_part<'a>(&self, path: &'a str) -> Option<(&'a str, &'static str)> {
+        let (start, end) = self.pattern.split_at_checked(self.variable_part)?;
+        Some((path.strip_prefix(start)?, end))
     }
 
     /// The audience whose web pages may read the answers.
@@ -322,29 +382,6 @@ impl Route {
             return None;
         }
         methods.split(", ").all(|allowed| allowed != method.as_str()).then_some(methods)
-    }
-}
-
-/// A path below a collection, such as `/admin/v1/keys/{id}/rotate`. Only the id is percent-decoded.
-struct Item<'a> {
-    collection: &'a str,
-    id: &'a str,
-    action: Option<&'a str>,
-}
-
-impl<'a> Item<'a> {
-    fn split(path: &'a str) -> Option<Self> {
-        const MODELS: &str = "/v1/models";
-        // The id of a model may contain slashes. In other ids a slash is written `%2F`.
-        if let Some(id) = path.strip_prefix(MODELS).and_then(|rest| rest.strip_prefix('/')) {
-            return Some(Self { collection: MODELS, id, action: None });
-        }
-        let (collection, rest) = match path.strip_prefix("/v1/responses/") {
-            Some(rest) => ("responses", rest),
-            None => path.strip_prefix("/admin/v1/")?.split_once('/')?,
-        };
-        let (id, action) = rest.split_once('/').map_or((rest, None), |(id, action)| (id, Some(action)));
-        Some(Self { collection, id, action })
     }
 }
 

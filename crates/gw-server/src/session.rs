@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use gw_wire::hex;
 use gw_wire::json::View;
 use http::header::{HeaderMap, HeaderName};
 use memchr::memmem::Finder;
@@ -55,8 +56,7 @@ fn session_name(bytes: &[u8]) -> Option<Arc<str>> {
     if let Some(name) = std::str::from_utf8(bytes).ok().filter(is_short) {
         return Some(name.into());
     }
-    let digest = Sha256::digest(bytes);
-    Some(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    Some(hex::encode(&Sha256::digest(bytes)).into())
 }
 
 /// Whether a character is neither a control character nor an invisible one that changes how its neighbours are shown.

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use gw_wire::hex;
 use sha2::{Digest, Sha256};
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
@@ -142,7 +143,7 @@ pub(crate) fn indexed(text: &str) -> Cow<'_, str> {
     let digest = Sha256::digest(text.as_bytes());
     let mut short = without_nul(beginning).into_owned();
     short.push('…');
-    digest.iter().for_each(|byte| short.push_str(&format!("{byte:02x}")));
+    short.push_str(&hex::encode(&digest));
     Cow::Owned(short)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! There is no IO, no clock and no runtime here.
 
+pub mod calendar;
 pub mod conversation;
 pub mod dialects;
 pub mod embeddings;
@@ -9,12 +10,14 @@ pub mod error_body;
 pub mod event;
 pub mod failure;
 pub mod gateway;
+pub mod hex;
 pub mod hosted_tools;
 pub mod json;
 pub mod kept_answer;
 pub mod money;
 pub mod names;
 pub mod nearest;
+pub mod percent;
 pub mod reach;
 pub mod render;
 pub mod reply;

@@ -12,6 +12,7 @@ use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::Failure;
+use gw_wire::percent::encode;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::store;
-use crate::url_query::{encode, query};
+use crate::url_query::query;
 
 /// The environment variable with the admin key. An argument would be visible to every program on the machine.
 pub const ADMIN_KEY: &str = "MODEL_GATEWAY_ADMIN_KEY";

@@ -6,6 +6,7 @@ use gw_admin::time::parse_moment;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
 use gw_store::audit::{AuditEntry, AuditHead, ChainFault};
+use gw_wire::hex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -203,7 +204,7 @@ fn verify(ask: &impl Fn(String) -> Result<bytes::Bytes, CommandError>) -> Result
         }
         let head = noted.insert(page.head);
         if page.next.is_none() {
-            let hash = hex(&end.hash);
+            let hash = hex::encode(&end.hash);
             if end.seq < head.seq {
                 return Err(altered(&ChainFault::Missing(end.seq.saturating_add(1))));
             }
@@ -229,23 +230,8 @@ fn entry(change: Change) -> Option<AuditEntry> {
         object: change.target,
         before: state(change.before),
         after: state(change.after),
-        hash: from_hex(&change.hash)?,
+        hash: hex::decode(&change.hash)?.try_into().ok()?,
     })
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut hash = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (byte, at) in hash.iter_mut().zip((0..64).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(hash)
 }
 
 #[cfg(test)]
@@ -277,14 +263,14 @@ mod tests {
                 r#"{{"object":"audit","seq":{seq},"at":"2023-11-14T22:13:20.123Z","actor":{{"kind":"key","id":"sk-gw-000000",
                 "name":"boss","address":"::1"}},"action":"key.create","target":"o{seq}","before":null,"after":{{"id": 1.0}},
                 "hash":"{}"}}"#,
-                hex(&entry.hash)
+                hex::encode(&entry.hash)
             ));
         }
         (rows, head)
     }
 
     fn verified(rows: &[String], head: &AuditHead) -> Result<String, CommandError> {
-        let head = format!(r#"{{"seq":{},"hash":"{}"}}"#, head.seq, hex(&head.hash));
+        let head = format!(r#"{{"seq":{},"hash":"{}"}}"#, head.seq, hex::encode(&head.hash));
         let body = format!(r#"{{"data":[{}],"next":null,"head":{head}}}"#, rows.join(","));
         verify(&|_| Ok(Bytes::from(body.clone())))
     }

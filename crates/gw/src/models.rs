@@ -8,10 +8,10 @@ use gw_command::table::clean;
 use gw_command::{CommandError, Common, print};
 use gw_config::setup;
 use gw_engine::catalog::Catalog;
+use gw_wire::percent::encode;
 use serde_json::Value;
 
 use crate::model_update;
-use crate::url_query::encode;
 
 /// The options of `models`.
 #[derive(Debug, Args)]

@@ -6,7 +6,6 @@ mod metrics;
 mod watch;
 
 use std::sync::{Arc, OnceLock};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_admin::{
     ConfigurationSource, ConfigurationState, LiveAdminService, RefusedReload, ReloadFuture, ReloadReport,
@@ -31,6 +30,7 @@ use tokio::sync::Mutex;
 use self::discovery::DiscoveryTasks;
 use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
+use crate::clock::wall;
 use crate::response_cache::{self, CurrentCache};
 
 /// The event that asks for a reload.
@@ -120,7 +120,7 @@ impl Reloader {
         let fingerprints = setup.config.fingerprints.clone();
         let state = ConfigurationState {
             file: setup.path.as_ref().map(|path| path.display().to_string()),
-            loaded_at_ms: unix_millis(),
+            loaded_at_ms: wall(),
             ..ConfigurationState::default()
         };
         Arc::new(Self {
@@ -279,7 +279,7 @@ impl Reloader {
         match loaded {
             Ok(ReloadReport { changes, restart_required }) => {
                 self.metrics.succeeded();
-                state.loaded_at_ms = unix_millis();
+                state.loaded_at_ms = wall();
                 state.restart_required.clone_from(restart_required);
                 state.refused = None;
                 tracing::info!(
@@ -295,7 +295,7 @@ impl Reloader {
             Err(problems) => {
                 self.metrics.refused();
                 let is_known = state.refused.as_ref().is_some_and(|refused| refused.problems == *problems);
-                state.refused = Some(RefusedReload { at_ms: unix_millis(), problems: problems.clone() });
+                state.refused = Some(RefusedReload { at_ms: wall(), problems: problems.clone() });
                 if !trigger.is_quiet() || !is_known {
                     let problems = problems.join("; ");
                     tracing::error!(
@@ -390,9 +390,4 @@ fn needs_start(path: &str) -> bool {
         "cache" => matches!(key, "max_mib" | "backend"),
         _ => false,
     }
-}
-
-fn unix_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

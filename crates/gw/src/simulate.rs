@@ -7,8 +7,6 @@ mod figures;
 mod replay;
 mod report;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::Args;
 use gw_admin::time::{format_millis, parse_moment};
 use gw_command::table::clean;
@@ -20,7 +18,7 @@ use gw_store::ledger::{Cursor, Entry, Filter};
 
 use self::figures::LogFigures;
 use self::replay::Replay;
-use crate::store;
+use crate::{first_start, store};
 
 /// The rows of a page of the log.
 const PAGE_ROWS: u32 = 1000;
@@ -78,8 +76,7 @@ pub fn run(common: &Common, args: &SimulateArgs) -> Result<(), CommandError> {
 
 /// The rows to read. Both ends are fixed, so that both readings see the same rows while a gateway writes more.
 fn window(args: &SimulateArgs) -> Result<Filter, CommandError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let now = first_start::now();
     let read = |name: &str, text: &str| {
         parse_moment(text, now).ok_or_else(|| {
             CommandError::Usage(format!(

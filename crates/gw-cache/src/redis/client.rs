@@ -9,6 +9,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_redis::{
     CallError, Connection, LogMessages, OnTimeout, PendingCount, ReceiveBudget, Session, Supervisor,
 };
+use gw_wire::hex;
 use redis::{RedisError, Value};
 
 use super::purge_table::{self, LAST, PurgeTable};
@@ -89,9 +90,7 @@ impl Client {
 
     fn value_key(&self, key: &Key) -> String {
         let mut name = self.settings.prefix.clone();
-        for byte in key.bytes() {
-            name.push_str(&format!("{byte:02x}"));
-        }
+        name.push_str(&hex::encode(key.bytes()));
         name
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use gw_limits::{Limiter, Subject, SubjectKind};
 use gw_store::keys::StoredKey;
 use gw_store::{Role, Team};
+use gw_wire::hex;
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq, ConstantTimeGreater};
@@ -277,5 +278,7 @@ impl Caller {
 #[must_use]
 pub fn configured_id(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());
-    digest.iter().take(6).fold("cfg-".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    let mut id = hex::encode(&digest);
+    id.truncate(12);
+    format!("cfg-{id}")
 }

@@ -1,5 +1,7 @@
 //! `created`: the dates of the catalogue as Unix seconds.
 
+use gw_wire::calendar::day_of_date;
+
 /// `created` of a model with an unknown release date: the day of the shipped catalogue, 2026-11-20.
 pub(super) const UNKNOWN_CREATED: i64 = 1_795_132_800;
 
@@ -10,15 +12,10 @@ pub(super) fn created(release_date: Option<&str>) -> i64 {
 
 fn seconds(date: &str) -> Option<i64> {
     let mut parts = date.splitn(3, '-');
-    let year: i64 = parts.next()?.parse().ok().filter(|year| (1970..=9999).contains(year))?;
-    let month: i64 = parts.next()?.parse().ok().filter(|month| (1..=12).contains(month))?;
-    let day: i64 = parts.next().map_or(Ok(1), str::parse).ok().filter(|day| (1..=31).contains(day))?;
-    // A year that begins in March has its leap day at its end, and one formula gives the lengths of its months.
-    let (march_year, march_month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days_before_month = (153 * march_month + 2) / 5;
-    let leap_days = march_year / 4 - march_year / 100 + march_year / 400;
-    let since_year_zero = march_year * 365 + leap_days + days_before_month + day - 1;
-    Some((since_year_zero - 719_468) * 86_400)
+    let year: i64 = parts.next()?.parse().ok().filter(|year| *year >= 1970)?;
+    let month: i64 = parts.next()?.parse().ok()?;
+    let day: i64 = parts.next().map_or(Ok(1), str::parse).ok()?;
+    Some(day_of_date(year, month, day)? * 86_400)
 }
 
 #[cfg(test)]
@@ -41,9 +38,18 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_unknown() {
-        for date in
-            ["", "soon", "2026", "2026-13", "2026-00-01", "-5-01", "99999-01", "2026-01-01T00", "2026-1-99"]
-        {
+        for date in [
+            "",
+            "soon",
+            "2026",
+            "2026-13",
+            "2026-00-01",
+            "-5-01",
+            "99999-01",
+            "2026-01-01T00",
+            "2026-1-99",
+            "2026-02-31",
+        ] {
             assert_eq!(created(Some(date)), UNKNOWN_CREATED, "{date}");
         }
         assert_eq!(created(None), UNKNOWN_CREATED);

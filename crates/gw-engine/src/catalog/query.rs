@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use gw_wire::hex;
+
 use crate::error::{Error, Kind};
 
 /// A decoded query string.
@@ -96,7 +98,7 @@ fn decode(text: &str) -> String {
         rest = after;
         bytes.push(match (first, after) {
             (b'+', _) => b' ',
-            (b'%', [high, low, end @ ..]) => match (hex(*high), hex(*low)) {
+            (b'%', [high, low, end @ ..]) => match (hex::digit(*high), hex::digit(*low)) {
                 (Some(high), Some(low)) => {
                     rest = end;
                     high << 4 | low
@@ -107,10 +109,6 @@ fn decode(text: &str) -> String {
         });
     }
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

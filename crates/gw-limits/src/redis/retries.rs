@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::amount::nano_usd;
-use super::answer::ScriptRefusal;
+use super::answer::{Answer, ScriptRefusal};
+use super::message::Message;
+use super::outbox::SendOnDrop;
 use super::replica::{AskError, Replica};
+use super::script::Script;
 use super::script_call::ScriptCall;
 use crate::refusal::Refusal;
 use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
@@ -53,7 +56,60 @@ enum LearnError {
     TooManyRequests,
 }
 
+/// The reason for which a script did not decide about a request.
+#[derive(Debug)]
+pub(crate) enum Undecided {
+    /// Redis did not answer. The message undoes what it may have executed.
+    NoAnswer(AskError, Option<SendOnDrop>),
+    /// A refusal of the script could not be resolved in time.
+    Refused(Refusal),
+}
+
+/// A script that holds something for a request.
+pub(crate) struct HoldingScript<'a, C, U, N> {
+    pub(crate) script: &'a Script,
+    /// The subjects of the call.
+    pub(crate) subjects: &'a [Arc<Subject>],
+    /// Builds the call.
+    pub(crate) call: C,
+    /// Builds the message that ends the hold, if there will be one.
+    pub(crate) undo: U,
+    /// Notes what the script has granted. False if Redis lost its memory meanwhile, so that the grant is void.
+    pub(crate) note: N,
+}
+
 impl Replica {
+    /// Runs a script, again after each refusal that a retry may lift, until it has decided. Returns its answer, and the message
+    /// that ends the hold if it has granted one.
+    pub(crate) async fn decide<C, U, N>(
+        self: &Arc<Self>,
+        ledger: &dyn SpendingLedger,
+        HoldingScript { script, subjects, call, undo, note }: HoldingScript<'_, C, U, N>,
+    ) -> Result<(Answer, Option<SendOnDrop>), Undecided>
+    where
+        C: Fn() -> ScriptCall,
+        U: Fn() -> Option<Message>,
+        N: Fn(&Answer, &str) -> bool,
+    {
+        let mut retries = Retries::new();
+        loop {
+            let mut end = undo().map(|message| SendOnDrop::new(self, message));
+            let call = call();
+            let answer = match self.ask(script, &call).await {
+                Ok(answer) => answer,
+                Err(error) => return Err(Undecided::NoAnswer(error, end)),
+            };
+            let is_void = answer.refused.is_none() && !note(&answer, call.generation());
+            if is_void || answer.refused.is_some() {
+                SendOnDrop::cancel(&mut end);
+            }
+            let retry = self.prepare_retry(ledger, subjects, &call, answer.refused, &mut retries);
+            if !is_void && !retry.await.map_err(Undecided::Refused)? {
+                return Ok((answer, end));
+            }
+        }
+    }
+
     /// Resolves a refusal that a retry may lift. Returns whether to retry. False means that the script has decided.
     ///
     /// # Errors

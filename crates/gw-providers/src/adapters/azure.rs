@@ -21,12 +21,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gw_wire::failure::Failure;
+use gw_wire::percent;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use http::HeaderMap;
 
-use self::options::{AzureAuth, AzureOptions, percent_encoded};
+use self::options::{AzureAuth, AzureOptions};
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
@@ -62,7 +63,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         .as_deref()
         .ok_or(SettingsError::Rule("base_url is required: it is the endpoint of the resource"))?;
     let prefix = prefix(base, is_classic)?;
-    let query = version.as_deref().map(|version| format!("?api-version={}", percent_encoded(version)));
+    let query = version.as_deref().map(|version| format!("?api-version={}", percent::encode(version)));
     // `stream_options` exists since the API versions of September 2024.
     let stream_usage = !is_classic || version.as_deref() >= Some("2024-09-01");
     let quirks = Quirks { stream_usage, ..Quirks::of(settings) };
@@ -110,7 +111,7 @@ impl Azure {
     fn path(&self, deployment: &str, operation: &str) -> String {
         let Self { prefix, query, .. } = self;
         if self.is_classic {
-            format!("{prefix}/deployments/{}/{operation}{query}", percent_encoded(deployment))
+            format!("{prefix}/deployments/{}/{operation}{query}", percent::encode(deployment))
         } else {
             format!("{prefix}/{operation}{query}")
         }

@@ -7,6 +7,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gw_wire::hex;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::EncryptionKey;
@@ -58,7 +59,7 @@ impl SecretSealer {
     pub fn new_row() -> Result<String, SecretError> {
         let mut bytes = [0; 16];
         rand::fill(&mut bytes).map_err(|_| SecretError::Unsealable)?;
-        Ok(bytes.iter().fold(String::with_capacity(32), |id, byte| format!("{id}{byte:02x}")))
+        Ok(hex::encode(&bytes))
     }
 
     /// Seals the secret of a row.

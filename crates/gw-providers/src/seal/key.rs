@@ -4,6 +4,7 @@ use aws_lc_rs::{hmac, rand};
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use gw_wire::hex;
 use secrecy::{ExposeSecret, ExposeSecretMut, SecretBox, SecretString};
 
 /// Bytes of a key.
@@ -45,7 +46,7 @@ impl EncryptionKey {
     /// The text is neither of them, or not 32 bytes.
     pub fn parse(text: &str) -> Result<Self, KeyFormatError> {
         let text = text.trim();
-        let bytes = match hexadecimal(text) {
+        let bytes = match hex::decode(text).filter(|bytes| bytes.len() == KEY_BYTES) {
             Some(bytes) => bytes,
             None => BASE64.decode(text).map_err(|_| KeyFormatError)?,
         };
@@ -69,14 +70,4 @@ impl EncryptionKey {
         derived.iter_mut().zip(tag.as_ref()).for_each(|(byte, of_tag)| *byte = *of_tag);
         derived
     }
-}
-
-/// The bytes of 64 hexadecimal digits.
-fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    if text.len() != KEY_BYTES * 2 {
-        return None;
-    }
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    Some(digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
 }

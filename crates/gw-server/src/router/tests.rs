@@ -37,6 +37,11 @@ fn paths_lead_to_their_rows() {
         ("/v1/models/{id}", "/v1/models/{id}", Some("{id}")),
         ("/v1/models//", "/v1/models/{id}", Some("")),
         ("/v1/models/%ff", "/v1/models/{id}", None),
+        ("/v1/messages/%63ount_tokens", "/v1/*", None),
+        ("/v1/responses/%63ompact", "/v1/responses/compact", None),
+        ("/v1/responses/a%2Fb/cancel", "/v1/responses/{id}/cancel", Some("a/b")),
+        ("/v1/responses/compact/cancel", "/v1/responses/{id}/cancel", Some("compact")),
+        ("/v1/responses/resp_1/%63ancel", "/v1/*", None),
         ("/v1", "/v1/*", None),
         ("/v1/", "/v1/*", None),
         ("/v1/files", "/v1/*", None),
@@ -74,6 +79,8 @@ fn paths_lead_to_their_rows() {
         ("/admin/v1/teams", "/admin/v1/teams", None),
         ("/admin/v1/teams/x.y", "/admin/v1/teams/{id}", Some("x.y")),
         ("/admin/v1/teams/x/rotate", "/admin/v1/*", None),
+        ("/admin/v1/responses/resp_1", "/admin/v1/*", None),
+        ("/admin/v1/responses/compact", "/admin/v1/*", None),
         ("/admin/v1/usage", "/admin/v1/usage", None),
         ("/admin/v1/usage/x", "/admin/v1/*", None),
         ("/admin/v1/requests", "/admin/v1/requests", None),
@@ -86,6 +93,10 @@ fn paths_lead_to_their_rows() {
         ("/admin/v1/cache/", "/admin/v1/cache", None),
         ("/admin/v1/config", "/admin/v1/config", None),
         ("/admin/v1/config/x", "/admin/v1/config/{id}", Some("x")),
+        ("/admin/v1/config/a%2Fb", "/admin/v1/config/{id}", Some("a/b")),
+        ("/admin/v1/config/%68istory", "/admin/v1/config/history", None),
+        ("/admin/v1/config/models/acme/fast/", "/admin/v1/config/{id}/{id}", Some("models/acme/fast")),
+        ("/admin/v1/config/models/%ff", "/admin/v1/config/{id}/{id}", None),
         ("/admin/v1//keys", "/admin/v1/*", None),
         ("/admin/v1keys", "unknown", None),
         ("/admin/v2", "unknown", None),
@@ -189,20 +200,40 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
                 );
             }
             Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
-            Endpoint::Catalogue(_)
-            | Endpoint::StoredResponse(_)
-            | Endpoint::Metrics
-            | Endpoint::Status(_)
-            | Endpoint::Admin(_)
-            | Endpoint::Explain
-            | Endpoint::Me
-            | Endpoint::Configuration
-            | Endpoint::Reload
-            | Endpoint::Cache => assert!(needs_key && route.methods.is_some(), "{pattern}"),
+            Endpoint::Catalogue(_) | Endpoint::StoredResponse(_) | Endpoint::Me | Endpoint::Manage(_) => {
+                assert!(needs_key && route.methods.is_some(), "{pattern}")
+            }
         }
         let is_for_operators = ![Guard::Open, Guard::Key].contains(&guard)
             || pattern == "unknown"
             || pattern.starts_with("/auth/");
         assert_eq!(route.audience() == Audience::Operators, is_for_operators, "{pattern}");
+    }
+}
+
+#[test]
+fn a_name_in_the_place_of_an_id_is_found_percent_encoded_too() {
+    for route in ROUTES.iter().filter(|route| !route.pattern.contains(['{', '*'])) {
+        let pattern = route.pattern;
+        let has_rival =
+            ROUTES.iter().any(|other| other.pattern.contains('{') && other.matches(pattern).is_some());
+        let Some((parent, name)) = pattern.rsplit_once('/').filter(|_| has_rival) else { continue };
+        let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(lookup(&format!("{parent}/{encoded}"), Listener::Single).0, pattern);
+    }
+}
+
+#[test]
+fn an_id_with_slashes_ends_its_pattern() {
+    for route in ROUTES {
+        let ids = route.pattern.matches("{id}").count();
+        let end = route.pattern.find('{').map_or("", |start| &route.pattern[start..]);
+        match route.matching {
+            Matching::Rest => assert_eq!(end, vec!["{id}"; ids].join("/"), "{}", route.pattern),
+            Matching::Segment => assert_eq!(ids, 1, "{}", route.pattern),
+            Matching::Whole | Matching::EncodedName | Matching::Below => {
+                assert_eq!(ids, 0, "{}", route.pattern);
+            }
+        }
     }
 }

@@ -9,7 +9,7 @@ use clap::Args;
 use gw_admin::AdminRequest;
 use gw_command::{CommandError, Common};
 use gw_config::paths;
-use gw_wire::dialects::messages::models::rfc3339;
+use gw_wire::calendar::rfc3339;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 

@@ -6,6 +6,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use gw_config::catalogue_update;
+use gw_wire::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -141,7 +142,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<ArchivedFile>) -> Result
 fn sum(reader: impl Read, limit: u64) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let bytes = io::copy(&mut BufReader::new(reader).take(limit), &mut hash)?;
-    Ok((bytes, hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok((bytes, hex::encode(&hash.finalize())))
 }
 
 /// Unpacks an archive into an empty folder, and checks every file.

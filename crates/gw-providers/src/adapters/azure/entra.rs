@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::percent;
 use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::options::{EntraApplication, percent_encoded};
+use super::options::EntraApplication;
 use crate::adapter::{HttpCall, Signer};
 use crate::adapters::oauth::{FetchedToken, TokenCache, TokenSource, TokenTiming};
 use crate::client::Client;
@@ -70,16 +71,16 @@ impl Entra {
     ) -> Result<Self, SettingsError> {
         let form = format!(
             "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
-            percent_encoded(&application.id),
-            percent_encoded(application.secret.expose_secret()),
-            percent_encoded(SCOPE)
+            percent::encode(&application.id),
+            percent::encode(application.secret.expose_secret()),
+            percent::encode(SCOPE)
         );
         let client = Client::new(&application.authority, allow_private_network, None)
             .map_err(|fault| SettingsError::Authority(fault.to_string().replace("base_url", "it")))?;
         Ok(Self {
             cache: TokenCache::new(EntraTokens {
                 client,
-                path: format!("/{}/oauth2/v2.0/token", percent_encoded(&application.tenant)),
+                path: format!("/{}/oauth2/v2.0/token", percent::encode(&application.tenant)),
                 form: SecretString::from(form),
                 client_secret: application.secret.clone(),
             }),

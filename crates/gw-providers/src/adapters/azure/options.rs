@@ -116,18 +116,3 @@ fn is_tenant(text: &str) -> bool {
 fn is_dots(text: &str) -> bool {
     matches!(text, "." | "..")
 }
-
-/// A text as one segment of a path, or as one value of a query or a form.
-pub(super) fn percent_encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}

@@ -2,16 +2,12 @@
 
 use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::percent;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
 use crate::adapter::HttpCall;
-
-/// The characters that AWS leaves unencoded in a path segment. Model ids and ARNs are encoded completely, `:` and `/`
-/// too.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Returns the call of an operation of a model.
 pub(super) fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
@@ -27,7 +23,8 @@ pub(super) fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
 
 /// Returns the path of an operation of a model.
 pub(super) fn path(model: &str, operation: &str) -> String {
-    let model = utf8_percent_encode(model, SEGMENT);
+    // AWS signs the encoded path. Model ids and ARNs are encoded completely, `:` and `/` too.
+    let model = percent::encode(model);
     format!("/model/{model}/{operation}")
 }
 

@@ -1,19 +1,10 @@
 //! Model names as segments of a path.
 
-use std::fmt::Write as _;
+use gw_wire::percent;
 
 /// Percent-encodes each segment of a path; the slashes between segments stay.
 pub(in crate::adapters) fn encoded_path(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' | b'@' => out.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
-            // Writing into a String cannot fail.
-            _ => drop(write!(out, "%{byte:02X}")),
-        }
-    }
-    out
+    percent::encode_except(path, b"/@")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The list of models in the shape of Anthropic's API.
 
+use crate::calendar::rfc3339;
 use crate::json::{ObjectWriter, write_array};
 
 /// A model as the list shows it.
@@ -63,44 +64,12 @@ fn write(out: &mut Vec<u8>, model: &ModelInfo<'_>) {
     entry.finish();
 }
 
-/// Unix seconds as `YYYY-MM-DDTHH:MM:SSZ`. Seconds before 1970 become its first second.
-#[must_use]
-pub fn rfc3339(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // A year that begins in March has its leap day at its end. 400 such years have 146,097 days.
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn model(id: &str) -> ModelInfo<'_> {
         ModelInfo { id, display_name: "Fast \"1\"", created: 0, max_input_tokens: None, max_tokens: None }
-    }
-
-    #[test]
-    fn times_are_rfc_3339() {
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (951_868_799, "2000-02-29T23:59:59Z"),
-            (951_868_800, "2000-03-01T00:00:00Z"),
-            (1_735_603_200, "2024-12-31T00:00:00Z"),
-            (1_795_132_800, "2026-11-20T00:00:00Z"),
-            (-5, "1970-01-01T00:00:00Z"),
-        ] {
-            assert_eq!(rfc3339(seconds), text);
-        }
     }
 
     #[test]
