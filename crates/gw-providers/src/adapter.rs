@@ -223,7 +223,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// Notes that the provider began to stream an answer in the client's own dialect.
     fn answered_native(&self) {}
 
-    /// Notes a 404 or 405 for a request in the client's own dialect. Gives whether the request can be sent as a chat
+    /// Notes a 404 or 405 for a request in the client's own dialect. Returns whether the request can be sent as a chat
     /// instead, because the provider does not know the URL.
     fn refused_native(&self, _: &Failure, _: &Target<'_>) -> bool {
         false

@@ -443,7 +443,7 @@ impl Normaliser {
         true
     }
 
-    /// Fails the stream because of a choice beyond those that were asked for. Gives false, as for a choice that is not open.
+    /// Fails the stream because of a choice beyond those that were asked for. Returns false, as for a choice that is not open.
     fn refuse_choice(&mut self) -> bool {
         let message = "The upstream sent a choice that was not asked for.";
         self.failure = Some(Failure::new(FailureKind::InvalidResponse, message));

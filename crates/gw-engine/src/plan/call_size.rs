@@ -153,7 +153,7 @@ impl ValidatedRequest {
         }
     }
 
-    /// Gives the size of each of the request's upstream calls at a candidate.
+    /// Returns the size of each of the request's upstream calls at a candidate.
     pub(crate) fn each_size(&self, candidate: &Candidate, mut each: impl FnMut(CallSize)) {
         let can = candidate.provider.adapter().capabilities();
         let whole = match self {

@@ -95,7 +95,7 @@ impl BackgroundResponses {
         Err(Error::new(Kind::RateLimitExceeded, message).retry_after(RETRY_AFTER))
     }
 
-    /// Makes a response in a task of its own. Gives whether it is stored as running, as soon as that is known.
+    /// Makes a response in a task of its own. Returns whether it is stored as running, as soon as that is known.
     pub(crate) fn start(
         &self,
         stored: &Arc<StoredResponses>,

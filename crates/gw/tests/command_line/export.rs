@@ -18,7 +18,7 @@ fn launch(config: &str, data: &Path) -> Launch {
         .env("MODEL_GATEWAY_ENCRYPTION_KEY", SEALING)
 }
 
-/// Makes teams, keys of every kind, and configuration over the API. Gives the secret of a key.
+/// Makes teams, keys of every kind, and configuration over the API. Returns the secret of a key.
 async fn fill(admin: &Client, upstream: &FakeUpstream) -> String {
     let team =
         json!({ "rpm": 600, "burst": 10, "budget_usd": 100.25, "budget_period": "week", "on_budget": "cut" });

@@ -99,7 +99,7 @@ impl PartialFetch {
     }
 
     /// Reserves the cost of the missing inputs. If another model may have to be asked for all inputs, it reserves that
-    /// cost instead, if the budget has it. Gives the plan for all inputs, and whether it is paid for.
+    /// cost instead, if the budget has it. Returns the plan for all inputs, and whether it is paid for.
     async fn set_aside(&mut self, limiter: &Limiter) -> Result<(Plan, bool)> {
         let missing = self.found.missing();
         let full_plan = self.call.plan.clone();

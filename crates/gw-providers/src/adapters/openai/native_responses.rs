@@ -88,7 +88,7 @@ impl NativeResponses {
         }
     }
 
-    /// Notes a 404 or 405 of the endpoint. Gives whether the request goes to chat completions instead: the provider does
+    /// Notes a 404 or 405 of the endpoint. Returns whether the request goes to chat completions instead: the provider does
     /// not know the URL. A 404 for a missing model says nothing about the URL.
     pub(super) fn note_refusal(&self, failure: &Failure, model: &str) -> bool {
         if let Some(known) = self.known {

@@ -148,7 +148,8 @@ impl Chunks {
         Ok(Decoded { data, used, is_over: self.place == Place::Over })
     }
 
-    /// Passes over a line that nearly every chunk has, if all of it is here: the size alone, or the end of the data. Gives its length.
+    /// Passes over a line that nearly every chunk has, if all of it is here: the size alone, or the end of the data.
+    /// Returns its length.
     fn skip_plain(&mut self, bytes: &[u8]) -> Option<usize> {
         match self.place {
             Place::Start => {

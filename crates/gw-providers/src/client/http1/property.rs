@@ -75,7 +75,7 @@ fn read<'a>(pieces: impl Iterator<Item = &'a [u8]>, method: &Method, by_chunk: b
     response
 }
 
-/// Keeps the head. Gives the framing of the body.
+/// Keeps the head. Returns the framing of the body.
 fn begin(head: ResponseHead, response: &mut ResponseRead) -> BodyFraming {
     let ResponseHead { status, headers, framing, stays_open } = head;
     assert!(!stays_open || !matches!(framing, BodyFraming::UntilClose), "the end of the body is the end");

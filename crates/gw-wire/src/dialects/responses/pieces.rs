@@ -53,7 +53,7 @@ impl Pieces {
         }
     }
 
-    /// Moves parts into `piece` until it is full, or a large slice follows. Gives true if it is full.
+    /// Moves parts into `piece` until it is full, or a large slice follows. Returns true if it is full.
     pub(super) fn fill(&mut self, document: &Bytes, piece: &mut Vec<u8>) -> bool {
         while piece.len() < FULL_BYTES {
             match self.segments.pop_front() {

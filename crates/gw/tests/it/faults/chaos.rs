@@ -174,7 +174,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
     );
 }
 
-/// One client that sometimes disconnects in the middle. Gives the number of its requests.
+/// One client that sometimes disconnects in the middle. Returns the number of its requests.
 async fn behave_badly(
     client: usize,
     addrs: Arc<Mutex<Vec<std::net::SocketAddr>>>,

@@ -36,7 +36,7 @@ fn mostly_healthy(request: &Recorded, turn: u64) -> Answer {
     Answer::json(200, &chat_body("m", "Hello there and more"))
 }
 
-/// Sends requests at a steady rate until the time is over. Gives their number.
+/// Sends requests at a steady rate until the time is over. Returns their number.
 async fn ask_steadily(client: Client, number: u64, pause: Duration, over: Arc<AtomicBool>) -> u64 {
     let mut asked = 0;
     let mut clock = tokio::time::interval(pause);

@@ -50,7 +50,7 @@ fn step_of(request: &Recorded, is_native: bool) -> usize {
     list.as_array().map_or(0, |items| items.iter().filter(|item| item["role"] == "assistant").count())
 }
 
-/// Runs a loop of tool calls as Vercel's `openai(...)` does: all items of former answers are references. Gives the last
+/// Runs a loop of tool calls as Vercel's `openai(...)` does: all items of former answers are references. Returns the last
 /// request at the upstream.
 async fn run_loop(client: &Client, steps: usize) -> Value {
     let tools =
