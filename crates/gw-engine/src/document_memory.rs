@@ -44,6 +44,11 @@ impl DocumentMemory {
         self.0.hold_large(key, bytes).ok().map(DocumentPermit)
     }
 
+    /// A permit that holds nothing yet, for an answer whose documents may each be too small to count.
+    pub(crate) fn empty_permit(&self, key: &Arc<str>) -> DocumentPermit {
+        DocumentPermit(Some(self.0.holding(key)))
+    }
+
     /// The room for a document of this key, which waits for its estimated size. None: it does not wait, because it is one of
     /// several documents of an answer, and the others hold memory until it is there.
     pub(crate) fn room<'m>(&'m self, key: &'m Arc<str>, expected_bytes: Option<usize>) -> DocumentRoom<'m> {
@@ -128,10 +133,13 @@ fn no_room() -> Failure {
 pub(crate) struct DocumentPermit(Option<PoolHolding>);
 
 impl DocumentPermit {
-    /// Counts the answer that was made of the documents of these permits, until its last part is dropped.
+    /// Counts the answer that was made of the documents of these permits, until its last part is dropped. A small answer does not
+    /// count.
     pub(crate) fn count(permits: impl IntoIterator<Item = Self>, answer: Bytes) -> Bytes {
         let mut holdings = permits.into_iter().filter_map(|permit| permit.0);
-        let Some(mut holding) = holdings.next() else { return answer };
+        let Some(mut holding) = holdings.next().filter(|_| answer.len() > UNCOUNTED_BYTES) else {
+            return answer;
+        };
         drop(holdings);
         // The estimate stays if it was too low and there is no more room.
         let _ = holding.set_beyond_share(answer.len() as u64);
