@@ -16,7 +16,9 @@ async fn stored_in(place: &str, has_responses: bool) -> World {
     let extra = format!(
         "[responses]\nstore = \"{place}\"\n[[keys]]\nname = \"narrow\"\nkey = \"{NARROW}\"\nmax_in_flight = 1\n"
     );
-    Setup { acme: format!("responses = {has_responses}"), extra, server: PATIENT, ..Setup::default() }.start().await
+    Setup { acme: format!("responses = {has_responses}"), extra, server: PATIENT, ..Setup::default() }
+        .start()
+        .await
 }
 
 fn request(input: &Value) -> Value {
