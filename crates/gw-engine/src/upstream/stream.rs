@@ -167,10 +167,16 @@ impl UpstreamStream {
         }
     }
 
+    /// The reading of prompts and the calls of tools that the upstream has told. The streams of a divided request tell it apart from
+    /// their content.
+    fn prompt_work(&self) -> Option<PromptWork> {
+        self.normaliser.prompt_work().or_else(|| self.source.prompt_work())
+    }
+
     /// Whether the upstream has told its first usage since the last note, or much more work. After a call of the provider's tool,
     /// the model reads the whole prompt again.
     fn has_told_more(&mut self) -> bool {
-        let Some(work) = self.normaliser.prompt_work() else { return false };
+        let Some(work) = self.prompt_work() else { return false };
         let noted = self.noted_work.unwrap_or_default();
         let is_large = work.tokens > noted.tokens.saturating_add(self.notes.1 / BYTES_PER_TOKEN);
         let has_more = self.noted_work.is_none() || is_large || work.calls > noted.calls;
@@ -181,10 +187,14 @@ impl UpstreamStream {
         has_more
     }
 
-    /// Records usage that was reported before any content: the call may be dropped before its first content.
-    fn observe_early_usage(&self, calls: &UpstreamCalls) {
-        if self.normaliser.reported_usage().is_some() || self.source.has_usage() {
+    /// Records usage that was reported before any content: the call may be dropped before its first content, and the process may be
+    /// killed.
+    fn observe_early_usage(&mut self, calls: &UpstreamCalls) {
+        if self.prompt_work().is_some() {
             self.observe(calls);
+            if self.has_told_more() {
+                calls.tell_early();
+            }
         }
     }
 
