@@ -19,7 +19,6 @@ use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::retry_policy;
-use crate::retry_policy::RetryDecision;
 use crate::upstream::dispatch::dispatch;
 use crate::upstream::outcome::{AttemptOutput, ServedAttempt};
 
@@ -139,9 +138,7 @@ async fn decide<'f>(
         }
         // A request that the first upstream refuses is refused everywhere, and the client gets the first upstream's
         // error, as without a hedge.
-        Err(failure)
-            if !is_second && retry_policy::verdict(&failure, fallback_on_4xx) == RetryDecision::Stop =>
-        {
+        Err(failure) if !is_second && retry_policy::ends_hedge(&failure, fallback_on_4xx) => {
             progress.cancel_attempt(other.candidate, other.attempt);
             progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
             progress.finish_hedge();
