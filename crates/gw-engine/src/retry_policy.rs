@@ -54,6 +54,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
+        // The key itself holds the memory that its answer waits for.
+        FailureKind::NoMemory if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
+            Kind::RateLimitExceeded
+        }
         FailureKind::NoKey | FailureKind::NoMemory => Kind::NoAvailableProvider,
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
@@ -126,7 +130,13 @@ pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Durat
     if kind == Kind::Invalid {
         error.code = failure.code.clone().map(Into::into);
     }
-    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider) {
+    if matches!(
+        kind,
+        Kind::UpstreamRateLimited
+            | Kind::UpstreamOverloaded
+            | Kind::NoAvailableProvider
+            | Kind::RateLimitExceeded
+    ) {
         error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
     }
     error
