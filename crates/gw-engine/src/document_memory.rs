@@ -13,7 +13,8 @@ use bytes::Bytes;
 use gw_providers::client::BodyRoom;
 use gw_wire::failure::{Failure, FailureKind};
 
-use crate::shared_pool::{PoolHolding, SharedPool, UNCOUNTED_BYTES};
+use crate::error::Kind;
+use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool, UNCOUNTED_BYTES};
 
 /// The longest answer, of an upstream or made of cached vectors.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
@@ -44,10 +45,15 @@ impl DocumentMemory {
         self.0.hold_large(key, bytes).ok().map(DocumentPermit)
     }
 
+    /// A permit that holds nothing yet, for an answer whose documents may each be too small to count.
+    pub(crate) fn empty_permit(&self, key: &Arc<str>) -> DocumentPermit {
+        DocumentPermit(Some(self.0.holding(key)))
+    }
+
     /// The room for a document of this key, which waits for its estimated size. None: it does not wait, because it is one of
     /// several documents of an answer, and the others hold memory until it is there.
     pub(crate) fn room<'m>(&'m self, key: &'m Arc<str>, expected_bytes: Option<usize>) -> DocumentRoom<'m> {
-        DocumentRoom { pool: &self.0, key, expected_bytes, holding: None, freed: None }
+        DocumentRoom { pool: &self.0, key, expected_bytes, holding: None, freed: None, refusal: None }
     }
 }
 
@@ -59,6 +65,8 @@ pub(crate) struct DocumentRoom<'m> {
     holding: Option<PoolHolding>,
     /// Completes when a part of the pool is given back.
     freed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Why it waits.
+    refusal: Option<PoolRefusal>,
 }
 
 impl DocumentRoom<'_> {
@@ -70,7 +78,14 @@ impl DocumentRoom<'_> {
 
 impl BodyRoom for DocumentRoom<'_> {
     fn late(&self) -> Failure {
-        no_room()
+        match self.refusal {
+            Some(PoolRefusal::OverShare) => {
+                let message = "Other large answers of this key wait for their clients; this one was not read to its end.";
+                let code = Some(Kind::RateLimitExceeded.code().to_owned());
+                Failure { code, ..Failure::new(FailureKind::NoMemory, message) }
+            }
+            Some(PoolRefusal::UsedUp) | None => no_room(),
+        }
     }
 
     /// The first large piece waits for the estimated size. A document that is larger than its estimate does not wait: others
@@ -101,9 +116,12 @@ impl BodyRoom for DocumentRoom<'_> {
                 freed.as_mut().enable();
                 freed
             });
-            if holding.set(counted(bytes.max(expected_bytes))).is_ok() {
-                (self.holding, self.freed) = (Some(holding), None);
-                return Poll::Ready(Ok(()));
+            match holding.set(counted(bytes.max(expected_bytes))) {
+                Ok(()) => {
+                    (self.holding, self.freed) = (Some(holding), None);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(refusal) => self.refusal = Some(refusal),
             }
             if freed.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
@@ -128,10 +146,13 @@ fn no_room() -> Failure {
 pub(crate) struct DocumentPermit(Option<PoolHolding>);
 
 impl DocumentPermit {
-    /// Counts the answer that was made of the documents of these permits, until its last part is dropped.
+    /// Counts the answer that was made of the documents of these permits, until its last part is dropped. A small answer does not
+    /// count.
     pub(crate) fn count(permits: impl IntoIterator<Item = Self>, answer: Bytes) -> Bytes {
         let mut holdings = permits.into_iter().filter_map(|permit| permit.0);
-        let Some(mut holding) = holdings.next() else { return answer };
+        let Some(mut holding) = holdings.next().filter(|_| answer.len() > UNCOUNTED_BYTES) else {
+            return answer;
+        };
         drop(holdings);
         // The estimate stays if it was too low and there is no more room.
         let _ = holding.set_beyond_share(answer.len() as u64);

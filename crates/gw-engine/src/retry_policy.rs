@@ -38,6 +38,12 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
     }
 }
 
+/// Whether a failure of the first of two simultaneous attempts ends the second one, too. Another answer may fit into the memory that is
+/// left, and it is paid for.
+pub(crate) fn ends_hedge(failure: &Failure, fallback_on_4xx: bool) -> bool {
+    failure.kind != FailureKind::NoMemory && verdict(failure, fallback_on_4xx) == RetryDecision::Stop
+}
+
 /// The kind of error that the client gets if a failure is the last one, before a stream began.
 pub(crate) fn kind(failure: &Failure) -> Kind {
     match failure.kind {
@@ -48,6 +54,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Server | FailureKind::StreamBroken => Kind::UpstreamError,
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
+        // The key itself holds the memory that its answer waits for.
+        FailureKind::NoMemory if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
+            Kind::RateLimitExceeded
+        }
         FailureKind::NoKey | FailureKind::NoMemory => Kind::NoAvailableProvider,
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
@@ -120,7 +130,13 @@ pub(crate) fn error(failure: &Failure, tried: &[&str], retry_after: Option<Durat
     if kind == Kind::Invalid {
         error.code = failure.code.clone().map(Into::into);
     }
-    if matches!(kind, Kind::UpstreamRateLimited | Kind::UpstreamOverloaded | Kind::NoAvailableProvider) {
+    if matches!(
+        kind,
+        Kind::UpstreamRateLimited
+            | Kind::UpstreamOverloaded
+            | Kind::NoAvailableProvider
+            | Kind::RateLimitExceeded
+    ) {
         error.retry_after = Some(retry_after.or(failure.retry_after).unwrap_or(DEFAULT_RETRY_AFTER));
     }
     error
@@ -137,5 +153,13 @@ mod tests {
         assert_eq!(error(&refused, &["a/x", "b/y"], None).message, "bad foo. Models tried: a/x, b/y.");
         let down = Failure::new(FailureKind::Server, "It failed.");
         assert_eq!(error(&down, &["a/x"], None).message, "It failed. Models tried: a/x.");
+    }
+
+    #[test]
+    fn a_hedge_ends_when_the_first_upstream_refuses_the_request_and_not_when_memory_is_short() {
+        let ends = |kind, fallback| ends_hedge(&Failure::new(kind, "x"), fallback);
+        assert!(ends(FailureKind::BadRequest, false) && ends(FailureKind::ContentFilter, false));
+        assert!(!ends(FailureKind::BadRequest, true) && !ends(FailureKind::Server, false));
+        assert!(!ends(FailureKind::NoMemory, false));
     }
 }

@@ -128,7 +128,7 @@ where
         }
     };
     // The engine counts the answers of upstreams. Others are lists, reports and exports. A client that does not read holds its
-    // answer until the write stall.
+    // answer until `send_timeout`.
     if let (Some(key), None, Content::Full(bytes)) = (&record.key, &record.call, &reply.content) {
         match origin.state.answer_memory.hold_large(key, bytes.len()) {
             Ok(holding) => record.waiting_answer = holding,
@@ -200,7 +200,7 @@ fn finish(
     response
 }
 
-/// The time by which a client must have taken a whole answer: the write stall, and the time of its bytes at the least rate.
+/// The time by which a client must have taken a whole answer: `send_timeout`, and the time of its bytes at the least rate.
 fn delivery_deadline<S>(content: &Content<S>, send_timeout: Duration) -> Instant {
     let bytes = if let Content::Full(bytes) = content { bytes.len() as u64 } else { 0 };
     Instant::now() + send_timeout + Duration::from_secs(bytes / MIN_BYTES_PER_SECOND)

@@ -1,4 +1,4 @@
-//! A client's socket with its timeouts: the request head, the pause between requests, the write stall, the deadline of an
+//! A client's socket with its timeouts: the request head, the pause between requests, `send_timeout`, the deadline of an
 //! answer.
 //!
 //! One timer serves all timeouts. It is armed only while a read or a write waits, so a busy connection arms none.
@@ -131,7 +131,7 @@ pub(crate) struct TimedIo<T> {
 }
 
 impl<T> TimedIo<T> {
-    /// Until [`TimedIo::expect_head`] only the write stall is timed.
+    /// Until [`TimedIo::expect_head`] only `send_timeout` is timed.
     pub(crate) fn new(inner: T, activity: Arc<Activity>, timeouts: ClientTimeouts) -> Self {
         Self {
             inner,

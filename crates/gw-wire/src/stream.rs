@@ -346,10 +346,11 @@ impl Normaliser {
         self.usage
     }
 
-    /// The reading of prompts and the calls of tools in the usage that the upstream has reported so far.
+    /// The reading of prompts and the calls of tools in the usage that the upstream has reported so far; None = it has reported
+    /// none.
     #[must_use]
-    pub fn prompt_work(&self) -> PromptWork {
-        self.usage.as_ref().map_or_else(PromptWork::default, Usage::prompt_work)
+    pub fn prompt_work(&self) -> Option<PromptWork> {
+        self.usage.as_ref().map(Usage::prompt_work)
     }
 
     /// Bytes of everything that the model has generated so far, whether or not the client sees it.

@@ -86,6 +86,15 @@ pub struct PromptWork {
     pub calls: u32,
 }
 
+impl PromptWork {
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let tokens = self.tokens.saturating_add(other.tokens);
+        Self { tokens, calls: self.calls.saturating_add(other.calls) }
+    }
+}
+
 impl Usage {
     /// The reading of prompts and the calls of tools.
     #[must_use]

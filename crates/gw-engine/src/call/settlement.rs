@@ -246,6 +246,14 @@ impl Settlement {
         }
     }
 
+    /// Notes in the journal what upstreams have told before the first content of this attempt, if that is new.
+    pub(crate) fn note_early_usage(&mut self, candidate: &Candidate, attempt: Attempt) {
+        if self.upstream_calls.take_told() {
+            let usage = self.upstream_calls.of(attempt).usage;
+            self.note_progress(candidate, &usage);
+        }
+    }
+
     /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed.
     pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, spent: Money, reason: Option<String>) {
         if let Some(line) = &mut self.line {

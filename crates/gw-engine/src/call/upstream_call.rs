@@ -5,6 +5,7 @@
 //! writes them into the ledger, the budgets and the metrics.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gw_wire::failure::{Failure, FailureKind};
@@ -192,12 +193,16 @@ fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
 
 /// The attempts and upstream calls of one request.
 #[derive(Debug, Default)]
-pub(crate) struct UpstreamCalls(Mutex<Records>);
+pub(crate) struct UpstreamCalls {
+    records: Mutex<Records>,
+    /// An upstream has told usage before its first content, and the journal has not noted it.
+    has_told: AtomicBool,
+}
 
 impl UpstreamCalls {
     /// Begins an attempt.
     pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         let attempt = Attempt { number: records.attempts.len(), at: clock::now() };
         records.attempts.push(AttemptState {
             candidate: candidate.clone(),
@@ -218,7 +223,7 @@ impl UpstreamCalls {
         outcome: AttemptOutcome,
         status: Option<(Instant, &'static str)>,
     ) -> BilledUsage {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         if let Some(record) = records.attempts.get_mut(attempt.number)
             && record.outcome.is_none()
         {
@@ -230,33 +235,33 @@ impl UpstreamCalls {
 
     /// Notes when the first content of an attempt's stream came.
     pub(crate) fn note_first_content(&self, attempt: Attempt, after: Duration) {
-        if let Some(record) = self.0.lock().attempts.get_mut(attempt.number) {
+        if let Some(record) = self.records.lock().attempts.get_mut(attempt.number) {
             record.first_content = Some(after);
         }
     }
 
     /// Notes the complete answer of an attempt for its span.
     pub(crate) fn note_answer(&self, attempt: Attempt, answer: AnswerTrace) {
-        if let Some(record) = self.0.lock().attempts.get_mut(attempt.number) {
+        if let Some(record) = self.records.lock().attempts.get_mut(attempt.number) {
             record.answer = Some(Box::new(answer));
         }
     }
 
     /// The number of the attempt that a call belongs to.
     pub(crate) fn attempt_of(&self, UpstreamCallId(call): UpstreamCallId) -> Option<usize> {
-        self.0.lock().calls.get(call).map(|call| call.attempt)
+        self.records.lock().calls.get(call).map(|call| call.attempt)
     }
 
     /// When the first attempt began, and when the last one ended.
     pub(crate) fn span(&self) -> Option<(Instant, Instant)> {
-        let records = self.0.lock();
+        let records = self.records.lock();
         let ended = records.attempts.iter().filter_map(|attempt| Some((attempt.at, attempt.end?.0)));
         ended.reduce(|(begin, end), (at, over)| (begin.min(at), end.max(over)))
     }
 
     /// The attempts that are over, for the spans of a trace.
     pub(crate) fn traced(&self) -> Vec<AttemptTrace> {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         let mut answers: Vec<_> = records.attempts.iter_mut().map(|attempt| attempt.answer.take()).collect();
         let count = records.attempts.len();
         let sums: Vec<_> = (0..count).map(|number| records.sum(|_, of| of == number)).collect();
@@ -287,7 +292,7 @@ impl UpstreamCalls {
 
     /// The attempts under way, the newest first.
     pub(crate) fn pending(&self) -> Vec<(Attempt, Candidate)> {
-        let records = self.0.lock();
+        let records = self.records.lock();
         let pending = (0..).zip(&records.attempts).filter(|(_, record)| record.outcome.is_none());
         let mut pending: Vec<_> = pending
             .map(|(number, record)| (Attempt { number, at: record.at }, record.candidate.clone()))
@@ -298,7 +303,7 @@ impl UpstreamCalls {
 
     /// Begins an upstream call.
     pub(crate) fn begin(&self, attempt: Attempt, candidate: &Candidate, size: CallSize) -> UpstreamCallId {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         records.calls.push(UpstreamCall {
             attempt: attempt.number,
             model: Arc::clone(&candidate.model),
@@ -313,14 +318,14 @@ impl UpstreamCalls {
 
     /// The provider charges nothing for a call.
     pub(crate) fn mark_free(&self, UpstreamCallId(call): UpstreamCallId) {
-        if let Some(call) = self.0.lock().calls.get_mut(call) {
+        if let Some(call) = self.records.lock().calls.get_mut(call) {
             (call.is_free, call.billed) = (true, None);
         }
     }
 
     /// Reading a call's answer ended with this failure. The call is free if the provider refused it and reported no usage.
     pub(crate) fn fail(&self, UpstreamCallId(call): UpstreamCallId, failure: &Failure) {
-        if let Some(call) = self.0.lock().calls.get_mut(call)
+        if let Some(call) = self.records.lock().calls.get_mut(call)
             && is_refusal(failure.kind)
         {
             call.is_free = call.reported.is_none_or(|reported| reported.total() == 0);
@@ -335,12 +340,22 @@ impl UpstreamCalls {
         reported: Option<Usage>,
         answer_bytes: u64,
     ) -> Usage {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         let Some(call) = records.calls.get_mut(call) else { return Usage::default() };
         call.reported = reported;
         call.answer_bytes = answer_bytes;
         call.billed = None;
         call.usage().unwrap_or_default()
+    }
+
+    /// Has the journal note what the upstreams have told before their first content.
+    pub(crate) fn tell_early(&self) {
+        self.has_told.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the journal must note what the upstreams have told. It asks once.
+    pub(crate) fn take_told(&self) -> bool {
+        self.has_told.load(Ordering::Relaxed) && self.has_told.swap(false, Ordering::Relaxed)
     }
 
     /// Whether an upstream reported more tokens than are believed.
@@ -349,47 +364,47 @@ impl UpstreamCalls {
             let Some(reported) = call.reported else { return false };
             call.billed().is_some_and(|billed| is_disbelieved(&reported, &billed.usage))
         };
-        self.0.lock().calls.iter_mut().any(disbelieved)
+        self.records.lock().calls.iter_mut().any(disbelieved)
     }
 
     /// The sum over the calls of an attempt.
     pub(crate) fn of(&self, attempt: Attempt) -> BilledUsage {
-        self.0.lock().sum(|_, number| number == attempt.number)
+        self.records.lock().sum(|_, number| number == attempt.number)
     }
 
     /// The sum over the calls of all attempts.
     pub(crate) fn all(&self) -> BilledUsage {
-        self.0.lock().sum(|_, _| true)
+        self.records.lock().sum(|_, _| true)
     }
 
     /// The model of the first call that uses something without a price.
     pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
-        let mut records = self.0.lock();
+        let mut records = self.records.lock();
         let is_unpriced = |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.unpriced > 0);
         records.calls.iter_mut().find_map(|call| is_unpriced(call).then(|| Arc::clone(&call.model)))
     }
 
     /// The sum over the calls of the attempts whose tokens the client's answer consists of.
     pub(crate) fn answer(&self) -> BilledUsage {
-        self.0.lock().sum(contributes)
+        self.records.lock().sum(contributes)
     }
 
     /// How many attempts the client's answer consists of.
     pub(crate) fn answering_attempts(&self) -> usize {
-        let records = self.0.lock();
+        let records = self.records.lock();
         (0..records.attempts.len()).filter(|number| records.contributes(*number)).count()
     }
 
     /// The candidate of the last attempt whose tokens are in the client's answer.
     pub(crate) fn last_answering(&self) -> Option<Candidate> {
-        let records = self.0.lock();
+        let records = self.records.lock();
         let last = (0..records.attempts.len()).rev().find(|number| records.contributes(*number))?;
         records.attempts.get(last).map(|record| record.candidate.clone())
     }
 
     /// The cost of an attempt's calls if each of their answers had `more` tokens more.
     pub(crate) fn cost_with(&self, attempt: Attempt, more: u64) -> Money {
-        let records = self.0.lock();
+        let records = self.records.lock();
         let grown = |call: &UpstreamCall| {
             let usage = call.usage()?;
             let completion = usage.completion.saturating_add(more.saturating_mul(call.size.answers));

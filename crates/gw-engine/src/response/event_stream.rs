@@ -294,13 +294,17 @@ impl EventStream {
             {
                 return Some(ended);
             }
-            let StreamState::Streaming(_, stream) = &mut self.state else { return None };
+            let StreamState::Streaming(call, stream) = &mut self.state else { return None };
             match stream.poll_step(cx) {
                 Poll::Ready(ReadStep::Over) => {}
                 Poll::Ready(ReadStep::Heavy) => self.digest(),
                 Poll::Ready(ReadStep::Progress) => {
                     let is_content = !stream.output.is_empty();
                     let is_alive = stream.is_alive();
+                    if is_alive && !is_content {
+                        // A tool of the provider may run without a sign for the client.
+                        stream.note_progress(call);
+                    }
                     if let Some(polled) = self.heard(is_content, is_alive) {
                         return Some(polled);
                     }

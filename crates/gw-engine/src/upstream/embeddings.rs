@@ -41,7 +41,14 @@ pub(crate) struct Batch {
     /// How many vectors it must have.
     expected: usize,
     call: UpstreamCallId,
-    permit: DocumentPermit,
+    /// Its memory, until another holder takes it.
+    permit: Option<DocumentPermit>,
+}
+
+/// Takes the permits of the batches, and one for an answer of batches that are each too small to count.
+fn take_permits(batches: &mut [Batch], context: &AttemptContext) -> Vec<DocumentPermit> {
+    let own = context.snapshot.state.document_memory.empty_permit(context.client.caller.key_id());
+    batches.iter_mut().filter_map(|batch| batch.permit.take()).chain(std::iter::once(own)).collect()
 }
 
 impl Batch {
@@ -116,6 +123,11 @@ impl EmbeddingsOutput {
         read(&self.candidate, &self.batches, |_, _| {})
     }
 
+    /// Takes what counts the memory of the answer that is made of the vectors.
+    pub(crate) fn take_permits(&mut self, call: &Call) -> Vec<DocumentPermit> {
+        take_permits(&mut self.batches, &call.context)
+    }
+
     /// The reported model, else the requested one.
     pub(crate) fn model<'a>(&'a self, request: &'a EmbeddingsRequest) -> &'a str {
         reported(self.model.as_deref(), request)
@@ -152,7 +164,7 @@ pub(crate) fn complete(
     call: &mut Call,
     candidate: &Candidate,
     attempt: Attempt,
-    batches: Vec<Batch>,
+    mut batches: Vec<Batch>,
 ) -> Result<Answer, Failure> {
     let ValidatedRequest::Embeddings(request) = &call.context.request else {
         return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
@@ -175,19 +187,15 @@ pub(crate) fn complete(
         [only] => NumbersInPlace::of(&only.body, &merged.vectors, request.encoding),
         _ => None,
     };
-    let (out, permits): (Bytes, Vec<_>) = match place {
+    let out = match place {
         Some(place) => {
             drop(merged);
-            let (bodies, permits): (Vec<_>, _) =
-                batches.into_iter().map(|batch| (batch.body, batch.permit)).unzip();
-            let only = bodies.into_iter().next().unwrap_or_default();
-            (place.write(only, &model, &bill.usage), permits)
+            let only = batches.iter_mut().next().map(|batch| std::mem::take(&mut batch.body));
+            place.write(only.unwrap_or_default(), &model, &bill.usage)
         }
-        None => {
-            let out = write_embeddings(&merged, request.encoding, &model, &bill.usage).into();
-            (out, batches.into_iter().map(|batch| batch.permit).collect())
-        }
+        None => write_embeddings(&merged, request.encoding, &model, &bill.usage).into(),
     };
+    let permits = take_permits(&mut batches, &call.context);
     let out = DocumentPermit::count(permits, out);
     let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
     call.finish_served(candidate, &billed);
@@ -234,7 +242,7 @@ async fn one(
     let is_only = expected == request.inputs.len();
     let expected_bytes = is_only.then(|| expected.saturating_mul(vector_bytes));
     let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
-    Ok(Batch { body, expected, call, permit })
+    Ok(Batch { body, expected, call, permit: Some(permit) })
 }
 
 /// Checks that all vectors have one length, and the requested one.

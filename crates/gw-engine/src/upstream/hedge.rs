@@ -1,7 +1,7 @@
 //! Hedged attempts: if the first upstream is slower than usual to send anything, a second candidate is called as well.
 //! The first content wins, the other call is cancelled, and both are accounted.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::retry_policy;
-use crate::retry_policy::RetryDecision;
 use crate::upstream::dispatch::dispatch;
 use crate::upstream::outcome::{AttemptOutput, ServedAttempt};
 
@@ -48,8 +47,10 @@ pub(crate) async fn run(
     let Call { context, plan, progress, .. } = call;
     let mut running = pin!(dispatch(context, candidate, first.attempt));
     let early = match hedge {
-        None => Some(running.as_mut().await),
-        Some((_, after)) => tokio::time::timeout(after, running.as_mut()).await.ok(),
+        None => Some(noting(progress, &first, running.as_mut()).await),
+        Some((_, after)) => {
+            tokio::time::timeout(after, noting(progress, &first, running.as_mut())).await.ok()
+        }
     };
     let second = hedge.filter(|_| early.is_none()).and_then(|(index, _)| {
         let candidate = plan.candidates.get(index)?;
@@ -61,7 +62,7 @@ pub(crate) async fn run(
     let Some(second) = second else {
         let result = match early {
             Some(result) => result,
-            None => running.await,
+            None => noting(progress, &first, running).await,
         };
         return match result {
             Ok(output) => Ok(first.served(output, in_flight, probe)),
@@ -88,20 +89,39 @@ impl RunningAttempt<'_> {
     }
 }
 
+/// Runs attempts. The journal notes what upstreams tell before their first content: a process that is killed is charged for it.
+async fn noting<T>(
+    progress: &mut CallProgress,
+    attempt: &RunningAttempt<'_>,
+    mut running: Pin<&mut (dyn Future<Output = T> + Send + '_)>,
+) -> T {
+    poll_fn(|cx| {
+        let polled = running.as_mut().poll(cx);
+        if polled.is_pending() {
+            progress.settlement.note_early_usage(attempt.candidate, attempt.attempt);
+        }
+        polled
+    })
+    .await
+}
+
 /// Waits for the first of two attempts to succeed, and tells whether it was the second; None if both fail.
-async fn decide(
+async fn decide<'f>(
     context: &AttemptContext,
     progress: &mut CallProgress,
     first: &RunningAttempt<'_>,
-    mut running: RunningFuture<'_>,
+    mut running: RunningFuture<'f>,
     second: &RunningAttempt<'_>,
-    mut running_hedge: RunningFuture<'_>,
+    mut running_hedge: RunningFuture<'f>,
 ) -> Option<(AttemptOutput, bool)> {
-    let (result, is_second) = tokio::select! {
-        biased;
-        result = &mut running => (result, false),
-        result = &mut running_hedge => (result, true),
+    let both = async {
+        tokio::select! {
+            biased;
+            result = &mut running => (result, false),
+            result = &mut running_hedge => (result, true),
+        }
     };
+    let (result, is_second) = noting(progress, first, pin!(both)).await;
     let fallback_on_4xx = context.snapshot.routing.fallback_on_4xx;
     let (winner, other) = if is_second { (second, first) } else { (first, second) };
     match result {
@@ -118,9 +138,7 @@ async fn decide(
         }
         // A request that the first upstream refuses is refused everywhere, and the client gets the first upstream's
         // error, as without a hedge.
-        Err(failure)
-            if !is_second && retry_policy::verdict(&failure, fallback_on_4xx) == RetryDecision::Stop =>
-        {
+        Err(failure) if !is_second && retry_policy::ends_hedge(&failure, fallback_on_4xx) => {
             progress.cancel_attempt(other.candidate, other.attempt);
             progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
             progress.finish_hedge();
@@ -128,7 +146,8 @@ async fn decide(
         }
         Err(failure) => {
             progress.fail_attempt(context, winner.candidate, failure, winner.attempt);
-            let result = if is_second { running.await } else { running_hedge.await };
+            let rest = if is_second { running } else { running_hedge };
+            let result = noting(progress, other, rest).await;
             match result {
                 Ok(output) => Some((output, !is_second)),
                 Err(failure) => {

@@ -7,7 +7,7 @@ use gw_providers::adapter::StreamDecoder;
 use gw_providers::client::UpstreamBody;
 use gw_wire::event::Event;
 use gw_wire::stream::Normaliser;
-use gw_wire::usage::Usage;
+use gw_wire::usage::{PromptWork, Usage};
 
 use crate::call::upstream_call::{UpstreamCallId, is_refusal};
 use crate::cpu_pool::HEAVY_BYTES;
@@ -104,15 +104,16 @@ impl UpstreamSource {
         }
     }
 
-    /// Whether a stream of a divided request has reported its usage.
-    pub(crate) fn has_usage(&self) -> bool {
+    /// The reading of prompts and the calls of tools that the streams of a divided request have told; None = they have told nothing.
+    pub(crate) fn prompt_work(&self) -> Option<PromptWork> {
+        let told = |seen: &StreamUsage| Some(seen.usage?.prompt_work());
         match self {
-            Self::SingleStream(_) => false,
+            Self::SingleStream(_) => None,
             Self::MergedStream(many) => {
-                let mut seen = many.streams.iter().map(|tracked| &tracked.seen).chain(&many.over);
-                seen.any(|seen| seen.usage.is_some())
+                let seen = many.streams.iter().map(|tracked| &tracked.seen).chain(&many.over);
+                seen.filter_map(told).reduce(PromptWork::plus)
             }
-            Self::Closed(seen) => seen.iter().any(|seen| seen.usage.is_some()),
+            Self::Closed(seen) => seen.iter().filter_map(told).reduce(PromptWork::plus),
         }
     }
 

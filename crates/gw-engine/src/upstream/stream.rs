@@ -57,8 +57,8 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
-    /// The reading of prompts and the calls of tools that the last note has.
-    noted_work: PromptWork,
+    /// The reading of prompts and the calls of tools that the last note has; None = nothing was told then.
+    noted_work: Option<PromptWork>,
 }
 
 impl std::fmt::Debug for UpstreamStream {
@@ -160,22 +160,41 @@ impl UpstreamStream {
     pub(crate) fn note_progress(&mut self, call: &mut Call) {
         let (due, every) = self.notes;
         let bytes = self.normaliser.answer_bytes();
-        // After a call of the provider's tool, the model reads the whole prompt again.
-        let work = self.normaliser.prompt_work();
-        let is_large = work.tokens > self.noted_work.tokens.saturating_add(every / BYTES_PER_TOKEN);
-        if bytes >= due || is_large || work.calls > self.noted_work.calls {
+        if self.has_told_more() || bytes >= due {
             self.notes.0 = bytes.saturating_add(every);
-            self.noted_work.tokens = work.tokens.max(self.noted_work.tokens);
-            self.noted_work.calls = work.calls;
             let bill = self.observe(&call.context.upstream_calls);
             call.progress.settlement.note_progress(&self.candidate, &bill.usage);
         }
     }
 
-    /// Records usage that was reported before any content: the call may be dropped before its first content.
-    fn observe_early_usage(&self, calls: &UpstreamCalls) {
-        if self.normaliser.reported_usage().is_some() || self.source.has_usage() {
+    /// The reading of prompts and the calls of tools that the upstream has told. The streams of a divided request tell it apart from
+    /// their content.
+    fn prompt_work(&self) -> Option<PromptWork> {
+        self.normaliser.prompt_work().or_else(|| self.source.prompt_work())
+    }
+
+    /// Whether the upstream has told its first usage since the last note, or much more work. After a call of the provider's tool,
+    /// the model reads the whole prompt again.
+    fn has_told_more(&mut self) -> bool {
+        let Some(work) = self.prompt_work() else { return false };
+        let noted = self.noted_work.unwrap_or_default();
+        let is_large = work.tokens > noted.tokens.saturating_add(self.notes.1 / BYTES_PER_TOKEN);
+        let has_more = self.noted_work.is_none() || is_large || work.calls > noted.calls;
+        if has_more {
+            let (tokens, calls) = (work.tokens.max(noted.tokens), work.calls.max(noted.calls));
+            self.noted_work = Some(PromptWork { tokens, calls });
+        }
+        has_more
+    }
+
+    /// Records usage that was reported before any content: the call may be dropped before its first content, and the process may be
+    /// killed.
+    fn observe_early_usage(&mut self, calls: &UpstreamCalls) {
+        if self.prompt_work().is_some() {
             self.observe(calls);
+            if self.has_told_more() {
+                calls.tell_early();
+            }
         }
     }
 
@@ -224,8 +243,6 @@ pub(crate) async fn open(
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
     let is_chat = opening.shape == Shape::Chat;
-    // The beginning of the request notes the estimate.
-    let noted_work = PromptWork { tokens: opening.prompt_tokens, calls: 0 };
     let mut stream = UpstreamStream {
         candidate: candidate.clone(),
         attempt,
@@ -240,7 +257,7 @@ pub(crate) async fn open(
         reservation: None,
         notes: (u64::MAX, u64::MAX),
         seen_work: 0,
-        noted_work,
+        noted_work: None,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {

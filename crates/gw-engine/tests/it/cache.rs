@@ -1,3 +1,4 @@
-//! Calls that requests share.
+//! Calls that requests share, and the answers of the cache.
 
 mod followers;
+mod held_vectors;

@@ -3,6 +3,7 @@
 mod budgets;
 mod disconnects;
 mod events;
+mod killed;
 mod settlement;
 mod shared_calls;
 mod shutdown;

@@ -74,7 +74,9 @@ impl Requests {
 fn add_open_call(entry: &mut Entry) {
     let ended = entry.attempts.iter().map(Attempt::share_of_cost).fold(0, i128::saturating_add);
     let open = entry.cost.saturating_sub(ended);
-    if entry.attempts.is_empty() || open <= 0 {
+    // Where the costs of all ended calls are known, the open one has the unknown price.
+    let is_unknown = entry.unpriced && entry.attempts.iter().all(|attempt| attempt.cost.is_some());
+    if entry.attempts.is_empty() || (open <= 0 && !is_unknown) {
         return;
     }
     entry.attempts.push(Attempt {
@@ -82,8 +84,8 @@ fn add_open_call(entry: &mut Entry) {
         model: entry.model.as_str().into(),
         status: INTERRUPTED.into(),
         latency_ms: 0,
-        cost: Some(open),
-        known_part: 0,
+        cost: (!is_unknown).then_some(open),
+        known_part: if is_unknown { open.max(0) } else { 0 },
         reason: None,
     });
 }

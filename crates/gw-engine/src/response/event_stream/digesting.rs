@@ -35,9 +35,12 @@ impl EventStream {
     pub(super) fn poll_digesting(&mut self, cx: &mut TaskContext<'_>) -> Option<Polled> {
         let StreamState::Digesting(reading, _) = &mut self.state else { return None };
         match reading.as_mut().poll(cx) {
-            Poll::Ready((call, mut stream)) => {
+            Poll::Ready((mut call, mut stream)) => {
                 let is_content = !stream.output.is_empty();
                 let is_alive = stream.is_alive();
+                if is_alive && !is_content {
+                    stream.note_progress(&mut call);
+                }
                 self.state = StreamState::Streaming(call, stream);
                 self.heard(is_content, is_alive)
             }

@@ -26,8 +26,8 @@ pub(crate) struct EmbeddingsAnswer {
     pub(crate) usage: Usage,
     pub(crate) found: CachedVectors,
     pub(crate) fresh: Option<FetchedVectors>,
-    /// Counts the memory of the body.
-    pub(crate) permit: DocumentPermit,
+    /// One of them counts the memory of the body: the first that holds any.
+    pub(crate) permits: Vec<DocumentPermit>,
 }
 
 /// The vectors of an upstream.
@@ -101,6 +101,6 @@ impl EmbeddingsAnswer {
         let all = EmbeddingsReply { vectors, ..EmbeddingsReply::default() };
         let body = write_embeddings(&all, self.encoding, model, &self.usage);
         let entries = self.fresh.as_ref().map_or_else(Vec::new, |fresh| fresh.entries(&reply));
-        Ok((DocumentPermit::count([self.permit], body.into()), entries))
+        Ok((DocumentPermit::count(self.permits, body.into()), entries))
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn kept_reply(
         usage: sum.usage,
         found,
         fresh: None,
-        permit,
+        permits: vec![permit],
     };
     let (body, _) = page.make().await?;
     Ok(Reply { headers, body: ReplyBody::Full(body) })

@@ -224,7 +224,7 @@ impl PartialFetch {
         self.numbers.iter().filter_map(|number| self.wanted.keys.get(*number).copied()).collect()
     }
 
-    async fn complete(mut self, output: Box<EmbeddingsOutput>) -> Result<Reply> {
+    async fn complete(mut self, mut output: Box<EmbeddingsOutput>) -> Result<Reply> {
         let ValidatedRequest::Embeddings(request) = &self.call.context.request else {
             return Err(inconsistent());
         };
@@ -246,10 +246,12 @@ impl PartialFetch {
         let mut headers = named(&candidate.model.id, &candidate.model.provider);
         headers.extend(cost_header(self.call.cost));
         headers.push(cache_status(if saved.is_some() { "PARTIAL" } else { "MISS" }));
+        let mut permits = vec![self.permit.take().ok_or_else(inconsistent)?];
+        // Where few vectors were cached, the documents of the upstream are most of the answer's memory.
+        permits.append(&mut output.take_permits(&self.call));
         let (fresh, keeping) = self.fresh(*output, &usage, &tokens, cost);
         let keys = self.keys();
-        let Self { caching, request, wanted, found, permit, stamp, .. } = self;
-        let permit = permit.ok_or_else(inconsistent)?;
+        let Self { caching, request, wanted, found, stamp, .. } = self;
         let encoding = request.encoding;
         let page = EmbeddingsAnswer {
             at: wanted.at,
@@ -257,7 +259,7 @@ impl PartialFetch {
             usage: usage_told,
             found,
             fresh: Some(fresh),
-            permit,
+            permits,
         };
         let (body, bodies) = page.make().await?;
         caching.cache.store_all(keeping.entries(keys.into_iter(), bodies), stamp);

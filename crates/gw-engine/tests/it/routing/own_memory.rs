@@ -36,3 +36,21 @@ fn an_answer_without_memory_is_the_gateways_refusal_and_its_upstream_stays_healt
         assert_eq!(world.called(), ["a", "a"], "one failure would have opened the circuit of a");
     });
 }
+
+#[test]
+fn c36_an_answer_that_waits_for_other_answers_of_its_key_is_told_so() {
+    paused(async {
+        let large = || answer(Head::Document(document(&"word ".repeat(40_000), Some((10, 5))), Vec::new()));
+        let world = Setup::new(vec![("a", vec![large(), large()])]).build();
+        let unread = world.send(&world.chat(false), None).await.unwrap();
+        let pool = world.engine.answer_memory();
+        let mut others = pool.holding(&Arc::from("others"));
+        others.set(pool.capacity() - pool.gauge().get().unsigned_abs()).unwrap();
+        let refused = world.run(&world.chat(false), &Client::default()).await;
+        let Ended::Refused(error) = &refused else { panic!("an answer: {refused:?}") };
+        assert_eq!((error.kind.row().0, error.code()), (429, "rate_limit_exceeded"), "{error:?}");
+        assert!(error.retry_after.is_some() && error.message.contains("of this key"), "{error:?}");
+        drop((unread, others));
+        assert_eq!(pool.gauge().get(), 0);
+    });
+}

@@ -179,3 +179,15 @@ fn unreadable_blocks_cost_only_their_own_lines() {
     assert!(ids.into_iter().eq(whole.iter().map(|n| entry(*n).request_id)), "{damage:?}");
     assert_eq!(damage.regions, 4);
 }
+
+#[test]
+fn the_call_that_was_open_has_the_unknown_price_if_no_ended_call_has_it() {
+    let open_call = |cost| {
+        let line = Line::new(Entry { cost, unpriced: true, ..entry(1) }).journal_line().replacen('E', "P", 1);
+        let (mut entries, _) = found(line.as_bytes());
+        let attempts = entries.pop_first().unwrap().1.attempts;
+        assert_eq!((attempts.len(), attempts[0].cost), (2, Some(77)));
+        (attempts[1].cost, attempts[1].known_part)
+    };
+    assert_eq!([open_call(100), open_call(77)], [(None, 23), (None, 0)]);
+}

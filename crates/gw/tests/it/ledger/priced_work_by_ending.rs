@@ -206,7 +206,7 @@ fn config(upstream: &FakeUpstream) -> String {
             ("search", ""),
             ("hour", ""),
             ("fee", ""),
-            ("idle", "timeouts = { idle_ms = 1000 }"),
+            ("idle", "timeouts = { idle_ms = 5000 }"),
             ("late", "timeouts = { total_ms = 3000 }"),
         ] {
             config += &format!(
