@@ -68,8 +68,8 @@ async fn open_once(path: &Path) -> Result<SqlitePools> {
     // A file that was used before has the settings of the file itself. To make them again would cost three syncs.
     let mut is_set_up = is_new;
     if !is_new && create_private(path)? {
-        let version = probe(path).await?;
-        is_set_up = version == Some(newest_version()) && has_settings(path);
+        let found = examine(path).await?;
+        is_set_up = found.is_some_and(|found| found.is_complete()) && has_settings(path);
     }
     // The database, its log and the log's index may have been created by an older version with other permissions.
     for ending in ["", "-wal", "-shm"] {
@@ -342,9 +342,29 @@ fn create_private(path: &Path) -> Result<bool> {
     }
 }
 
-/// Examines an existing file through a read-only connection, so that a file that cannot be used stays unchanged to the
-/// byte. Returns its schema version; None for a file without tables.
+/// The schema version of an existing file; None for a file without tables. The file stays unchanged to the byte.
 pub(crate) async fn probe(path: &Path) -> Result<Option<i64>> {
+    Ok(examine(path).await?.map(|found| found.version))
+}
+
+/// The migrations that a file has.
+#[derive(Clone, Copy, Debug)]
+struct Migrations {
+    /// The number of the newest one.
+    version: i64,
+    count: i64,
+}
+
+impl Migrations {
+    /// Whether the file has every migration of this program.
+    fn is_complete(self) -> bool {
+        self.version == newest_version() && usize::try_from(self.count) == Ok(CHANGES.len())
+    }
+}
+
+/// Examines an existing file through a read-only connection, so that a file that cannot be used stays unchanged to the
+/// byte. None for a file without tables.
+async fn examine(path: &Path) -> Result<Option<Migrations>> {
     let location = path.display().to_string();
     // SQLite would take a file shorter than one page for a new database and overwrite it.
     let mut header = [0; 512];
@@ -358,8 +378,8 @@ pub(crate) async fn probe(path: &Path) -> Result<Option<i64>> {
     connection.close().await.map_err(failed)?;
     match found {
         Schema::Empty => Ok(None),
-        Schema::Version(version) if migrator().version_exists(version) => Ok(Some(version)),
-        Schema::Version(version) => Err(newer(&location, version)),
+        Schema::Migrated(found) if migrator().version_exists(found.version) => Ok(Some(found)),
+        Schema::Migrated(found) => Err(newer(&location, found.version)),
         Schema::Foreign => Err(Error::Damaged { location, reason: "another program's tables".to_owned() }),
         Schema::Damaged(reason) => Err(Error::Damaged { location, reason: one_line(&reason) }),
     }
@@ -379,7 +399,7 @@ pub(crate) fn newest_version() -> i64 {
 /// The content of a file.
 enum Schema {
     Empty,
-    Version(i64),
+    Migrated(Migrations),
     Foreign,
     Damaged(String),
 }
@@ -394,16 +414,16 @@ async fn schema(connection: &mut SqliteConnection) -> sqlx::Result<Schema> {
     if !tables.iter().any(|table| table == "_sqlx_migrations") {
         return Ok(if tables.is_empty() { Schema::Empty } else { Schema::Foreign });
     }
-    let version: Option<i64> = sqlx::query("SELECT max(version) FROM _sqlx_migrations")
+    let row = sqlx::query("SELECT max(version), count(*) FROM _sqlx_migrations")
         .fetch_one(&mut *connection)
-        .await?
-        .try_get(0)?;
+        .await?;
+    let (version, count): (Option<i64>, i64) = (row.try_get(0)?, row.try_get(1)?);
     // Checks one small table: checking the whole file would take long with a large ledger.
     let verdict: String = sqlx::query("PRAGMA quick_check(keys)").fetch_one(connection).await?.try_get(0)?;
     Ok(match version {
         _ if verdict != "ok" => Schema::Damaged(verdict),
         None => Schema::Empty,
-        Some(version) => Schema::Version(version),
+        Some(version) => Schema::Migrated(Migrations { version, count }),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Embedding vectors: reads an upstream's vectors and writes them as the client wants them.
 
+mod decimal;
 mod floats;
 mod in_place;
 mod numbers;
@@ -15,6 +16,7 @@ pub use in_place::NumbersInPlace;
 pub use numbers::read_numbers;
 pub use packed::{Packed, max_encoded_bytes};
 
+use self::decimal::{SAFE_DIGITS, surely_finite};
 use crate::json::{Kind, ObjectWriter, View, number_end};
 use crate::reply::{EmbeddingsReply, Vector};
 use crate::request::EncodingFormat;
@@ -25,9 +27,6 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-
-/// Integers of up to this many digits are below `f32::MAX` whatever the digits.
-const SAFE_DIGITS: usize = 38;
 
 /// Why an upstream's value is not a vector of finite numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -226,15 +225,6 @@ fn each_number(text: &str, mut each: impl FnMut(&str) -> Result<(), VectorError>
         }
     }
     if at + 1 == bytes.len() { Ok(()) } else { Err(VectorError::Type) }
-}
-
-/// Whether the spelling alone excludes an overflow: no positive exponent and few digits before the point.
-fn surely_finite(number: &str) -> bool {
-    let mut digits = number.trim_start_matches('-').bytes();
-    let whole = digits.position(|byte| !byte.is_ascii_digit());
-    let exponent =
-        memchr::memchr2(b'e', b'E', number.as_bytes()).and_then(|at| number.as_bytes().get(at + 1));
-    whole.unwrap_or(number.len()) <= SAFE_DIGITS && matches!(exponent, None | Some(b'-'))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! rounded to 32 bits, unless it lies that near to the middle between two of them. Then, and for all other numbers, the standard
 //! library decides.
 
-use super::numbers::{DIGITS, START, WIDTH, any_number, small_decimal};
+use super::decimal::{DIGITS, START, WIDTH, any_number, small_decimal};
 
 /// The most digits of an integer that fits into 64 bits whatever the digits.
 const MOST_DIGITS: usize = 19;

@@ -331,9 +331,8 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
 }
 
 /// The files that read the time of day, each with its reason. All other code uses the monotonic clock.
-const TIME_OF_DAY: [(&str, &str); 17] = [
+const TIME_OF_DAY: [(&str, &str); 14] = [
     ("gw-admin/src/time.rs", "when a key was made"),
-    ("gw-engine/src/auth.rs", "whether a key has expired"),
     ("gw-engine/src/clock.rs", "when a request came, in its row, and `created` of an answer"),
     ("gw-engine/src/request/trace.rs", "the start of a request's span"),
     ("gw-limits/src/clock.rs", "the clock of limits, that tests replace"),
@@ -346,9 +345,7 @@ const TIME_OF_DAY: [(&str, &str); 17] = [
     ("gw-telemetry/src/spans.rs", "the start and the end of spans"),
     ("gw/src/clock.rs", "how old a row is"),
     ("gw/src/first_start.rs", "when a key was made"),
-    ("gw/src/reload.rs", "when the configuration was loaded"),
     ("gw/src/reload/metrics.rs", "when the configuration was loaded"),
-    ("gw/src/simulate.rs", "which rows are of the last days"),
 ];
 
 #[test]
