@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gw_wire::calendar::day_of_date;
 use gw_wire::money::Price;
 use toml::de::{DeInteger, DeValue};
 use toml::value::{Datetime, Offset};
@@ -145,22 +146,10 @@ fn unix_seconds(time: &Datetime) -> Option<i64> {
         Offset::Z => 0,
         Offset::Custom { minutes } => i64::from(minutes),
     };
-    let (year, month, day) = (i64::from(date.year), i64::from(date.month), i64::from(date.day));
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = match month {
-        2 => 28 + i64::from(leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=length).contains(&day) || clock.hour > 23 || clock.minute > 59 {
+    if clock.hour > 23 || clock.minute > 59 {
         return None;
     }
-    // The count uses years that begin in March, so that the leap day is the last day of a year.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let days =
-        era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + (153 * month + 2) / 5 + day - 719_469;
+    let days = day_of_date(i64::from(date.year), i64::from(date.month), i64::from(date.day))?;
     let seconds =
         i64::from(clock.hour) * 3600 + i64::from(clock.minute) * 60 + i64::from(clock.second.unwrap_or(0));
     Some(days * 86_400 + seconds - offset * 60)

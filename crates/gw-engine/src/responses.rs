@@ -30,6 +30,7 @@ use crate::response::event_stream::recording::Keep;
 use crate::response::hand_over::RecordHandOver;
 use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
 use crate::response_reading::missing;
+use crate::services::Services;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::conversation::ConversationBounds;
 use crate::stored_responses::{
@@ -117,6 +118,11 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: B
     if made.is_background {
         return background(engine, call, made, keeper).await;
     }
+    answer(services, call, made, keeper).await
+}
+
+/// Answers a call in the foreground, and keeps the answer if the client wants it stored.
+async fn answer(services: &Services, call: Box<Call>, made: Made, keeper: Keeper) -> Result<Reply> {
     let keep = made.is_stored.then(|| keeper.keep(made));
     let mut reply = pipeline::answer(services, call).await?;
     if let Some(keep) = keep {

@@ -9,6 +9,7 @@ use gw_providers::presets;
 use gw_providers::settings::ProviderSettings;
 use gw_store::limits::Limits;
 use gw_store::{StoredKey, Team};
+use gw_wire::hex;
 use gw_wire::money::Price;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
@@ -165,16 +166,12 @@ fn time(seconds: i64) -> String {
     format_millis(seconds.saturating_mul(1000))
 }
 
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().fold(String::with_capacity(64), |text, byte| format!("{text}{byte:02x}"))
-}
-
 /// `[[store.keys]]`
 fn key_object(key: &StoredKey) -> Value {
     let mut object = json!({
         "id": key.id,
         "name": key.name,
-        "key_hash": hex(&key.hash),
+        "key_hash": hex::encode(&key.hash),
         "role": key.role.as_str(),
         "team": key.team,
         "models": key.models,
@@ -183,7 +180,7 @@ fn key_object(key: &StoredKey) -> Value {
         "expires_at": key.expires_at.map(time),
         "revoked_at": key.revoked_at.map(time),
         "metadata": key.metadata,
-        "previous_key_hash": key.previous.as_ref().map(|(hash, _)| hex(hash)),
+        "previous_key_hash": key.previous.as_ref().map(|(hash, _)| hex::encode(hash)),
         "previous_valid_until": key.previous.as_ref().map(|(_, until)| time(*until)),
     });
     add_limits(&mut object, &key.limits);

@@ -9,7 +9,7 @@ use crate::reply::Vector;
 use crate::request::EncodingFormat;
 use crate::usage::Usage;
 
-/// What stands around the numbers of a single vector, up to the members behind the vectors.
+/// The text around the numbers of a single vector, up to the members behind the vectors.
 #[derive(Debug)]
 struct Around {
     before: &'static [u8],

@@ -1,4 +1,4 @@
-//! What the journal has of a request that is under way. A process that is killed then is charged for it.
+//! The lines of the journal for a running request. If the process is killed, the request is charged by them.
 
 use std::time::Duration;
 

@@ -310,7 +310,7 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
     for case in cases() {
         for streams in [false, true] {
             let begun = if streams { case.begun } else { case.silent };
-            // What the upstream has told is noted at once, and text after so many tokens.
+            // Usage that the upstream reports is noted at once. Text is noted after so many tokens.
             let killed = if begun == case.silent + TEXT { case.silent } else { begun };
             let torn = if streams { "upstream_stream_error" } else { "upstream_invalid_response" };
             let expected = [

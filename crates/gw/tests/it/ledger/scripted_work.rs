@@ -1,4 +1,4 @@
-//! What upstreams tell of a hosted tool, or of a prompt that their cache keeps for an hour, in the dialect of each request.
+//! Scripts of upstreams that report a hosted tool, or a prompt that their cache keeps for an hour, in the dialect of each request.
 
 use gw_testkit::Answer;
 use gw_testkit::upstream::{Recorded, sse_data};
