@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::error::AdminError;
 use crate::json::Usd;
 use crate::response::{AdminResponse, AdminResult};
-use crate::time::{format_millis, format_seconds, unix_millis};
+use crate::time::{format_millis, format_seconds};
+use gw_wire::calendar::unix_seconds;
 
 /// The most errors that are shown.
 const RECENT_ERRORS: u32 = 20;
@@ -127,7 +128,7 @@ impl<'a> From<&'a Entry> for ErrorObject<'a> {
 
 /// Answers for this caller.
 pub(crate) async fn show_me(store: &Store, engine: &Engine, caller: &Caller) -> AdminResult {
-    let now = unix_millis().div_euclid(1000);
+    let now = unix_seconds();
     let (day, month) =
         (spent(store, caller, Period::Day, now).await?, spent(store, caller, Period::Month, now).await?);
     let errors = store.failures(caller.key_id(), RECENT_ERRORS).await?;

@@ -5,7 +5,7 @@ use gw_engine::error::{Error, Kind};
 use gw_store::Role;
 use gw_store::audit::{Actor, ActorKind, AuditRecord};
 
-use crate::time::unix_millis;
+use gw_wire::calendar::unix_millis;
 
 /// The requester of a management request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::error::AdminError;
 use crate::records::Records;
 use crate::requester::Requester;
 use crate::response::AdminResponse;
-use crate::time::unix_millis;
 use crate::{audit, keys, request_log, teams, usage};
+use gw_wire::calendar::unix_seconds;
 
 /// Answers operators' requests from a store. It needs no running gateway.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl AdminService {
         request: AdminRequest,
         requester: &Requester,
     ) -> Result<AdminResponse, AdminError> {
-        let (records, now) = (&self.records, unix_millis().div_euclid(1000));
+        let (records, now) = (&self.records, unix_seconds());
         match request {
             AdminRequest::CreateKey(body) => keys::create_key(records, requester, &body, now).await,
             AdminRequest::ListKeys(query) => keys::list_keys(records, &query, now).await,

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use crate::live_service::LiveAdminService;
 use crate::requester::Requester;
-use crate::time::unix_millis;
+use gw_wire::calendar::unix_seconds;
 
 /// A session ends this long after its last use, in seconds.
 const IDLE_SECONDS: i64 = 30 * 60;
@@ -108,8 +108,8 @@ impl SignIn {
     /// # Errors
     /// `not_found` without an issuer for it, `store_unavailable` while the issuer does not answer.
     pub fn begin(&self) -> Result<BegunLogin> {
-        let begun =
-            login::begin(&self.issuers, &self.redirect_uri(), now()).map_err(|error| refused(&error))?;
+        let begun = login::begin(&self.issuers, &self.redirect_uri(), unix_seconds())
+            .map_err(|error| refused(&error))?;
         let pending = serde_json::to_vec(&begun.pending).unwrap_or_default();
         let sealed = self.sealer.seal(&origin(), &pending);
         let sealed =
@@ -138,7 +138,7 @@ impl SignIn {
         let (this, code) = (Arc::clone(self), code.to_owned());
         let exchange = async move {
             let redirect_uri = this.redirect_uri();
-            Ok(login::finish(&this.issuers, &pending, &redirect_uri, &code, now()).await)
+            Ok(login::finish(&this.issuers, &pending, &redirect_uri, &code, unix_seconds()).await)
         };
         let identity = self.management.in_bounded_time(exchange).await?.map_err(|error| refused(&error))?;
         let caller = self.engine.caller_of(&identity)?;
@@ -147,7 +147,7 @@ impl SignIn {
         let session = self.session_of(&identity, &id);
         let (this, old) = (Arc::clone(self), old.and_then(hash_of));
         let begin = async move {
-            let (store, time) = (&this.store, now());
+            let (store, time) = (&this.store, unix_seconds());
             if let Some(old) = old {
                 store.delete_session(&old).await?;
             }
@@ -169,7 +169,7 @@ impl SignIn {
         let Some(hash) = hash_of(id) else { return Ok(None) };
         let this = Arc::clone(self);
         let look = async move {
-            let (found, time) = (this.store.session(&hash).await?, now());
+            let (found, time) = (this.store.session(&hash).await?, unix_seconds());
             let Some(session) = found else { return Ok(None) };
             let is_alive = session.created_at.saturating_add(ABSOLUTE_SECONDS) > time
                 && session.seen_at.saturating_add(IDLE_SECONDS) > time;
@@ -222,8 +222,8 @@ impl SignIn {
             hash: Sha256::digest(id.as_bytes()).into(),
             subject: identity.id.clone(),
             identity: serde_json::to_string(&person).unwrap_or_default(),
-            created_at: now(),
-            seen_at: now(),
+            created_at: unix_seconds(),
+            seen_at: unix_seconds(),
         }
     }
 
@@ -244,10 +244,6 @@ impl SignIn {
             expires_at: session.created_at.saturating_add(ABSOLUTE_SECONDS),
         })
     }
-}
-
-fn now() -> i64 {
-    unix_millis().div_euclid(1000)
 }
 
 fn origin() -> SealOrigin {

@@ -1,7 +1,5 @@
 //! Reads and writes times. A query may spell a time in several ways; an answer uses RFC 3339.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -34,13 +32,6 @@ pub fn parse_moment(text: &str, now: i64) -> Option<i64> {
     // Only a bare date: the parser reads `2026-11-21T09:00` as midnight of that day.
     let date: Date = (text.len() == "2026-11-21".len()).then(|| text.parse().ok())??;
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
-}
-
-/// The time of the system's clock in unix milliseconds.
-#[must_use]
-pub fn unix_millis() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Writes unix milliseconds as RFC 3339.

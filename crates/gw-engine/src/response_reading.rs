@@ -19,9 +19,9 @@ use crate::read_memory::{READER_BYTES, ReadPermit};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::following::READING_TIME;
 use crate::response::event_stream::state::BackgroundEvents;
-use crate::responses::text_of;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::StoredResponse;
+use crate::stored_responses::stored_response::{missing, text_of};
 
 fn is_background(document: &[u8]) -> bool {
     let [background] = View::new(text_of(document)).pick(["background"]);
@@ -258,9 +258,3 @@ where
 const SMALL_BYTES: usize = 64 << 10;
 /// The pieces of a larger one.
 const PIECE_BYTES: usize = 64 << 10;
-
-/// The error of a response that is not there.
-pub(crate) fn missing(id: &str) -> Error {
-    let id: String = id.chars().take(64).collect();
-    Error::new(Kind::NotFound, format!("Response with id '{id}' not found."))
-}

@@ -29,10 +29,10 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
 use crate::response::hand_over::RecordHandOver;
 use crate::response::reply::{BackgroundReply, Reply, ReplyBody};
-use crate::response_reading::missing;
 use crate::services::Services;
 use crate::shutdown::CutoffWatch;
 use crate::stored_responses::conversation::ConversationBounds;
+use crate::stored_responses::stored_response::{missing, text_of};
 use crate::stored_responses::{
     BackgroundTask, Kept, KeptInput, StoredConversation, StoredResponse, StoredResponses, TurnFacts,
 };
@@ -304,11 +304,6 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     };
     let body = ReplyBody::Background(Box::new(BackgroundReply { body, hand_over }));
     Ok(Reply { headers: Vec::new(), body })
-}
-
-/// The text of a stored object.
-pub(crate) fn text_of(document: &[u8]) -> &str {
-    std::str::from_utf8(document).unwrap_or("null")
 }
 
 impl Engine {

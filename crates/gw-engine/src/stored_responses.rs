@@ -8,7 +8,7 @@ mod memory;
 mod opened;
 mod opened_turns;
 mod stored_conversation;
-mod stored_response;
+pub(crate) mod stored_response;
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,10 +1,32 @@
-//! The calendar in UTC, counted in days since 1970-01-01.
+//! The time of day, and the calendar in UTC, counted in days since 1970-01-01.
 //!
 //! The arithmetic uses eras of 400 years that begin on 1 March, so that the leap day is the last day of a year.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The days from the beginning of the first era, 0000-03-01, to 1970-01-01.
 const ERA_TO_1970: u64 = 719_468;
 const DAYS_OF_ERA: u64 = 146_097;
+
+/// The time of day by the clock of this machine, since 1970. A clock that stands before 1970 counts as 1970.
+///
+/// The clock can jump: durations and timeouts are measured with [`std::time::Instant`].
+#[must_use]
+pub fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// The time of day in unix milliseconds.
+#[must_use]
+pub fn unix_millis() -> i64 {
+    i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The time of day in unix seconds.
+#[must_use]
+pub fn unix_seconds() -> i64 {
+    i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX)
+}
 
 /// The year, the month and the day of the month of a day since 1970-01-01.
 #[inline]

@@ -5,7 +5,7 @@
 //! The times of log rows count only while no time was noted in the store, because a wrong clock may have written them.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use gw_admin::time::format_millis;
@@ -13,6 +13,7 @@ use gw_command::{CommandError, Common, print};
 use gw_config::setup;
 use gw_store::Store;
 use gw_store::clock::ClockRecord;
+use gw_wire::calendar;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -59,7 +60,7 @@ impl TrustedClock {
     }
 
     async fn last_use(&self) -> gw_store::Result<Option<i64>> {
-        let (noted, row) = facts(&self.store, wall()).await?;
+        let (noted, row) = facts(&self.store, calendar::unix_millis()).await?;
         Ok(noted.seen.or(row))
     }
 
@@ -68,7 +69,7 @@ impl TrustedClock {
     /// # Errors
     /// When the store does not answer.
     pub async fn now(&self) -> gw_store::Result<Option<i64>> {
-        let wall = wall();
+        let wall = calendar::unix_millis();
         let (noted, row) = facts(&self.store, wall).await?;
         match judge(wall, noted, row) {
             Verdict::Trusted(now) => {
@@ -145,12 +146,6 @@ impl TrustedClock {
     }
 }
 
-/// This machine's time in unix milliseconds.
-pub(crate) fn wall() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    i64::try_from(now).unwrap_or(i64::MAX)
-}
-
 /// The times that the store knows: the notes, and the newest row that is at most a day ahead of now.
 async fn facts(store: &Store, wall: i64) -> gw_store::Result<(ClockRecord, Option<i64>)> {
     Ok((store.clock_record().await?, store.newest_row(wall.saturating_add(DAY_MS)).await?))
@@ -179,7 +174,7 @@ fn judge(wall: i64, noted: ClockRecord, row: Option<i64>) -> Verdict {
 /// # Errors
 /// When the store does not answer.
 pub(crate) async fn doubt(store: &Store) -> gw_store::Result<Option<String>> {
-    let wall = wall();
+    let wall = calendar::unix_millis();
     let (noted, row) = facts(store, wall).await?;
     Ok(match judge(wall, noted, row) {
         Verdict::Trusted(_) => None,
@@ -221,7 +216,7 @@ pub fn run(common: &Common, args: &ClockArgs) -> Result<(), CommandError> {
 }
 
 async fn show(store: &Store, confirm: bool) -> gw_store::Result<String> {
-    let wall = wall();
+    let wall = calendar::unix_millis();
     let (noted, row) = facts(store, wall).await?;
     let time = |time: Option<i64>| time.map_or_else(|| "never".to_owned(), format_millis);
     let mut text = format!(
@@ -328,7 +323,7 @@ mod tests {
             let (clock, before) = TrustedClock::open(&store, &mut Registry::default()).await.unwrap();
             assert_eq!((clock.is_doubted(), before), (true, None));
             assert_eq!(clock.now().await.unwrap(), None);
-            store.record(&[row("req_new", wall())]).await.unwrap();
+            store.record(&[row("req_new", calendar::unix_millis())]).await.unwrap();
         }
         assert_eq!(store.clock_record().await.unwrap(), noted(NOW, None));
         assert!(show(&store, false).await.unwrap().contains(" days ahead of "));
@@ -337,7 +332,14 @@ mod tests {
         assert_eq!((changes.len(), changes[0].action.as_str()), (1, "clock.confirm"));
         let (clock, before) = TrustedClock::open(&store, &mut Registry::default()).await.unwrap();
         assert_eq!((clock.is_doubted(), before), (false, Some(NOW)));
-        assert!(store.clock_record().await.unwrap().seen.is_some_and(|seen| wall() - seen < DAY_MS));
+        assert!(
+            store
+                .clock_record()
+                .await
+                .unwrap()
+                .seen
+                .is_some_and(|seen| calendar::unix_millis() - seen < DAY_MS)
+        );
         assert!(show(&store, true).await.unwrap().contains("nothing to confirm"));
     }
 }

@@ -1,7 +1,6 @@
 //! The keys of the first start. They are created once and shown once.
 
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_store::audit::{Actor, AuditRecord};
 use gw_store::{NewKey, Role, Store, StoredKey};
@@ -48,13 +47,6 @@ pub async fn create_keys(
 #[must_use]
 pub fn any_usable(keys: &[StoredKey], now: i64) -> bool {
     keys.iter().any(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now))
-}
-
-/// The current time in unix seconds.
-#[must_use]
-pub fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 impl FirstKeys {

@@ -15,10 +15,10 @@ use gw_config::catalogue_update::{FILES, Rejection, SignedFile, UpdateDocument, 
 use gw_config::paths;
 use gw_config::setup::{self, Setup};
 use gw_engine::catalog::SHIPPED;
+use gw_wire::calendar;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::clock;
 use diff::Diff;
 
 /// The options of `models update`.
@@ -107,7 +107,7 @@ impl Plan {
             .map_err(CommandError::runtime)?;
         let refused = |rejection: Rejection| CommandError::Usage(format!("{source} is refused: {rejection}"));
         let update = UpdateDocument::verify(&found, keys).map_err(refused)?;
-        update.check_age(current_time(setup)?, clock::wall()).map_err(refused)?;
+        update.check_age(current_time(setup)?, calendar::unix_millis()).map_err(refused)?;
         usable(setup, &update).map_err(refused)?;
         Ok(Self {
             title: format!("catalogue of {}, signed with key {}", format_millis(update.made_at), update.key),

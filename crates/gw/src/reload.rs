@@ -30,8 +30,8 @@ use tokio::sync::Mutex;
 use self::discovery::DiscoveryTasks;
 use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
-use crate::clock::wall;
 use crate::response_cache::{self, CurrentCache};
+use gw_wire::calendar::unix_millis;
 
 /// The event that asks for a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Reloader {
         let fingerprints = setup.config.fingerprints.clone();
         let state = ConfigurationState {
             file: setup.path.as_ref().map(|path| path.display().to_string()),
-            loaded_at_ms: wall(),
+            loaded_at_ms: unix_millis(),
             ..ConfigurationState::default()
         };
         Arc::new(Self {
@@ -279,7 +279,7 @@ impl Reloader {
         match loaded {
             Ok(ReloadReport { changes, restart_required }) => {
                 self.metrics.succeeded();
-                state.loaded_at_ms = wall();
+                state.loaded_at_ms = unix_millis();
                 state.restart_required.clone_from(restart_required);
                 state.refused = None;
                 tracing::info!(
@@ -295,7 +295,7 @@ impl Reloader {
             Err(problems) => {
                 self.metrics.refused();
                 let is_known = state.refused.as_ref().is_some_and(|refused| refused.problems == *problems);
-                state.refused = Some(RefusedReload { at_ms: wall(), problems: problems.clone() });
+                state.refused = Some(RefusedReload { at_ms: unix_millis(), problems: problems.clone() });
                 if !trigger.is_quiet() || !is_known {
                     let problems = problems.join("; ");
                     tracing::error!(

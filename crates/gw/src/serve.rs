@@ -26,6 +26,7 @@ use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Sh
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
 use gw_telemetry::{Exporter, OtlpSettings, TraceQueue};
+use gw_wire::calendar;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
@@ -111,7 +112,7 @@ async fn gateway(
     let configured = stored_configuration::open(&mut setup, &store, &encryption_key).await?;
     let stored = store.keys().await.map_err(CommandError::runtime)?;
     let has_configured_keys = !setup.config.engine.keys.is_empty();
-    if !has_configured_keys && !first_start::any_usable(&stored, first_start::now()) {
+    if !has_configured_keys && !first_start::any_usable(&stored, calendar::unix_seconds()) {
         refuse_reachable_addresses(&setup).await?;
     }
     let sockets = Sockets::open(&setup.config.server, args.take_over, passed, &data).await?;
@@ -120,7 +121,7 @@ async fn gateway(
     let sealer = encryption_key::sealer(&encryption_key)?;
     let deployed = setup.deploy(&sealer).map_err(|problems| CommandError::problems(&problems))?;
     // The keys are created after the address is bound. A start that fails earlier would create keys and never show them.
-    let created = first_start::create_keys(&store, has_configured_keys, first_start::now())
+    let created = first_start::create_keys(&store, has_configured_keys, calendar::unix_seconds())
         .await
         .map_err(CommandError::runtime)?;
     let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };

@@ -15,10 +15,11 @@ use gw_config::setup::{self, Setup};
 use gw_routing::strategy::Strategy;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
+use gw_wire::calendar;
 
 use self::figures::LogFigures;
 use self::replay::Replay;
-use crate::{first_start, store};
+use crate::store;
 
 /// The rows of a page of the log.
 const PAGE_ROWS: u32 = 1000;
@@ -76,7 +77,7 @@ pub fn run(common: &Common, args: &SimulateArgs) -> Result<(), CommandError> {
 
 /// The rows to read. Both ends are fixed, so that both readings see the same rows while a gateway writes more.
 fn window(args: &SimulateArgs) -> Result<Filter, CommandError> {
-    let now = first_start::now();
+    let now = calendar::unix_seconds();
     let read = |name: &str, text: &str| {
         parse_moment(text, now).ok_or_else(|| {
             CommandError::Usage(format!(

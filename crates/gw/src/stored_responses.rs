@@ -15,11 +15,11 @@ use gw_engine::stored_responses::{
 use gw_providers::seal::{SealOrigin, Sealer};
 use gw_store::Store;
 use gw_store::stored_responses::{KeptResponse, ResponseRow, SealedResponse};
+use gw_wire::calendar;
 use serde::Deserialize;
 
 use self::byte_gate::ByteGate;
 use crate::clock::TrustedClock;
-use crate::first_start;
 
 /// The time between two purges. An ended response counts in the bytes of its key until then.
 const PURGE_EVERY: Duration = Duration::from_secs(300);
@@ -75,7 +75,9 @@ impl DatabaseResponses {
             id: id.to_owned(),
             parent: response.turn.parent.clone(),
             expires_at: signed(response.expires_at),
-            runs_for: response.running_until.map(|until| signed(until).saturating_sub(first_start::now())),
+            runs_for: response
+                .running_until
+                .map(|until| signed(until).saturating_sub(calendar::unix_seconds())),
             version: version_of(&sealed),
             is_streamed: response.turn.is_streamed,
             bytes: signed(response.bytes() as u64),
@@ -207,7 +209,7 @@ fn size_of(row: &ResponseRow) -> ConversationSize {
 
 /// The database has measured the rest of the time. Here it counts from now on.
 fn running_until(row: &ResponseRow) -> Option<u64> {
-    row.runs_for.map(|left| unsigned(first_start::now().saturating_add(left)))
+    row.runs_for.map(|left| unsigned(calendar::unix_seconds().saturating_add(left)))
 }
 
 fn facts_of(row: ResponseRow) -> ResponseFacts {
@@ -262,7 +264,7 @@ fn failed(error: &gw_store::Error) -> TableError {
 impl ResponseTable for DatabaseResponses {
     fn find<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<ResponseFacts>> {
         Box::pin(async move {
-            let row = self.store.response(owner, id, first_start::now()).await;
+            let row = self.store.response(owner, id, calendar::unix_seconds()).await;
             Ok(row.map_err(|error| failed(&error))?.map(facts_of))
         })
     }
@@ -287,7 +289,7 @@ impl ResponseTable for DatabaseResponses {
 
     fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>> {
         Box::pin(async move {
-            let found = self.store.responses_of_items(owner, items, first_start::now()).await;
+            let found = self.store.responses_of_items(owner, items, calendar::unix_seconds()).await;
             let found: HashMap<_, _> = found.map_err(|error| failed(&error))?.into_iter().collect();
             Ok(found.into_values().collect())
         })
@@ -317,7 +319,7 @@ impl ResponseTable for DatabaseResponses {
     fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool> {
         let until = i64::try_from(until).unwrap_or(i64::MAX);
         Box::pin(async move {
-            let runs_for = until.saturating_sub(first_start::now());
+            let runs_for = until.saturating_sub(calendar::unix_seconds());
             self.store.renew_response(owner, id, runs_for, until).await.map_err(|error| failed(&error))
         })
     }
@@ -338,7 +340,10 @@ impl ResponseTable for DatabaseResponses {
 
     fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool> {
         Box::pin(async move {
-            self.store.delete_response(owner, id, first_start::now()).await.map_err(|error| failed(&error))
+            self.store
+                .delete_response(owner, id, calendar::unix_seconds())
+                .await
+                .map_err(|error| failed(&error))
         })
     }
 }

@@ -1,10 +1,10 @@
 //! Changes of entries: checked as a whole, stored with their history, put into force, undone.
 
-use gw_admin::time::unix_millis;
 use gw_admin::{ConfigurationMethod, ConfigurationRequest, ConfigurationResponse};
 use gw_engine::catalog::query::{invalid, shown};
 use gw_engine::error::{Error, Kind};
 use gw_store::configuration::{ConfigurationChange, SealedSecret};
+use gw_wire::calendar::unix_seconds;
 use serde_json::{Map, Value, json};
 
 use super::answers::{audit_record, change_object, json_response, name_member, no_entry};
@@ -98,7 +98,7 @@ impl StoredConfiguration {
         let verdict = merge::check(file, &candidate, overlay.accepted_members());
         let change = ConfigurationChange {
             version: overlay.version + 1,
-            changed_at: unix_millis() / 1000,
+            changed_at: unix_seconds(),
             actor: request.record.actor.id.clone(),
             section: section.to_owned(),
             name: name.to_owned(),
@@ -209,7 +209,7 @@ impl StoredConfiguration {
         let verdict = merge::check(file, &candidate, candidate.accepted_members());
         let change = ConfigurationChange {
             version: overlay.version + 1,
-            changed_at: unix_millis() / 1000,
+            changed_at: unix_seconds(),
             actor: request.record.actor.id.clone(),
             section: found.section.clone(),
             name: found.name.clone(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::unix_seconds;
+use crate::error::{Error, Kind};
 
 /// A stored response. Debug output omits the texts, which must not reach a log.
 #[derive(Clone, Default)]
@@ -25,6 +26,17 @@ pub struct StoredResponse {
     pub running_until: Option<u64>,
     /// The permit for the memory of this copy. It is released when the copy is dropped.
     pub(super) held: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The text of a stored object.
+pub(crate) fn text_of(document: &[u8]) -> &str {
+    std::str::from_utf8(document).unwrap_or("null")
+}
+
+/// The error of a response that is not there.
+pub(crate) fn missing(id: &str) -> Error {
+    let id: String = id.chars().take(64).collect();
+    Error::new(Kind::NotFound, format!("Response with id '{id}' not found."))
 }
 
 /// The statement that writes a response.

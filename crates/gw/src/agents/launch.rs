@@ -9,14 +9,13 @@ use clap::Args;
 use gw_admin::AdminRequest;
 use gw_command::{CommandError, Common};
 use gw_config::paths;
-use gw_wire::calendar::rfc3339;
+use gw_wire::calendar::{rfc3339, unix_seconds};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::program::{LaunchPlan, Program};
 use super::{Endpoint, GatewayOptions, KEY};
 use crate::admin_client::{self, ADMIN_KEY, AdminTarget};
-use crate::first_start;
 
 /// How long a key of `--create-key` is valid.
 const CREATED_KEY_SECONDS: i64 = 24 * 3600;
@@ -104,7 +103,7 @@ fn key(common: &Common, args: &RunArgs, program: Program) -> Result<String, Comm
 
 fn create_key(common: &Common, args: &RunArgs, program: Program) -> Result<String, CommandError> {
     let name = format!("run-{program:?}").to_lowercase();
-    let body = json!({ "name": name, "expires_at": rfc3339(first_start::now() + CREATED_KEY_SECONDS) });
+    let body = json!({ "name": name, "expires_at": rfc3339(unix_seconds() + CREATED_KEY_SECONDS) });
     let target = AdminTarget { url: args.gateway.url.clone() };
     let answer = admin_client::ask(common, &target, AdminRequest::CreateKey(body.to_string().into()))?;
     let answer: Value = serde_json::from_slice(&answer).map_err(CommandError::runtime)?;

@@ -6,12 +6,12 @@ use std::io::{self, BufReader, BufWriter, Read, Write as _};
 use std::path::{Path, PathBuf};
 
 use gw_config::catalogue_update;
+use gw_wire::calendar;
 use gw_wire::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{JOURNAL, SECRET};
-use crate::clock;
 
 /// The SQLite file in the archive.
 pub(super) const STORE_NAME: &str = "gateway.db";
@@ -93,7 +93,8 @@ pub(super) fn write(
     collect(folder, "", &mut files)?;
     files.sort_by(|one: &ArchivedFile, other| one.name.cmp(&other.name));
     let program = env!("CARGO_PKG_VERSION").to_owned();
-    let manifest = Manifest { format: FORMAT, program, made_at: clock::wall(), store, schema, files };
+    let manifest =
+        Manifest { format: FORMAT, program, made_at: calendar::unix_millis(), store, schema, files };
     let parts = folder.join("archive.partial");
     let pack = || -> io::Result<()> {
         let mut options = OpenOptions::new();

@@ -10,11 +10,12 @@ use gw_command::{CommandError, Common, print};
 use gw_config::setup::Setup;
 use gw_config::{catalogue_update, paths, setup};
 use gw_store::{Error, journal};
+use gw_wire::calendar;
 
 use super::archive::{self, STORE_NAME, StoreKind};
 use super::{JOURNAL, SECRET};
+use crate::store;
 use crate::store::StoreLocation;
-use crate::{clock, store};
 
 /// The options of `restore`.
 #[derive(Debug, Args)]
@@ -67,7 +68,7 @@ async fn restore(common: &Common, args: &RestoreArgs) -> Result<String, CommandE
                 Err(error) => return Err(CommandError::Usage(error.to_string())),
             }
         }
-        let aside = data.join(format!("replaced-{}", clock::wall()));
+        let aside = data.join(format!("replaced-{}", calendar::unix_millis()));
         move_aside(&present, &aside)
             .map_err(|error| CommandError::Runtime(format!("{}: {error}", aside.display())))?;
         text = format!("moved the replaced state to {}\n", aside.display());

@@ -12,11 +12,11 @@ use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
 use gw_providers::settings::Timeouts;
 use gw_server::{TlsSettings, Validity, certificate_validity};
+use gw_wire::calendar;
 use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
 use super::finding::{DoctorFinding, DoctorReport};
-use crate::first_start;
 
 /// The longest time for the question whether a gateway listens on an address.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -105,7 +105,7 @@ fn certificate(cert: &Path, key: &Path) -> DoctorFinding {
     match certificate_validity(cert, key) {
         Err(error) => DoctorFinding::failed("certificate", &name, &error.to_string())
             .remedy("correct server.tls: a PEM certificate chain and its private key"),
-        Ok(validity) => validity_finding(&name, validity, first_start::now().unsigned_abs()),
+        Ok(validity) => validity_finding(&name, validity, calendar::unix_seconds().unsigned_abs()),
     }
 }
 

@@ -5,6 +5,7 @@ use gw_config::setup::Setup;
 use gw_limits::{RedisFacts, RedisSettings};
 use gw_store::Error;
 use gw_store::inspection::{Inspection, inspect_file, inspect_server};
+use gw_wire::calendar;
 use secrecy::ExposeSecret;
 
 use super::finding::{DoctorFinding, DoctorReport};
@@ -28,7 +29,7 @@ pub(super) struct OtherClock {
 impl OtherClock {
     /// Compares a time, in unix milliseconds, with the present.
     pub(super) fn read(name: &str, time: i64) -> Self {
-        Self { name: name.to_owned(), ahead: time.saturating_sub(clock::wall()) }
+        Self { name: name.to_owned(), ahead: time.saturating_sub(calendar::unix_millis()) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The metrics of reloads.
 
 use std::sync::atomic::AtomicU64;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use gw_wire::calendar::since_1970;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -47,8 +47,7 @@ impl ReloadMetrics {
             self.reloads.get_or_create(&[("result", "ok")]).inc();
         }
         self.is_successful.set(1);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.succeeded_at.set(since.as_secs_f64());
+        self.succeeded_at.set(since_1970().as_secs_f64());
     }
 
     /// A configuration was refused.

@@ -331,9 +331,7 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
 }
 
 /// The files that read the time of day, each with its reason. All other code uses the monotonic clock.
-const TIME_OF_DAY: [(&str, &str); 14] = [
-    ("gw-admin/src/time.rs", "when a key was made"),
-    ("gw-engine/src/clock.rs", "when a request came, in its row, and `created` of an answer"),
+const TIME_OF_DAY: [(&str, &str); 10] = [
     ("gw-engine/src/request/trace.rs", "the start of a request's span"),
     ("gw-limits/src/clock.rs", "the clock of limits, that tests replace"),
     ("gw-providers/src/adapters/bedrock/sigv4.rs", "the date that is signed"),
@@ -343,9 +341,7 @@ const TIME_OF_DAY: [(&str, &str); 14] = [
     ("gw-server/src/access_log.rs", "`time` of a line"),
     ("gw-server/src/request_record.rs", "`time` of a line"),
     ("gw-telemetry/src/spans.rs", "the start and the end of spans"),
-    ("gw/src/clock.rs", "how old a row is"),
-    ("gw/src/first_start.rs", "when a key was made"),
-    ("gw/src/reload/metrics.rs", "when the configuration was loaded"),
+    ("gw-wire/src/calendar.rs", "the time in rows, keys and answers, in whole milliseconds or seconds"),
 ];
 
 #[test]
