@@ -18,7 +18,6 @@ use memchr::memchr2;
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
 use crate::seal::{Issuer, ReplayTarget};
-use crate::settings::Api;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
 #[derive(Clone, Debug)]
@@ -115,20 +114,14 @@ pub struct Target<'a> {
     pub max_output_tokens: Option<u64>,
     /// The model's context in tokens, if the catalogue knows it.
     pub context_length: Option<u64>,
-    /// The model's rules, if they were looked up when the catalogue was built.
-    pub rules: Option<ModelRules>,
+    /// The model's rules.
+    pub rules: ModelRules,
     /// The provider's account, which seals the signatures of its answers. None: signatures travel as the provider gave
     /// them, and every signature counts as the target's own. The gateway always gives one.
     pub issuer: Option<&'a Issuer>,
 }
 
 impl Target<'_> {
-    /// The model's rules.
-    #[must_use]
-    pub fn rules(&self, api: Api) -> ModelRules {
-        self.rules.unwrap_or_else(|| ModelRules::of(api, self.upstream_model, self.id))
-    }
-
     /// The target as the owner of its reasoning.
     #[must_use]
     pub fn replay_target(&self) -> ReplayTarget {

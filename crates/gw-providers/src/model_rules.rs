@@ -90,12 +90,12 @@ impl ModelRules {
     /// ARN is not recognised.
     #[must_use]
     pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
-        let vendors = vendors(api, upstream_model);
+        let vendors = (api.rule_tables)(upstream_model);
         let tables = || vendors.iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
         // The first part of an id is the provider's name, which does not identify the model.
         let listed = id.split_once('/').map_or(id, |(_, model)| model);
-        // OpenAI's API serves models of all vendors. Only the beginning of the name shows that a model is OpenAI's.
-        let at_start = api == Api::OpenAi;
+        // A shared API serves models of all vendors. Only the beginning of the name shows that a model is the vendor's.
+        let at_start = api.is_shared;
         let names = if at_start {
             let proper = upstream_model.rsplit('/').next().unwrap_or(upstream_model);
             vec![name::words(proper.strip_prefix("ft:").unwrap_or(proper))]
@@ -144,18 +144,9 @@ impl ModelRules {
     }
 }
 
-/// The tables of an API. The row `otherwise` of the last table is for names that no table claims.
-fn vendors(api: Api, upstream_model: &str) -> &'static [&'static str] {
-    match api {
-        Api::Anthropic => &["claude"],
-        Api::Vertex if is_claude_on_vertex(upstream_model) => &["claude"],
-        Api::Bedrock => &["claude", "bedrock"],
-        Api::Gemini | Api::Vertex => &["gemini"],
-        Api::Mistral => &["mistral"],
-        Api::Cohere => &["cohere"],
-        Api::Ollama => &["ollama"],
-        Api::OpenAi | Api::Azure | Api::Demo => &["gpt"],
-    }
+/// The tables of a model on Vertex AI, which serves Claude beside Gemini.
+pub(crate) fn tables_on_vertex(upstream_model: &str) -> &'static [&'static str] {
+    if is_claude_on_vertex(upstream_model) { &["claude"] } else { &["gemini"] }
 }
 
 /// Whether a name on Vertex AI is a Claude model: a model of the publisher `anthropic`, or a bare name that Claude's

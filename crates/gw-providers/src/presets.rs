@@ -6,9 +6,10 @@
 mod table;
 
 use gw_wire::request::encode::MaxTokensName;
+use gw_wire::request::native_policy::Surface;
 
 pub use self::table::ALL;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::ProviderSettings;
 
 /// How a provider's version of OpenAI's dialect differs from OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +59,8 @@ pub enum TokenCounter {
 pub struct Preset {
     /// The `<provider>` of the provider's model ids.
     pub name: &'static str,
-    /// The API of the provider.
-    pub api: Api,
+    /// The name of the provider's API.
+    pub api: &'static str,
     /// The address; None when it depends on a region or an account.
     pub base_url: Option<&'static str>,
     /// The environment variable that usually holds the key (for Ollama: the address).
@@ -90,16 +91,6 @@ const PLAIN: Quirks = Quirks {
     counter: None,
 };
 
-/// The dialect of OpenAI itself. 128 tools: "Create chat completion", `tools` ("A max of 128 functions are supported").
-const OPENAI: Quirks = Quirks {
-    openai_tokens: true,
-    developer: true,
-    replayed_thoughts: false,
-    text_parts: true,
-    max_tools: Some(128),
-    ..PLAIN
-};
-
 /// The most inputs of an embeddings call to an unknown provider: the limit of the strictest known servers.
 const DEFAULT_BATCH: usize = 32;
 
@@ -115,15 +106,17 @@ fn of(settings: &ProviderSettings) -> Option<&'static Preset> {
         let wanted = settings.base_url.as_deref().map(|url| url.trim_end_matches('/'));
         !preset.local && wanted.is_some() && preset.base_url == wanted
     };
-    find(&settings.name).or_else(|| ALL.iter().find(same_address)).filter(|preset| preset.api == settings.api)
+    find(&settings.name)
+        .or_else(|| ALL.iter().find(same_address))
+        .filter(|preset| preset.api == settings.api.name)
 }
 
 /// The address of a provider whose settings give none: that of its preset, or else the usual address of its API.
 #[must_use]
 pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
     let by_api = || {
-        let own = settings.api != Api::OpenAi;
-        ALL.iter().find(|preset| own && preset.api == settings.api)?.base_url
+        let is_own = !settings.api.is_shared;
+        ALL.iter().find(|preset| is_own && preset.api == settings.api.name)?.base_url
     };
     of(settings).and_then(|preset| preset.base_url).or_else(by_api)
 }
@@ -131,36 +124,37 @@ pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
 /// The most inputs of one embeddings call to this provider, unless its settings give a number.
 #[must_use]
 pub fn embedding_batch(settings: &ProviderSettings) -> usize {
-    match settings.api {
-        Api::Demo => 2048,
-        // Titan's models take one input. Cohere's models take 96, which operators set with `embedding_batch`.
-        Api::Bedrock => 1,
-        // `batchEmbedContents` takes 100 inputs. The Gemini models on Vertex AI take one.
-        Api::Gemini => 100,
-        Api::Vertex => 1,
-        _ => of(settings).map_or(DEFAULT_BATCH, |preset| preset.embedding_batch),
-    }
+    let of_preset = || of(settings).map_or(DEFAULT_BATCH, |preset| preset.embedding_batch);
+    settings.api.embedding_batch.unwrap_or_else(of_preset)
 }
 
 /// Whether a provider has the Responses API; None for an unknown address. Other providers than OpenAI have it in part, and
 /// the gateway's own translation has all of it.
 #[must_use]
 pub fn has_responses(settings: &ProviderSettings) -> Option<bool> {
-    match settings.api {
-        Api::OpenAi => of(settings).map(|preset| preset.name == "openai"),
-        _ => Some(false),
+    if settings.api.native_surface != Some(Surface::Responses) {
+        return Some(false);
     }
+    of(settings).map(|preset| preset.name == "openai")
 }
 
 impl Quirks {
+    /// The dialect of OpenAI itself. 128 tools: "Create chat completion", `tools` ("A max of 128 functions are
+    /// supported").
+    pub const OPENAI: Self = Self {
+        openai_tokens: true,
+        developer: true,
+        replayed_thoughts: false,
+        text_parts: true,
+        max_tools: Some(128),
+        ..PLAIN
+    };
+
     /// The deviations of a configured provider.
     #[must_use]
     pub fn of(settings: &ProviderSettings) -> Self {
-        let quirks = match settings.api {
-            Api::Azure => OPENAI,
-            Api::Demo => Self { max_tools: None, ..OPENAI },
-            _ => of(settings).map_or(PLAIN, |preset| preset.quirks),
-        };
+        let of_preset = || of(settings).map_or(PLAIN, |preset| preset.quirks);
+        let quirks = settings.api.quirks.unwrap_or_else(of_preset);
         let option = |name| settings.options.get(name).and_then(toml::Value::as_bool);
         Self {
             openai_tokens: option("token_arrays").unwrap_or(quirks.openai_tokens),

@@ -37,7 +37,7 @@ use crate::adapter::{
     Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -112,10 +112,6 @@ pub(super) fn no_embeddings() -> Failure {
 }
 
 impl Dialect for Anthropic {
-    fn api(&self) -> Api {
-        Api::Anthropic
-    }
-
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

@@ -35,7 +35,7 @@ use crate::adapter::{
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Azure {
     fn options<'a>(&'a self, target: &Target<'a>, range: &ChoiceRange, choices: u32) -> EncodeOptions<'a> {
         EncodeOptions {
             upstream_model: self.deployment(target),
-            max_tokens_name: limit_name(target.rules(Api::Azure)),
+            max_tokens_name: limit_name(target.rules),
             send_model: !self.is_classic,
             ..self.inner.options(target, range, choices)
         }
@@ -148,7 +148,7 @@ impl Adapter for Azure {
     ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
         let options = self.options(target, range, request.n);
-        Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target))
+        Ok(self.inner.chat_to(path, request, &options, target.rules, target))
     }
 
     fn completion(

@@ -42,7 +42,7 @@ use super::native::{Dialect, Native};
 use crate::adapter::{
     Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
 };
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The vendor of Claude in the model rules.
 const CLAUDE: &str = "claude";
@@ -112,10 +112,6 @@ fn endpoint(region: &str) -> String {
 }
 
 impl Dialect for Bedrock {
-    fn api(&self) -> Api {
-        Api::Bedrock
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             openai_fields: false,
@@ -138,7 +134,7 @@ impl Dialect for Bedrock {
     }
 
     fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
-        dialect == ClientDialect::Messages && target.rules(Api::Bedrock).vendor() == CLAUDE
+        dialect == ClientDialect::Messages && target.rules.vendor() == CLAUDE
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {

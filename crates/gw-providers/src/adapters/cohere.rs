@@ -27,11 +27,21 @@ use http::HeaderMap;
 use super::http_call::get_json;
 use super::native::{self, Dialect, Native};
 use super::tool_names;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::Api;
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::settings::{ProviderSettings, SettingsError};
 
-/// Cohere's dialect as an adapter.
-pub(crate) fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
+    Ok(Built::new(Box::new(Native(Cohere))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Cohere))
 }
 
@@ -40,10 +50,6 @@ pub(crate) fn adapter() -> Box<dyn Adapter> {
 struct Cohere;
 
 impl Dialect for Cohere {
-    fn api(&self) -> Api {
-        Api::Cohere
-    }
-
     fn capabilities(&self) -> Capabilities {
         // The last event of a stream always has the usage.
         Capabilities { stream_usage: true, ..native::CAPABILITIES }

@@ -41,7 +41,7 @@ use crate::adapter::{
     Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
 /// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
@@ -111,10 +111,6 @@ struct Listed {
 }
 
 impl Dialect for Gemini {
-    fn api(&self) -> Api {
-        Api::Gemini
-    }
-
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

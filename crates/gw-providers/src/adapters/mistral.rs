@@ -22,18 +22,22 @@ use http::HeaderMap;
 use super::native::{self, Dialect, Native};
 use super::openai::{OpenAi, post};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
+    Adapter, Built, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The most choices of one call: the most that a client may ask for. The reference gives no bound.
 const MAX_CHOICES: u32 = 128;
 
-/// Mistral's dialect as an adapter.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
-    Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
+    Ok(Built::new(Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))))
 }
 
 /// The dialect.
@@ -44,10 +48,6 @@ struct Mistral {
 }
 
 impl Dialect for Mistral {
-    fn api(&self) -> Api {
-        Api::Mistral
-    }
-
     fn capabilities(&self) -> Capabilities {
         // The last chunk of a stream always has the usage.
         Capabilities { suffix: true, stream_usage: true, choices: MAX_CHOICES, ..native::CAPABILITIES }

@@ -22,7 +22,6 @@ use crate::adapter::{
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
 
 /// The capabilities that most of these dialects share.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -38,9 +37,6 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
 
 /// The part of an adapter that differs between these dialects.
 pub(super) trait Dialect: Send + Sync + fmt::Debug {
-    /// The API. The rules of its models are looked up by it.
-    fn api(&self) -> Api;
-
     /// The abilities of the dialect. `openai_fields` and `token_prompts` are false, `prompts` is 1.
     fn capabilities(&self) -> Capabilities;
 
@@ -211,7 +207,7 @@ impl<D: Dialect> Adapter for Native<D> {
             encoded.warnings.push(Cow::Borrowed("parameter_dropped:images"));
         }
         searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
-        encoded.warnings.extend(target.rules(self.0.api()).warning());
+        encoded.warnings.extend(target.rules.warning());
         Ok(encoded)
     }
 
@@ -230,7 +226,7 @@ impl<D: Dialect> Adapter for Native<D> {
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
         encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
         searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
-        encoded.warnings.extend(target.rules(self.0.api()).warning());
+        encoded.warnings.extend(target.rules.warning());
         Ok(encoded)
     }
 

@@ -24,14 +24,14 @@ use http::HeaderMap;
 
 use super::http_call::{JSON, get_json, post_json};
 use super::native::{self, Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use crate::settings::{ProviderSettings, SettingsError};
 
-/// Ollama's dialect as an adapter.
+/// Builds the adapter. `num_ctx_max` limits the context that a request reserves.
 ///
 /// # Errors
-/// The options are wrong.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, SettingsError> {
+/// The option is wrong.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let num_ctx_max = match settings.options.get("num_ctx_max") {
         None => None,
         Some(value) => {
@@ -44,7 +44,7 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
         }
     };
     let allows_keep_alive = settings.allowed_members().has("keep_alive");
-    Ok(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive })))
+    Ok(Built::new(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive }))))
 }
 
 /// The dialect.
@@ -67,10 +67,6 @@ impl Ollama {
 }
 
 impl Dialect for Ollama {
-    fn api(&self) -> Api {
-        Api::Ollama
-    }
-
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             // The last line of a stream always has the usage.

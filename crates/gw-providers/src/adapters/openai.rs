@@ -41,15 +41,15 @@ use super::http_call::{JSON, get_json, post_json};
 use super::model_list::{ModelList, makes_embeddings};
 use super::replay::{self, SealingStream};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, StreamDecoder,
-    Target,
+    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading,
+    StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::{Quirks, TokenCounter};
-use crate::settings::Api;
+use crate::settings::{ProviderSettings, SettingsError};
 
-pub(crate) use self::native_responses::NativeResponses;
+use self::native_responses::NativeResponses;
 
 /// The name of a model's token limit.
 pub(super) fn limit_name(rules: ModelRules) -> MaxTokensName {
@@ -109,6 +109,17 @@ pub struct OpenAi {
     responses: NativeResponses,
 }
 
+/// Builds the adapter with the deviations of the provider. `responses` tells whether it has the Responses API.
+///
+/// # Errors
+/// The option is wrong.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
+    let responses = NativeResponses::of(settings)?;
+    let adapter =
+        OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members()).with_responses(responses);
+    Ok(Built::new(Box::new(adapter)))
+}
+
 impl OpenAi {
     /// An adapter with the deviations of one provider.
     #[must_use]
@@ -124,7 +135,7 @@ impl OpenAi {
 
     /// Sends requests of the Responses API to the provider's own endpoint.
     #[must_use]
-    pub(crate) fn with_responses(self, responses: NativeResponses) -> Self {
+    fn with_responses(self, responses: NativeResponses) -> Self {
         Self { responses, ..self }
     }
 
@@ -135,7 +146,7 @@ impl OpenAi {
         range: &ChoiceRange,
         choices: u32,
     ) -> EncodeOptions<'a> {
-        let by_name = || limit_name(target.rules(Api::OpenAi));
+        let by_name = || limit_name(target.rules);
         EncodeOptions {
             clamp_max_tokens: target.clamp_max_tokens,
             most_tokens: target.most_tokens,
@@ -353,7 +364,7 @@ impl Adapter for OpenAi {
             TokenCounter::Tokenize => {
                 let whole = ChoiceRange { n: request.n, prompts: 0..1 };
                 let options = self.options(target, &whole, request.n);
-                let rules = target.rules(Api::OpenAi);
+                let rules = target.rules;
                 let Encoded { call, .. } = self.chat_to(String::new(), request, &options, rules, target);
                 Some(counting(&call, "/../tokenize".to_owned(), "count", |body| {
                     let counted = picked(&call, ["model", "messages", "tools", "chat_template_kwargs"]);
@@ -388,7 +399,7 @@ impl Adapter for OpenAi {
             return Ok(encoded);
         }
         let options = self.options(target, range, request.n);
-        let rules = target.rules(Api::OpenAi);
+        let rules = target.rules;
         Ok(self.chat_to("/chat/completions".to_owned(), request, &options, rules, target))
     }
 

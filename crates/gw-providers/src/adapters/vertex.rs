@@ -34,7 +34,7 @@ use crate::adapter::{
     Signer, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
@@ -103,7 +103,7 @@ fn is_google_address(base_url: Option<&str>) -> bool {
 impl Vertex {
     /// Returns the dialect of the target's model.
     fn dialect_of(&self, target: &Target<'_>) -> &dyn Adapter {
-        self.dialect(target.rules(Api::Vertex).vendor() == claude::VENDOR)
+        self.dialect(target.rules.vendor() == claude::VENDOR)
     }
 
     fn dialect(&self, is_claude: bool) -> &dyn Adapter {

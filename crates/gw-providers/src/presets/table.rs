@@ -1,13 +1,12 @@
 //! The table of presets, one row per provider. A comment at an unusual row names its source.
 
-use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks, TokenCounter};
-use crate::settings::Api;
+use super::{DEFAULT_BATCH, PLAIN, Preset, Quirks, TokenCounter};
 
 /// A hosted provider that speaks OpenAI's dialect.
 const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Preset {
     Preset {
         name,
-        api: Api::OpenAi,
+        api: "openai",
         base_url: Some(base_url),
         key_variable: Some(key_variable),
         local: false,
@@ -20,7 +19,7 @@ const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'stat
 const fn local(name: &'static str, base_url: &'static str) -> Preset {
     Preset {
         name,
-        api: Api::OpenAi,
+        api: "openai",
         base_url: Some(base_url),
         key_variable: None,
         local: true,
@@ -32,7 +31,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Preset {
 /// A provider with an API of its own.
 const fn native(
     name: &'static str,
-    api: Api,
+    api: &'static str,
     base_url: Option<&'static str>,
     key_variable: &'static str,
 ) -> Preset {
@@ -43,22 +42,22 @@ const fn native(
 /// Every provider that is known by name, in no particular order.
 pub static ALL: &[Preset] = &[
     Preset {
-        quirks: OPENAI,
+        quirks: Quirks::OPENAI,
         embedding_batch: 2048,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
     },
-    native("anthropic", Api::Anthropic, Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
-    native("google", Api::Gemini, Some("https://generativelanguage.googleapis.com"), "GEMINI_API_KEY"),
-    native("mistral", Api::Mistral, Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
-    native("cohere", Api::Cohere, Some("https://api.cohere.com"), "COHERE_API_KEY"),
-    native("amazon", Api::Bedrock, None, "AWS_BEARER_TOKEN_BEDROCK"),
+    native("anthropic", "anthropic", Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
+    native("google", "gemini", Some("https://generativelanguage.googleapis.com"), "GEMINI_API_KEY"),
+    native("mistral", "mistral", Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
+    native("cohere", "cohere", Some("https://api.cohere.com"), "COHERE_API_KEY"),
+    native("amazon", "bedrock", None, "AWS_BEARER_TOKEN_BEDROCK"),
     // A key alone does not give the address of the resource, so the provider is not configured automatically. 2048
     // inputs: "Azure OpenAI REST API reference", Embeddings - Create.
     Preset {
-        quirks: OPENAI,
+        quirks: Quirks::OPENAI,
         embedding_batch: 2048,
         key_variable: None,
-        ..native("azure", Api::Azure, None, "")
+        ..native("azure", "azure", None, "")
     },
     // "OpenAI Compatibility" (console.groq.com/docs/openai): these members, and an `n` above 1, are answered with 400.
     Preset {
@@ -153,9 +152,5 @@ pub static ALL: &[Preset] = &[
         quirks: Quirks { unsupported: &["logit_bias"], choices: 1, ..PLAIN },
         ..local("tgi", "http://127.0.0.1:8080/v1")
     },
-    Preset {
-        api: Api::Ollama,
-        key_variable: Some("OLLAMA_HOST"),
-        ..local("ollama", "http://127.0.0.1:11434")
-    },
+    Preset { api: "ollama", key_variable: Some("OLLAMA_HOST"), ..local("ollama", "http://127.0.0.1:11434") },
 ];

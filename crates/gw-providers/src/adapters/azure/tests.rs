@@ -27,7 +27,7 @@ const ENDPOINT: &str = "https://res.openai.azure.com";
 fn settings(base_url: &str, options: &str) -> ProviderSettings {
     ProviderSettings {
         name: "azure".to_owned(),
-        api: Api::Azure,
+        api: Api::AZURE,
         base_url: Some(base_url.to_owned()),
         api_keys: Vec::new(),
         headers: Vec::new(),
@@ -61,7 +61,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(Api::AZURE, upstream_model, id),
         issuer: None,
     }
 }

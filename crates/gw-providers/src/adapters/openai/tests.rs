@@ -22,7 +22,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(crate::settings::Api::OPENAI, upstream_model, "x/y"),
         issuer: None,
     }
 }

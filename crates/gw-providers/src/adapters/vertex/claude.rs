@@ -30,7 +30,6 @@ use crate::adapters::failure::invalid;
 use crate::adapters::native::Dialect;
 use crate::adapters::tool_names::is_claude_name;
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
 
 /// The vendor name of Claude in the model rules.
 pub(super) const VENDOR: &str = "claude";
@@ -71,10 +70,6 @@ pub(super) fn is_error(body: &[u8]) -> bool {
 }
 
 impl Dialect for VertexClaude {
-    fn api(&self) -> Api {
-        Api::Vertex
-    }
-
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

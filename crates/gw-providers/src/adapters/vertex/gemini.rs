@@ -22,7 +22,6 @@ use crate::adapters::gemini::{
 };
 use crate::adapters::native::Dialect;
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
 
 const PUBLISHER: &str = "google";
 
@@ -31,10 +30,6 @@ const PUBLISHER: &str = "google";
 pub(super) struct VertexGemini(pub(super) ProjectLocation);
 
 impl Dialect for VertexGemini {
-    fn api(&self) -> Api {
-        Api::Vertex
-    }
-
     fn capabilities(&self) -> Capabilities {
         CAPABILITIES
     }

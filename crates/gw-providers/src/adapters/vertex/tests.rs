@@ -18,7 +18,7 @@ use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
     ProviderSettings {
         name: "gcp".to_owned(),
-        api: Api::Vertex,
+        api: Api::VERTEX,
         base_url: None,
         api_keys: keys.iter().map(|key| (SecretString::from(*key), 1)).collect(),
         headers: Vec::new(),
@@ -51,7 +51,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(Api::VERTEX, upstream_model, "gcp/m"),
         issuer: None,
     }
 }

@@ -21,10 +21,10 @@ use secrecy::SecretString;
 /// The adapter of an API with the settings of an operator.
 pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
     let mut options = toml::Table::new();
-    if matches!(api, Api::Bedrock | Api::Vertex) {
+    if [Api::BEDROCK, Api::VERTEX].contains(&api) {
         options.insert("region".to_owned(), "eu-west-1".into());
     }
-    if api == Api::Vertex {
+    if api == Api::VERTEX {
         options.insert("project".to_owned(), "a-project".into());
     }
     let settings = ProviderSettings {
@@ -145,7 +145,7 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
-            rules: None,
+            rules: gw_providers::model_rules::ModelRules::of(*api, upstream_model, "any/a-model"),
             issuer: None,
         };
         let most = adapter.capabilities();

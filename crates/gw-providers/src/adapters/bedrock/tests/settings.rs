@@ -14,7 +14,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)));
     ProviderSettings {
         name: "amazon".to_owned(),
-        api: Api::Bedrock,
+        api: Api::BEDROCK,
         base_url: base_url.map(str::to_owned),
         api_keys: key.into_iter().map(|key| (SecretString::from(key), 1)).collect(),
         headers: Vec::new(),
