@@ -5,16 +5,16 @@
 //! events of streams at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member, so it
 //! holds only members of the reference.
 
-mod embed;
-mod encode;
+mod embeddings;
 mod errors;
 mod finish;
 mod logprobs;
 mod messages;
-mod reply;
-mod shape;
+mod request;
+mod response;
 mod stream;
 mod usage;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -68,11 +68,11 @@ impl Dialect for Cohere {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target)
+        request::encode(conversation, target)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::read(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
@@ -85,11 +85,11 @@ impl Dialect for Cohere {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        Ok(embed::encode(texts, request, target))
+        Ok(embeddings::encode(texts, request, target))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        embed::decode(body, expected)
+        embeddings::decode(body, expected)
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
@@ -102,7 +102,7 @@ impl Dialect for Cohere {
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        reply::models(body)
+        response::models(body)
     }
 }
 

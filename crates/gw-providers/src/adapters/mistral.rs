@@ -6,21 +6,22 @@
 //! at the top level and inside messages and tools. A body is therefore written member by member. Answers have OpenAI's
 //! format, except that `content` may be a list of `text` and `thinking` parts. OpenAI's reader reads both.
 
-mod encode;
+mod embeddings;
 mod messages;
-mod order;
+mod request;
+mod response;
+mod stream;
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
-use gw_wire::json::ObjectWriter;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use http::HeaderMap;
 
 use super::native::{self, Dialect, Native};
-use super::openai::{OpenAi, post};
+use super::openai::OpenAi;
 use crate::adapter::{
     Adapter, Built, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
 };
@@ -66,18 +67,18 @@ impl Dialect for Mistral {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target)
+        request::encode(conversation, target)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
-        order::add_order(body, &mut reply);
+        response::add_order(body, &mut reply);
         Ok(reply)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
         let inner = self.answers.locating_stream();
-        Box::new(order::OrderedStream { inner, orders: order::ChoiceOrders::default() })
+        Box::new(stream::OrderedStream { inner, orders: stream::ChoiceOrders::default() })
     }
 
     fn embed(
@@ -86,15 +87,7 @@ impl Dialect for Mistral {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let mut out = Vec::new();
-        let mut body = ObjectWriter::begin(&mut out);
-        body.string("model", target.upstream_model);
-        body.strings("input", texts);
-        if let Some(dimensions) = request.dimensions {
-            body.integer("output_dimension", u64::from(dimensions));
-        }
-        body.finish();
-        Ok(post("/embeddings", out, false))
+        Ok(embeddings::encode(texts, request, target))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {

@@ -5,14 +5,14 @@
 //! `shift`, `tool_name`) are in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect without
 //! `num_ctx`, so it silently drops the beginning of long prompts.
 
-mod embed;
-mod encode;
+mod embeddings;
 mod errors;
 mod logprobs;
 mod messages;
-mod reply;
-mod shape;
+mod request;
+mod response;
 mod stream;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -83,11 +83,11 @@ impl Dialect for Ollama {
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
+        request::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::read(body)
+        response::decode(body)
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
@@ -100,11 +100,11 @@ impl Dialect for Ollama {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        Ok(embed::encode(texts, request, target, self.num_ctx(target)))
+        Ok(embeddings::encode(texts, request, target, self.num_ctx(target)))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        embed::decode(body, expected)
+        embeddings::decode(body, expected)
     }
 
     fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
@@ -116,7 +116,7 @@ impl Dialect for Ollama {
     }
 
     fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        reply::models(body)
+        response::models(body)
     }
 }
 
