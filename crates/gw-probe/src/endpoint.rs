@@ -148,7 +148,7 @@ impl ProbedEndpoint {
             most_tokens: None,
             max_output_tokens: self.subject.max_output_tokens,
             context_length: self.subject.context_length,
-            rules: ModelRules::of(self.provider.api(), upstream_model, &self.subject.id),
+            rules: ModelRules::of(self.provider.api().rules, upstream_model, &self.subject.id),
             issuer: None,
         }
     }
@@ -212,7 +212,7 @@ impl ProbedEndpoint {
             let failure = self.provider.adapter().classify(response.status, &response.headers, &body);
             return Err(failure.with_status(response.status));
         }
-        let decoder = self.provider.adapter().chat_stream(&encoded.reading);
+        let decoder = self.provider.adapter().stream(&encoded.reading);
         let mut events = EventCollector::new(response.headers, decoder);
         let mut body = response.body;
         while let Some(chunk) = body.chunk().await {

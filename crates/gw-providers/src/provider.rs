@@ -114,7 +114,7 @@ impl Provider {
         let built = registry::build(settings).map_err(in_provider)?;
         let transport = transport(built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
-            Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
+            Credentials::new(&settings.api_keys, built.adapter.traits().scheme).map_err(in_provider)?;
         let headers = configured_headers(settings).map_err(in_provider)?;
         let base_url = match &transport {
             Transport::Http(client) => client.url("/"),

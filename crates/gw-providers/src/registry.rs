@@ -5,7 +5,7 @@ use gw_wire::request::native_policy::Surface;
 
 use crate::adapter::Built;
 use crate::adapters::{anthropic, azure, bedrock, cohere, gemini, mistral, ollama, openai, vertex};
-use crate::model_rules;
+use crate::model_rules::{self, RuleSource};
 use crate::presets::{self, Quirks};
 use crate::settings::{Api, ApiRow, ProviderSettings, SettingsError, VariableHolds};
 
@@ -14,7 +14,7 @@ const PLAIN: ApiRow = ApiRow {
     name: "",
     semantic_name: None,
     build: openai::build,
-    rule_tables: |_| &[],
+    rules: RuleSource::of(|_| &[]),
     guarded_members: Some(&[]),
     native_surface: None,
     options: &[],
@@ -35,7 +35,7 @@ impl Api {
     pub const OPENAI: Self = Self::new(&ApiRow {
         name: "openai",
         build: openai::build,
-        rule_tables: |_| &["gpt"],
+        rules: RuleSource { tables: |_| &["gpt"], at_start: true },
         guarded_members: None,
         native_surface: Some(Surface::Responses),
         options: &["responses", "token_arrays", "text_parts"],
@@ -49,7 +49,7 @@ impl Api {
         name: "azure",
         semantic_name: Some("azure.ai.openai"),
         build: azure::build,
-        rule_tables: |_| &["gpt"],
+        rules: RuleSource::of(|_| &["gpt"]),
         guarded_members: None,
         options: &["api_version", "deployments", "auth", "tenant_id", "client_id", "authority"],
         quirks: Some(Quirks::OPENAI),
@@ -63,7 +63,7 @@ impl Api {
         name: "anthropic",
         semantic_name: Some("anthropic"),
         build: anthropic::build,
-        rule_tables: |_| &["claude"],
+        rules: RuleSource::of(|_| &["claude"]),
         native_surface: Some(Surface::Messages),
         ..PLAIN
     });
@@ -73,7 +73,7 @@ impl Api {
         name: "gemini",
         semantic_name: Some("gcp.gemini"),
         build: gemini::build,
-        rule_tables: |_| &["gemini"],
+        rules: RuleSource::of(|_| &["gemini"]),
         guarded_members: Some(&["web_search_options"]),
         embedding_batch: Some(100),
         names_models_in_urls: true,
@@ -87,7 +87,7 @@ impl Api {
         name: "vertex",
         semantic_name: Some("gcp.vertex_ai"),
         build: vertex::build,
-        rule_tables: model_rules::tables_on_vertex,
+        rules: RuleSource::of(model_rules::tables_on_vertex),
         native_surface: Some(Surface::Messages),
         options: &["region", "project", "credentials_file"],
         embedding_batch: Some(1),
@@ -101,7 +101,7 @@ impl Api {
         name: "bedrock",
         semantic_name: Some("aws.bedrock"),
         build: bedrock::build,
-        rule_tables: |_| &["claude", "bedrock"],
+        rules: RuleSource::of(|_| &["claude", "bedrock"]),
         native_surface: Some(Surface::Messages),
         options: &["region", "profile"],
         embedding_batch: Some(1),
@@ -116,7 +116,7 @@ impl Api {
         name: "cohere",
         semantic_name: Some("cohere"),
         build: cohere::build,
-        rule_tables: |_| &["cohere"],
+        rules: RuleSource::of(|_| &["cohere"]),
         ..PLAIN
     });
 
@@ -125,7 +125,7 @@ impl Api {
         name: "mistral",
         semantic_name: Some("mistral_ai"),
         build: mistral::build,
-        rule_tables: |_| &["mistral"],
+        rules: RuleSource::of(|_| &["mistral"]),
         guarded_members: Some(&["guardrails"]),
         answers_as_openai: true,
         ..PLAIN
@@ -136,7 +136,7 @@ impl Api {
         name: "ollama",
         semantic_name: Some("ollama"),
         build: ollama::build,
-        rule_tables: |_| &["ollama"],
+        rules: RuleSource::of(|_| &["ollama"]),
         guarded_members: Some(&["keep_alive"]),
         options: &["num_ctx_max"],
         variable: VariableHolds::Address,
@@ -149,7 +149,7 @@ impl Api {
         name: "demo",
         semantic_name: Some("demo"),
         build: openai::build,
-        rule_tables: |_| &["gpt"],
+        rules: RuleSource::of(|_| &["gpt"]),
         guarded_members: None,
         embedding_batch: Some(2048),
         quirks: Some(Quirks { max_tools: None, ..Quirks::OPENAI }),
@@ -208,7 +208,7 @@ mod tests {
         }
         let tables: HashSet<_> = model_rules::tables().iter().map(|table| &*table.vendor).collect();
         for api in Api::ALL {
-            let own = (api.rule_tables)("model");
+            let own = (api.rules.tables)("model");
             assert!(!own.is_empty() && own.iter().all(|table| tables.contains(table)), "{api:?}: {own:?}");
         }
     }

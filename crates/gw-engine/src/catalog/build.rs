@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
                 self.problems.push(format!("model '{id}': {problem}"));
             }
             draft.model.rules =
-                api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
+                api.map(|api| ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id));
             draft.model.reasons_unasked = reasons_unasked(&draft.model);
             limit(&mut draft.model);
             render(&mut draft.model, draft.provenance);

@@ -50,7 +50,7 @@ impl Candidate {
     /// The rules of the model. The catalogue looked them up, unless it did not know the provider.
     fn rules(&self) -> ModelRules {
         let Model { rules, upstream_model, id, .. } = &*self.model;
-        rules.unwrap_or_else(|| ModelRules::of(self.provider.api(), upstream_model, id))
+        rules.unwrap_or_else(|| ModelRules::of(self.provider.api().rules, upstream_model, id))
     }
 
     /// Whether requests of this dialect are sent as the client wrote them.

@@ -18,12 +18,11 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
-use super::native::{self, Dialect, Native};
-use super::openai::OpenAi;
+use super::native::{self, Dialect, Native, Policy};
+use super::openai::{self, OpenAi};
 use crate::adapter::{
-    Adapter, Built, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
+    Adapter, Built, Capabilities, DialectTraits, Encoded, HttpCall, Reading, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
@@ -49,34 +48,34 @@ struct Mistral {
 }
 
 impl Dialect for Mistral {
-    fn capabilities(&self) -> Capabilities {
-        // The last chunk of a stream always has the usage.
-        Capabilities { suffix: true, stream_usage: true, choices: MAX_CHOICES, ..native::CAPABILITIES }
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn keeps(&self) -> &'static [&'static str] {
-        &["prediction"]
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::mistral()
-    }
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            // The last chunk of a stream always has the usage.
+            capabilities: Capabilities {
+                suffix: true,
+                stream_usage: true,
+                choices: MAX_CHOICES,
+                ..native::CAPABILITIES
+            },
+            media_sizes: MediaSizes::mistral(),
+            models: Some(openai::MODELS),
+            ..native::POLICY.traits
+        },
+        keeps: &["prediction"],
+        ..native::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         request::encode(conversation, target)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
         response::add_order(body, &mut reply);
         Ok(reply)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         let inner = self.answers.locating_stream();
         Box::new(stream::OrderedStream { inner, orders: stream::ChoiceOrders::default() })
     }
@@ -92,18 +91,6 @@ impl Dialect for Mistral {
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         self.answers.decode_embeddings(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.answers.classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        self.answers.list_models()
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        self.answers.decode_models(body)
     }
 }
 

@@ -20,11 +20,12 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
 use super::http_call::{JSON, get_json, post_json};
-use super::native::{self, Dialect, Native};
-use crate::adapter::{Built, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
+use super::native::{self, Dialect, Native, Policy};
+use crate::adapter::{
+    Built, Capabilities, DialectTraits, Encoded, HttpCall, ModelListing, Reading, StreamDecoder, Target,
+};
 use crate::settings::{ProviderSettings, SettingsError};
 
 /// Builds the adapter. `num_ctx_max` limits the context that a request reserves.
@@ -67,30 +68,32 @@ impl Ollama {
 }
 
 impl Dialect for Ollama {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            // The last line of a stream always has the usage.
-            stream_usage: true,
-            suffix: true,
-            image_urls: false,
-            ..native::CAPABILITIES
-        }
-    }
-
-    /// A configured key is sent to ollama.com, or to a proxy in front of a server.
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
+    const POLICY: &'static Policy = &Policy {
+        // A configured key is sent to ollama.com, or to a proxy in front of a server.
+        traits: DialectTraits {
+            capabilities: Capabilities {
+                // The last line of a stream always has the usage.
+                stream_usage: true,
+                suffix: true,
+                image_urls: false,
+                ..native::CAPABILITIES
+            },
+            models: Some(ModelListing { call: || get_json("/api/tags"), read: response::models }),
+            classify: errors::classify,
+            ..native::POLICY.traits
+        },
+        ..native::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         request::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::OllamaStream::default())
     }
 
@@ -105,18 +108,6 @@ impl Dialect for Ollama {
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        Some(get_json("/api/tags"))
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        response::models(body)
     }
 }
 

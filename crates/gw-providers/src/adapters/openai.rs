@@ -6,7 +6,6 @@ mod embeddings;
 mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
-mod native_responses;
 mod quick;
 mod repair;
 mod request;
@@ -25,7 +24,6 @@ use gw_wire::dialects::messages::native::{NativeHost, Signature, request_body};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{AllowedMembers, ChatRequest, CompletionRequest, EmbeddingsRequest};
-use http::HeaderMap;
 use serde_json::Value;
 
 use super::bounded::Bounded;
@@ -35,14 +33,14 @@ use super::http_call::get_json;
 use super::model_list::{ModelList, makes_embeddings};
 use super::replay::{self, SealingStream};
 use crate::adapter::{
-    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading,
-    StreamDecoder, Target,
+    Adapter, Built, Capabilities, ChoiceRange, CountCall, DialectTraits, Encoded, HttpCall, ListedModel,
+    ModelListing, Reading, Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::presets::{Quirks, TokenCounter};
+use crate::native_responses::NativeResponses;
+use crate::presets::{self, Quirks, TokenCounter};
 use crate::settings::{ProviderSettings, SettingsError};
 
-use self::native_responses::NativeResponses;
 pub(super) use self::request::{limit_name, post};
 
 /// The most prompts of one call: the most that a client may send.
@@ -54,6 +52,24 @@ pub struct OpenAi {
     quirks: Quirks,
     allowed: AllowedMembers,
     responses: NativeResponses,
+    traits: DialectTraits,
+}
+
+/// The name of the option.
+const RESPONSES: &str = "responses";
+
+/// Whether the provider has the Responses API, by the configuration or else by the table of known providers; None: it is
+/// learned.
+///
+/// # Errors
+/// The option has another value than true, false and "auto".
+fn has_responses(settings: &ProviderSettings) -> Result<Option<bool>, SettingsError> {
+    match settings.options.get(RESPONSES) {
+        Some(toml::Value::Boolean(known)) => Ok(Some(*known)),
+        Some(toml::Value::String(word)) if word == "auto" => Ok(None),
+        Some(_) => Err(SettingsError::Option { name: RESPONSES, expected: "true, false or \"auto\"" }),
+        None => Ok(presets::has_responses(settings)),
+    }
 }
 
 /// Builds the adapter with the deviations of the provider. `responses` tells whether it has the Responses API.
@@ -61,7 +77,7 @@ pub struct OpenAi {
 /// # Errors
 /// The option is wrong.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
-    let responses = NativeResponses::of(settings)?;
+    let responses = NativeResponses::new(has_responses(settings)?);
     let adapter =
         OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members()).with_responses(responses);
     Ok(Built::new(Box::new(adapter)))
@@ -71,7 +87,23 @@ impl OpenAi {
     /// An adapter with the deviations of one provider.
     #[must_use]
     pub fn new(quirks: Quirks) -> Self {
-        Self { quirks, allowed: AllowedMembers::default(), responses: NativeResponses::off() }
+        let traits = DialectTraits {
+            capabilities: Capabilities {
+                openai_fields: true,
+                suffix: true,
+                token_prompts: quirks.openai_tokens,
+                stream_usage: quirks.stream_usage,
+                image_urls: true,
+                choices: quirks.choices,
+                prompts: MAX_PROMPTS,
+                max_tools: quirks.max_tools,
+            },
+            scheme: Scheme::Bearer,
+            media_sizes: MediaSizes::openai(),
+            models: Some(MODELS),
+            classify: failure::classify,
+        };
+        Self { quirks, allowed: AllowedMembers::default(), responses: NativeResponses::off(), traits }
     }
 
     /// Allows members that choose a model, an upstream or a price.
@@ -105,37 +137,16 @@ impl OpenAi {
 }
 
 impl Adapter for OpenAi {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: true,
-            suffix: true,
-            token_prompts: self.quirks.openai_tokens,
-            stream_usage: self.quirks.stream_usage,
-            image_urls: true,
-            choices: self.quirks.choices,
-            prompts: MAX_PROMPTS,
-            max_tools: self.quirks.max_tools,
-        }
+    fn traits(&self) -> &DialectTraits {
+        &self.traits
     }
 
     fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Responses && self.responses.is_on()
     }
 
-    fn is_native_certain(&self) -> bool {
-        self.responses.is_certain()
-    }
-
-    fn answered_native(&self) {
-        self.responses.note_answer();
-    }
-
-    fn refused_native(&self, failure: &Failure, target: &Target<'_>) -> bool {
-        self.responses.note_refusal(failure, target.upstream_model)
-    }
-
-    fn forget_learned(&self) {
-        self.responses.forget();
+    fn native_responses(&self) -> Option<&NativeResponses> {
+        Some(&self.responses)
     }
 
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
@@ -161,10 +172,6 @@ impl Adapter for OpenAi {
                 Some(CountCall { call, member: "input_tokens" })
             }
         }
-    }
-
-    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
-        MediaSizes::of([upstream_model, id], MediaSizes::openai())
     }
 
     fn chat(
@@ -204,7 +211,7 @@ impl Adapter for OpenAi {
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         if reading.is_native {
             let reply = responses::chat(body, reading)?;
-            self.answered_native();
+            self.responses.note_answer();
             return Ok(reply);
         }
         let mut reply = response::chat(body)?;
@@ -222,7 +229,7 @@ impl Adapter for OpenAi {
         embeddings::decode(body, expected)
     }
 
-    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
         if reading.is_native {
             return responses::native_stream(reading);
         }
@@ -235,35 +242,26 @@ impl Adapter for OpenAi {
             None => Box::new(Bounded::new(stream)),
         }
     }
+}
 
-    fn completion_stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(stream::OpenAiStream::default()))
-    }
+/// The list of models, which most servers of the dialect have.
+pub(super) const MODELS: ModelListing = ModelListing { call: || get_json("/models"), read: models };
 
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        failure::classify(status, headers, body)
+fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
+    let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
+    // Together answers with the list itself.
+    let list = [Some(&value), value.get("data"), value.get("models")]
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_array);
+    let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
+    let mut models = ModelList::default();
+    for model in list {
+        let name =
+            model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
+        models.add_of_kind(name.unwrap_or_default(), context_length(model), makes_embeddings(model));
     }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        Some(get_json("/models"))
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
-        // Together answers with the list itself.
-        let list = [Some(&value), value.get("data"), value.get("models")]
-            .into_iter()
-            .flatten()
-            .find_map(Value::as_array);
-        let list = list.ok_or_else(|| failure::invalid("no list of models"))?;
-        let mut models = ModelList::default();
-        for model in list {
-            let name =
-                model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-            models.add_of_kind(name.unwrap_or_default(), context_length(model), makes_embeddings(model));
-        }
-        Ok(models.into_models())
-    }
+    Ok(models.into_models())
 }
 
 /// The context length of an entry of a model list, under the names of vLLM, llama.cpp, aggregators and Groq. llama.cpp

@@ -22,7 +22,7 @@ fn target(api: Api, upstream_model: &str, context_length: Option<u64>) -> Target
         most_tokens: None,
         max_output_tokens: None,
         context_length,
-        rules: ModelRules::of(api, upstream_model, "p/m"),
+        rules: ModelRules::of(api.rules, upstream_model, "p/m"),
         issuer: None,
     }
 }

@@ -1,9 +1,10 @@
 //! The shipped tables are free of faults, and every name finds its row.
 
 use super::*;
+use crate::settings::Api;
 
 fn of(api: Api, name: &str) -> ModelRules {
-    ModelRules::of(api, name, "p/m")
+    ModelRules::of(api.rules, name, "p/m")
 }
 
 #[test]
@@ -101,10 +102,10 @@ fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
 
 #[test]
 fn an_opaque_name_is_looked_up_by_its_catalogue_id() {
-    let rules = ModelRules::of(Api::AZURE, "deployment-7", "azure/gpt-5");
+    let rules = ModelRules::of(Api::AZURE.rules, "deployment-7", "azure/gpt-5");
     assert_eq!(rules.name, "gpt-5");
     let profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc";
-    assert_eq!(ModelRules::of(Api::BEDROCK, profile, "aws/claude-opus-5-5").name, "claude-opus-5-5");
+    assert_eq!(ModelRules::of(Api::BEDROCK.rules, profile, "aws/claude-opus-5-5").name, "claude-opus-5-5");
 }
 
 #[test]

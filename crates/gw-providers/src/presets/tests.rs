@@ -20,7 +20,7 @@ fn target() -> Target<'static> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: ModelRules::of(Api::OPENAI, "up", "x/y"),
+        rules: ModelRules::of(Api::OPENAI.rules, "up", "x/y"),
         issuer: None,
     }
 }
@@ -126,7 +126,7 @@ fn every_preset_is_applied_to_requests() {
     for preset in ALL.iter().filter(|preset| preset.api == "openai") {
         let (name, quirks) = (preset.name, preset.quirks);
         let adapter = OpenAi::new(quirks);
-        let n = request.n.min(adapter.capabilities().choices);
+        let n = request.n.min(adapter.traits().capabilities.choices);
         let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1 }, &target()).unwrap();
         let sent: Value = serde_json::from_slice(&encoded.call.body).unwrap();
         assert_eq!(sent["n"], json!(quirks.choices.min(3)), "{name}");

@@ -8,6 +8,7 @@ use gw_wire::request::native_policy::Surface;
 
 use super::{ProviderSettings, SettingsError};
 use crate::adapter::Built;
+use crate::model_rules::RuleSource;
 use crate::presets::Quirks;
 
 /// Everything that the gateway knows about a dialect beside its adapter.
@@ -20,9 +21,8 @@ pub struct ApiRow {
     pub semantic_name: Option<&'static str>,
     /// Sets the adapter up for one provider. The message of an error holds no secret.
     pub build: fn(&ProviderSettings) -> Result<Built, SettingsError>,
-    /// The tables of model rules for a model, by its name at the provider. The row `otherwise` of the last table is for
-    /// names that no table claims.
-    pub rule_tables: fn(&str) -> &'static [&'static str],
+    /// Where the rules of its models stand.
+    pub rules: RuleSource,
     /// The members with a [`gw_wire::request::Rule`] that the dialect can forward, in the API's spelling; None means
     /// all of them.
     pub guarded_members: Option<&'static [&'static str]>,
@@ -36,7 +36,7 @@ pub struct ApiRow {
     pub quirks: Option<Quirks>,
     /// What the usual environment variable of a provider holds.
     pub variable: VariableHolds,
-    /// Many vendors have this API, so it gives neither an address nor the vendor of a model.
+    /// Many vendors have this API, so it gives no address.
     pub is_shared: bool,
     /// The upstream is the demo in this process: it has no address, no key and no price.
     pub is_demo: bool,

@@ -143,7 +143,7 @@ impl Asked {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
-            rules: gw_providers::model_rules::ModelRules::of(self.api, upstream_model, "p/m"),
+            rules: gw_providers::model_rules::ModelRules::of(self.api.rules, upstream_model, "p/m"),
             issuer: None,
         }
     }
@@ -247,10 +247,10 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
     let yes = |yes: bool| if yes { "yes" } else { "–" };
     let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
     let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}, "strict": true}});
-    let can = asked.adapter.capabilities();
+    let can = asked.adapter.traits().capabilities;
     let most_tools = can.max_tools.map(|most| most.to_string());
     let max_tools = most_tools.as_deref().unwrap_or("–");
-    let key = match asked.adapter.scheme() {
+    let key = match asked.adapter.traits().scheme {
         Scheme::Bearer => "bearer",
         Scheme::Header(name) => name,
     };
@@ -272,7 +272,7 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         yes(asked.completion()),
         yes(can.suffix),
         yes(asked.embeddings()),
-        yes(asked.adapter.list_models().is_some()),
+        yes(asked.adapter.traits().models.is_some()),
         key,
     ]
     .map(str::to_owned)

@@ -351,7 +351,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
 fn no_request_holds_a_member_that_the_models_row_forbids() {
     let requests = requests();
     for Listed { api, adapter, upstream, id } in listed() {
-        let rules = ModelRules::of(api, &upstream, &id);
+        let rules = ModelRules::of(api.rules, &upstream, &id);
         assert_eq!(rules.warning(), None, "{id} is in no table");
         let target = Target {
             upstream_model: &upstream,
@@ -387,7 +387,7 @@ fn limits_of_rows_and_catalogue_agree() {
         let id = model["id"].as_str().unwrap();
         let (provider, name) = id.split_once('/').unwrap();
         let upstream = model["upstream_model"].as_str().unwrap_or(name);
-        let rules = ModelRules::of(Api::of_known_provider(provider).unwrap(), upstream, id);
+        let rules = ModelRules::of(Api::of_known_provider(provider).unwrap().rules, upstream, id);
         let known =
             [(rules.context_tokens(), "context_length"), (rules.max_output_tokens(), "max_output_tokens")];
         for (limit, member) in known.into_iter().filter_map(|(limit, member)| Some((limit?, member))) {

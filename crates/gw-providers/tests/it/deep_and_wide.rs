@@ -77,7 +77,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: gw_providers::model_rules::ModelRules::of(api, "m", "any/m"),
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, "m", "any/m"),
         issuer: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.

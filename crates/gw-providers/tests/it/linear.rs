@@ -165,7 +165,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: gw_providers::model_rules::ModelRules::of(api, model(api), "any/m"),
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, model(api), "any/m"),
         issuer: None,
     };
     // A refusal must not cost more than a success.
@@ -281,7 +281,7 @@ fn call_arguments_are_not_parsed_into_a_tree() {
 /// Reads a stream in pieces of a network's usual size, and writes the client's stream.
 fn relay(stream: &[u8]) {
     let adapter = property::adapter(Api::GEMINI);
-    let mut decoder = adapter.chat_stream(&Reading::default());
+    let mut decoder = adapter.stream(&Reading::default());
     let (mut bytes, mut images) = (0, 0);
     let mut sink = |event: Event<'_>| {
         if let Event::Image { image, .. } = event {

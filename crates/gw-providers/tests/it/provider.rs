@@ -114,7 +114,7 @@ async fn anthropic_gets_its_key_and_its_version_in_headers_of_their_own() {
     settings.api = Api::ANTHROPIC;
     settings.api_keys = vec![(secret("sekret-a"), 1)];
     let provider = build(&settings).unwrap();
-    provider.send(provider.adapter().list_models().unwrap(), &clocks()).await.unwrap();
+    provider.send((provider.adapter().traits().models.unwrap().call)(), &clocks()).await.unwrap();
     let sent = requests.recv().await.unwrap();
     assert!(sent.starts_with("GET /v1/models?limit=1000 HTTP/1.1\r\n"), "{sent}");
     assert!(sent.contains("x-api-key: sekret-a\r\n") && sent.contains("anthropic-version: 2023-06-01\r\n"));
@@ -221,7 +221,7 @@ async fn an_arn_arrives_encoded_with_a_bedrock_key() {
         max_output_tokens: None,
         context_length: None,
         rules: gw_providers::model_rules::ModelRules::of(
-            Api::BEDROCK,
+            Api::BEDROCK.rules,
             "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
             "amazon/nova",
         ),

@@ -81,7 +81,7 @@ fn endless_blocks_end_the_stream_with_an_error() {
     ];
     for (what, api, reading, opens) in cases {
         let case = format!("{what}, {}", api.as_str());
-        let mut decoder = adapter(api).chat_stream(&reading);
+        let mut decoder = adapter(api).stream(&reading);
         let (mut largest, mut failure) = (0, None);
         let used = allocation_counter::measure(|| {
             for at in 0..64 {
@@ -113,7 +113,7 @@ fn unsigned_thoughts_are_streamed_and_not_kept() {
         format!(r#"contentBlockDelta {{"contentBlockIndex":{at},"delta":{delta}}}"#)
     };
     for (api, opens) in [(Api::ANTHROPIC, anthropic), (Api::BEDROCK, bedrock)] {
-        let mut decoder = adapter(api).chat_stream(&Reading::default());
+        let mut decoder = adapter(api).stream(&Reading::default());
         let (mut shown, mut largest) = (0, 0);
         let used = allocation_counter::measure(|| {
             for at in 0..60 {
@@ -138,7 +138,7 @@ fn held_bytes_include_sources_and_orders() {
     let chunk =
         |at: usize| format!(r#"{{"web":{{"uri":"https://{at}.example/{}","title":"t"}}}}"#, "x".repeat(900));
     let chunks: Vec<_> = (0..128).map(chunk).collect();
-    let mut decoder = adapter(Api::GEMINI).chat_stream(&Reading::default());
+    let mut decoder = adapter(Api::GEMINI).stream(&Reading::default());
     let mut before = 0;
     for at in 0..128 {
         let grounding = format!(r#"{{"groundingChunks":[{}]}}"#, chunks.join(","));

@@ -133,11 +133,11 @@ async fn lists_without_key(setup: &Setup, without: &ProviderSettings) -> bool {
 
 async fn list(provider: &Provider) -> Answer {
     let adapter = provider.adapter();
-    let Some(call) = adapter.list_models() else { return Answer::NoList };
+    let Some(listing) = adapter.traits().models else { return Answer::NoList };
     let mut clocks = provider.timeouts();
     clocks.first_token = clocks.first_token.min(CALL_TIMEOUT);
     let deadline = Instant::now() + CALL_TIMEOUT;
-    let response = match provider.send(call, &clocks).await {
+    let response = match provider.send((listing.call)(), &clocks).await {
         Ok(response) => response,
         Err(failure) => return Answer::Failed(Box::new(failure)),
     };

@@ -28,7 +28,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         max_output_tokens: None,
         context_length: None,
         rules: crate::model_rules::ModelRules::of(
-            crate::settings::Api::ANTHROPIC,
+            crate::settings::Api::ANTHROPIC.rules,
             upstream_model,
             "anthropic/x",
         ),

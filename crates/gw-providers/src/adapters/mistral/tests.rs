@@ -49,7 +49,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: crate::model_rules::ModelRules::of(Api::MISTRAL, upstream_model, "mistral/m"),
+        rules: crate::model_rules::ModelRules::of(Api::MISTRAL.rules, upstream_model, "mistral/m"),
         issuer: None,
     }
 }

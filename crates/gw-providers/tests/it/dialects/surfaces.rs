@@ -119,10 +119,10 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest, model: &str) -
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: gw_providers::model_rules::ModelRules::of(api, model, "any/a-model"),
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, model, "any/a-model"),
         issuer: None,
     };
-    let share = ChoiceRange { n: request.n.min(adapter.capabilities().choices), prompts: 0..1 };
+    let share = ChoiceRange { n: request.n.min(adapter.traits().capabilities.choices), prompts: 0..1 };
     adapter.chat(request, &share, &target).ok()
 }
 

@@ -295,7 +295,7 @@ fn an_opaque_profile_uses_the_rules_of_its_catalogue_id() {
     let arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123def456";
     let body = json!({"model": "x", "messages": [{"role": "user", "content": "x"}], "max_tokens": 900, "reasoning_effort": "high"});
     let of = |id: &str| {
-        let rules = ModelRules::of(Api::BEDROCK, arn, id);
+        let rules = ModelRules::of(Api::BEDROCK.rules, arn, id);
         let target = Target { id, rules, clamp_max_tokens: Some(500), ..target(arn) };
         Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap()
     };

@@ -131,8 +131,8 @@ fn streams_are_requested_as_server_sent_events() {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         assert_eq!(call.headers["accept"], accept);
     }
-    assert_eq!(adapter().scheme(), Scheme::Bearer);
-    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+    assert_eq!(adapter().traits().scheme, Scheme::Bearer);
+    assert_eq!(adapter().traits().capabilities.choices, 1, "several choices are asked for in several calls");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn the_member_stream_is_always_sent() {
         assert_eq!(body(&call)["stream"], json!(stream == true));
         assert_eq!(call.headers["accept"], accept);
     }
-    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+    assert_eq!(adapter().traits().capabilities.choices, 1, "several choices are asked for in several calls");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn unsupported_content_is_a_400_that_names_the_field() {
         assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
         assert!(failure.message.starts_with("Invalid 'messages'"), "{}", failure.message);
     }
-    assert!(!adapter().capabilities().image_urls && adapter().capabilities().suffix);
+    assert!(!adapter().traits().capabilities.image_urls && adapter().traits().capabilities.suffix);
 }
 
 #[test]
