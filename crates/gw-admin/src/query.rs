@@ -3,18 +3,22 @@
 use gw_engine::catalog::query::{Query, invalid, shown};
 use gw_engine::error::{Error, Kind};
 use gw_store::ledger::Filter;
+use gw_wire::operation::Operation;
 use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
 use crate::time::parse_moment;
 
 /// The APIs through which requests come.
-const SURFACES: [(&str, &str); 5] = [
-    ("chat", "chat"),
-    ("responses", "responses"),
-    ("messages", "messages"),
-    ("completions", "completions"),
-    ("embeddings", "embeddings"),
-];
+const SURFACES: [(&str, &str); Operation::ALL.len()] = {
+    let mut surfaces = [("", ""); Operation::ALL.len()];
+    let mut at = 0;
+    while at < surfaces.len() {
+        let surface = Operation::ALL[at].row().surface;
+        surfaces[at] = (surface, surface);
+        at += 1;
+    }
+    surfaces
+};
 /// Maximum number of entries of a page.
 const MAX_PAGE_ENTRIES: usize = 1000;
 /// Maximum length of a parameter's value, in bytes.

@@ -1,15 +1,13 @@
 //! The names that OpenTelemetry's semantic conventions give to operations and providers.
 
 use gw_providers::settings::Api;
+use gw_wire::operation::{Operation, PlainOperation};
 
 /// `gen_ai.operation.name` of an operation of the ledger.
 #[must_use]
 pub fn operation(operation: &str) -> &'static str {
-    match operation {
-        "embeddings" => "embeddings",
-        "completion" => "text_completion",
-        _ => "chat",
-    }
+    let unknown = || PlainOperation::Chat.into();
+    Operation::named(operation).unwrap_or_else(unknown).row().semantic_name
 }
 
 /// `gen_ai.provider.name`. A provider that the conventions do not know keeps its own name.
