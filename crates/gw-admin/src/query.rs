@@ -8,21 +8,15 @@ use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
 use crate::time::parse_moment;
 
-/// The APIs through which requests come.
-const SURFACES: [(&str, &str); Operation::ALL.len()] = {
-    let mut surfaces = [("", ""); Operation::ALL.len()];
-    let mut at = 0;
-    while at < surfaces.len() {
-        let surface = Operation::ALL[at].row().surface;
-        surfaces[at] = (surface, surface);
-        at += 1;
-    }
-    surfaces
-};
 /// Maximum number of entries of a page.
 const MAX_PAGE_ENTRIES: usize = 1000;
 /// Maximum length of a parameter's value, in bytes.
 const MAX_PARAMETER_BYTES: usize = 500;
+
+/// The APIs through which requests come.
+fn surfaces() -> [(&'static str, &'static str); Operation::ALL.len()] {
+    Operation::ALL.map(|operation| (operation.row().surface, operation.row().surface))
+}
 
 /// The decoded parameters of a query.
 pub(crate) struct QueryParams(Query);
@@ -120,7 +114,7 @@ impl QueryParams {
             model: self.text("model")?,
             provider: self.text("provider")?,
             session: self.text("session")?,
-            surface: self.choice("surface", &SURFACES)?.map(str::to_owned),
+            surface: self.choice("surface", &surfaces())?.map(str::to_owned),
             status: None,
         };
         if filter.since.zip(filter.until).is_some_and(|(since, until)| since >= until) {

@@ -15,10 +15,10 @@ const UPSTREAM_KEYS: Kind =
 /// The dialects.
 pub(crate) static APIS: [Word; Api::ALL.len()] = {
     let mut words: [Word; Api::ALL.len()] = [("", &[]); Api::ALL.len()];
-    let mut at = 0;
-    while at < words.len() {
-        words[at].0 = Api::ALL[at].as_str();
-        at += 1;
+    let (mut left, mut apis): (&mut [Word], &[Api]) = (&mut words, &Api::ALL);
+    while let ([word, words_after @ ..], [api, apis_after @ ..]) = (left, apis) {
+        word.0 = api.as_str();
+        (left, apis) = (words_after, apis_after);
     }
     words
 };
