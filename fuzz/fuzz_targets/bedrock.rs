@@ -6,6 +6,6 @@ use std::sync::LazyLock;
 use gw_fuzz::Dialect;
 use gw_providers::settings::Api;
 
-static DIALECT: LazyLock<Dialect> = LazyLock::new(|| Dialect::new(Api::Bedrock));
+static DIALECT: LazyLock<Dialect> = LazyLock::new(|| Dialect::new(Api::BEDROCK));
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| DIALECT.run(input));

@@ -40,7 +40,7 @@ impl Dialect {
 
     /// Reads any bytes as a stream and as a plain answer of the dialect.
     pub fn run(&self, input: &[u8]) {
-        let bytes = if self.api == Api::Bedrock { property::frames(input) } else { input.to_vec() };
+        let bytes = if self.api == Api::BEDROCK { property::frames(input) } else { input.to_vec() };
         property::stream(&*self.adapter, &bytes, property::sizes(&bytes));
         property::answer(&*self.adapter, &bytes);
     }

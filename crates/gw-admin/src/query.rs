@@ -3,22 +3,20 @@
 use gw_engine::catalog::query::{Query, invalid, shown};
 use gw_engine::error::{Error, Kind};
 use gw_store::ledger::Filter;
+use gw_wire::operation::Operation;
 use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
 use crate::time::parse_moment;
 
-/// The APIs through which requests come.
-const SURFACES: [(&str, &str); 5] = [
-    ("chat", "chat"),
-    ("responses", "responses"),
-    ("messages", "messages"),
-    ("completions", "completions"),
-    ("embeddings", "embeddings"),
-];
 /// Maximum number of entries of a page.
 const MAX_PAGE_ENTRIES: usize = 1000;
 /// Maximum length of a parameter's value, in bytes.
 const MAX_PARAMETER_BYTES: usize = 500;
+
+/// The APIs through which requests come.
+fn surfaces() -> [(&'static str, &'static str); Operation::ALL.len()] {
+    Operation::ALL.map(|operation| (operation.row().surface, operation.row().surface))
+}
 
 /// The decoded parameters of a query.
 pub(crate) struct QueryParams(Query);
@@ -116,7 +114,7 @@ impl QueryParams {
             model: self.text("model")?,
             provider: self.text("provider")?,
             session: self.text("session")?,
-            surface: self.choice("surface", &SURFACES)?.map(str::to_owned),
+            surface: self.choice("surface", &surfaces())?.map(str::to_owned),
             status: None,
         };
         if filter.since.zip(filter.until).is_some_and(|(since, until)| since >= until) {

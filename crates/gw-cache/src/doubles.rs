@@ -1,5 +1,6 @@
 //! Keys and answers for tests.
 
+use gw_wire::operation::PlainOperation;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use gw_wire::reply::Finish;
 use gw_wire::request::{Body, RequestLimits};
 use gw_wire::usage::Usage;
 
-use crate::{Key, Lifetime, Question, Route, Scope, Stored};
+use crate::{Key, Lifetime, Question, Scope, Stored};
 
 /// An arbitrary moment, in milliseconds since 1970.
 pub(crate) const NOW: u64 = 1_790_000_000_000;
@@ -24,7 +25,7 @@ pub(crate) fn key(name: &str) -> Key {
     let body = Body::parse(Bytes::from(format!("{{\"prompt\":{name:?}}}")), &RequestLimits::default())
         .expect("a body");
     let question = Question {
-        route: Route::Completion,
+        route: PlainOperation::Completion,
         model: "m",
         candidates: &["p/m"],
         config: 1,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use gw_wire::operation::PlainOperation;
 use gw_wire::request::Body;
 
 use crate::canonical;
@@ -39,32 +40,11 @@ impl Scope {
     }
 }
 
-/// The endpoint of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// Chat completions.
-    Chat,
-    /// Text completions.
-    Completion,
-    /// Embeddings. Each input has its own key.
-    Embedding,
-}
-
-impl Route {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Completion => "completion",
-            Self::Embedding => "embedding",
-        }
-    }
-}
-
 /// A request, and everything else that decides its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// The endpoint.
-    pub route: Route,
+    /// The operation. Each input of embeddings has its own key.
+    pub route: PlainOperation,
     /// The model as the client named it.
     pub model: &'a str,
     /// The models that may answer, in their order: their ids, and other conditions such as a permitted upgrade.
@@ -201,7 +181,7 @@ const NATIVE: &str = "native";
 const COMPONENTS: [Component; 8] = [
     ("whose", |scope, _, out| feed_str(scope.kind(), out)),
     ("scope", |scope, _, out| feed_str(scope.id(), out)),
-    ("route", |_, question, out| feed_str(question.route.name(), out)),
+    ("route", |_, question, out| feed_str(question.route.row().cache_name, out)),
     ("model", |_, question, out| feed_str(question.model, out)),
     ("candidates", |_, question, out| {
         feed_count(question.candidates.len(), out);
@@ -232,7 +212,7 @@ fn feed_str(text: &str, out: &mut Hasher) -> Option<()> {
 
 /// The members of a body that count, sorted by name, without the member `excluded`.
 fn members<'q>(question: &Question<'q>, excluded: Option<&str>) -> Vec<(&'q str, &'q str)> {
-    let is_embedding = question.route == Route::Embedding;
+    let is_embedding = question.route == PlainOperation::Embeddings;
     let matters = |name: &str| {
         // A vector is stored as numbers, whatever their format in the response.
         let is_format_only = is_embedding && name == "encoding_format";

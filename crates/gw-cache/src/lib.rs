@@ -59,7 +59,7 @@ pub use eligibility::is_cacheable;
 pub use entry::Stored;
 pub use figures::{Figures, Outcome};
 pub use freshness::{Freshness, Lifetime};
-pub use key::{Key, Question, Route, Scope};
+pub use key::{Key, Question, Scope};
 pub use native_digests::NativeDigests;
 pub use purge_log::{Purge, PurgeError};
 pub use similarity::vector::UnitVector;

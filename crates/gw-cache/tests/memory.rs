@@ -2,11 +2,12 @@
 //! the answers, so every run compares them with the bound. The resident memory depends on the machine, too.
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test")]
 
+use gw_wire::operation::PlainOperation;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_cache::{Cache, Key, Lifetime, Question, Route, Scope, Stored};
+use gw_cache::{Cache, Key, Lifetime, Question, Scope, Stored};
 use gw_testkit::measured::at_most;
 use gw_wire::kept_answer::KeptPlaces;
 use gw_wire::money::Money;
@@ -27,7 +28,7 @@ fn key(n: u64) -> Key {
     let body = Body::parse(Bytes::from(format!("{{\"n\":{n}}}")), &RequestLimits::default()).expect("a body");
     let scope = Scope::Key(Arc::from("key_1"));
     let question = Question {
-        route: Route::Chat,
+        route: PlainOperation::Chat,
         model: "m",
         candidates: &["p/m"],
         config: 1,

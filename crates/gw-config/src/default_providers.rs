@@ -1,7 +1,7 @@
 //! The providers without a configuration file: those whose key is in the environment, and the demo when there is no other.
 
 use gw_providers::presets;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
+use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, VariableHolds};
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
@@ -15,19 +15,20 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
     for preset in presets::ALL {
         let Some(name) = preset.key_variable else { continue };
         let Some(value) = variable(name).filter(|value| !value.trim().is_empty()) else { continue };
-        if preset.api == Api::Ollama {
+        let Some(api) = Api::named(preset.api) else { continue };
+        let mut provider = plain(preset.name, api);
+        if api.variable == VariableHolds::Address {
             let base_url = Some(ollama_address(value.trim()));
-            providers.push(ProviderSettings { base_url, discover: true, ..plain(preset.name, Api::Ollama) });
+            providers.push(ProviderSettings { base_url, discover: true, ..provider });
             continue;
         }
         let has_region =
             || REGION_VARIABLES.iter().any(|region| variable(region).is_some_and(|value| !value.is_empty()));
-        if preset.api == Api::Bedrock && !has_region() {
+        if api.variable == VariableHolds::KeyBesideRegion && !has_region() {
             notes
                 .push(format!("{name} is set, but AWS_REGION is not: provider '{}' is skipped", preset.name));
             continue;
         }
-        let mut provider = plain(preset.name, preset.api);
         provider.api_keys.push((SecretString::from(value.trim().to_owned()), 1));
         providers.push(provider);
     }
@@ -37,7 +38,7 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
 /// The demo provider.
 #[must_use]
 pub fn demo() -> ProviderSettings {
-    plain("demo", Api::Demo)
+    plain("demo", Api::DEMO)
 }
 
 /// A provider with this name and dialect, and defaults for all other settings.

@@ -31,7 +31,7 @@ pub fn notes<'p>(providers: impl IntoIterator<Item = &'p ProviderSettings>) -> V
 fn is_known(api: Api, name: &str) -> bool {
     name == "metadata"
         || rule_of(name).is_some()
-        || native_surface(api).is_some_and(|surface| opens(surface, name))
+        || api.native_surface.is_some_and(|surface| opens(surface, name))
 }
 
 /// The places of names that the setting opens.
@@ -53,7 +53,7 @@ pub fn misspelling(api: Api, name: &str) -> Option<String> {
 
 /// The names that the setting opens at a provider of this API.
 fn opened_names(api: Api) -> Vec<&'static str> {
-    let surfaces = [Some(Surface::Chat), native_surface(api)].into_iter().flatten();
+    let surfaces = [Some(Surface::Chat), api.native_surface].into_iter().flatten();
     let rows = surfaces.flat_map(|surface| PLACES.map(|place| (surface, surface.rows(place))));
     let held = rows.flat_map(|(surface, rows)| rows.into_iter().map(move |(known, _)| (surface, known)));
     let held = held.filter(|(surface, known)| opens(*surface, known)).map(|(_, known)| known);
@@ -63,15 +63,6 @@ fn opened_names(api: Api) -> Vec<&'static str> {
 
 fn without_digits(name: &str) -> String {
     name.chars().filter(|c| !c.is_ascii_digit()).collect()
-}
-
-/// The surface whose requests a provider of this API gets as the client wrote them.
-pub fn native_surface(api: Api) -> Option<Surface> {
-    match api {
-        Api::OpenAi => Some(Surface::Responses),
-        Api::Anthropic | Api::Bedrock | Api::Vertex => Some(Surface::Messages),
-        Api::Azure | Api::Gemini | Api::Cohere | Api::Mistral | Api::Ollama | Api::Demo => None,
-    }
 }
 
 /// Whether the name opens something that the surface's table holds back.

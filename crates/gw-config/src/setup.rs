@@ -8,7 +8,6 @@ use std::sync::Arc;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
 use gw_engine::response_cache;
-use gw_providers::presets;
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_providers::settings::{Api, ProviderSettings};
@@ -77,7 +76,7 @@ pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let stand_in = |name: &String| ProviderSettings {
         base_url: Some("http://127.0.0.1".to_owned()),
         discover: true,
-        ..default_providers::plain(name, Api::OpenAi)
+        ..default_providers::plain(name, Api::OPENAI)
     };
     setup.config.providers.extend(broken_providers.iter().map(stand_in));
     problems.extend(setup.problems());
@@ -221,7 +220,7 @@ impl Setup {
             if !facts.iter().any(|fact| fact.name == name) {
                 facts.push(ProviderFacts {
                     name,
-                    api: presets::find(name).map_or(Api::OpenAi, |preset| preset.api),
+                    api: Api::of_known_provider(name).unwrap_or(Api::OPENAI),
                     price_multiplier: Price::from_nanos(1_000_000_000),
                     discovers: false,
                 });

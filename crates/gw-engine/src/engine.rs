@@ -19,6 +19,8 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 pub use self::configuration::{Configured, Deployed};
+use gw_wire::operation::PlainOperation;
+
 use crate::auth::{Caller, KeyRing};
 use crate::catalog::{Discovered, Model, Visible};
 use crate::clock;
@@ -31,7 +33,6 @@ use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
-use crate::request::operation::PlainOperation;
 use crate::response::disconnect::DrainPlaces;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
@@ -293,7 +294,7 @@ impl Engine {
     /// # Errors
     /// The refusal of the request, or the failure of its last attempt.
     pub async fn chat(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, PlainOperation::Chat, context, body).await
+        self.generate(PlainOperation::Chat, context, body).await
     }
 
     /// `POST /v1/completions`.
@@ -301,7 +302,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::chat`].
     pub async fn completion(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, PlainOperation::Completion, context, body).await
+        self.generate(PlainOperation::Completion, context, body).await
     }
 
     /// `POST /v1/messages`.
@@ -333,7 +334,20 @@ impl Engine {
     /// # Errors
     /// As [`Engine::chat`].
     pub async fn embeddings(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        pipeline::run(&self.services, PlainOperation::Embeddings, context, body).await
+        self.generate(PlainOperation::Embeddings, context, body).await
+    }
+
+    /// An operation whose body needs no translation.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn generate(
+        &self,
+        operation: PlainOperation,
+        context: RequestContext,
+        body: Bytes,
+    ) -> Result<Reply> {
+        pipeline::run(&self.services, operation, context, body).await
     }
 
     /// `GET /v1/models` with its raw query string.

@@ -8,7 +8,6 @@ use gw_wire::stream::Opening;
 use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
-use crate::request::ValidatedRequest;
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
@@ -69,13 +68,13 @@ pub(crate) async fn execute_after_miss(services: &Services, call: Box<Call>) -> 
 async fn unary(mut call: Box<Call>) -> Result<Reply> {
     let (index, answer) = attempts::run(&mut call).await?;
     let mut headers = reply_headers(call.plan.candidates.get(index));
-    let is_without_cost = matches!(call.context.request, ValidatedRequest::Embeddings(_));
+    let is_without_cost = !call.context.request.writes_text();
     if is_without_cost || call.context.request.client().is_some() {
         headers.extend(cost_header(call.cost));
     }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
-        Answer::Stream(_) | Answer::Embeddings(_) => {
+        Answer::Stream(_) | Answer::Vectors(_) => {
             Err(Error::new(Kind::InternalError, "The answer is not a document."))
         }
     }

@@ -7,6 +7,7 @@ use gw_routing::facts::Facts;
 use gw_routing::score::Scored;
 use gw_routing::strategy::Strategy;
 use gw_wire::money::Money;
+use gw_wire::operation::PlainOperation;
 use gw_wire::request::RequestLimits;
 
 use crate::auth::Caller;
@@ -17,7 +18,7 @@ pub use crate::plan::cost_estimate::WorstCase;
 use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
 use crate::plan::{PlanRequest, PlanTrace, plan};
 use crate::request::ValidatedRequest;
-use crate::request::operation::{PlainOperation, parse};
+use crate::request::operation::parse;
 use crate::services::Services;
 
 /// The plan of a request, with the reasons for its order.
@@ -118,10 +119,6 @@ fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &Validated
 fn operation(body: &Bytes, limits: &RequestLimits) -> PlainOperation {
     let members = gw_wire::request::Body::parse(body.clone(), limits);
     let has = |name| members.as_ref().is_ok_and(|body| body.view(name).is_some());
-    match () {
-        () if has("messages") => PlainOperation::Chat,
-        () if has("prompt") => PlainOperation::Completion,
-        () if has("input") => PlainOperation::Embeddings,
-        () => PlainOperation::Chat,
-    }
+    let is_given = |operation: &PlainOperation| has(operation.row().prompt_member);
+    PlainOperation::ALL.into_iter().find(is_given).unwrap_or(PlainOperation::Chat)
 }

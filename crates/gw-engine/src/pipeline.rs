@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_wire::operation::{Operation, OperationRow, PlainOperation};
 use gw_wire::request::RequestLimits;
 
 use crate::call::Call;
@@ -28,7 +29,7 @@ use crate::plan::candidate::Plan;
 use crate::plan::snapshot::Snapshot;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
-use crate::request::operation::{Operation, PlainOperation, parse};
+use crate::request::operation::parse;
 use crate::response::headers::cache_status;
 use crate::response::reply::Reply;
 use crate::response_cache::cache_request::CacheUse;
@@ -79,7 +80,7 @@ pub(crate) async fn begin_sized(
         &client,
         Arc::clone(&services.metrics),
         services.journal.as_ref(),
-        operation.as_str(),
+        operation.row().name,
     );
     let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, &mut settlement)).await;
     let Prepared { request, snapshot, plan, guarded } = match prepared {
@@ -198,17 +199,12 @@ fn prepare(
 }
 
 fn answer_id(operation: Operation, millis: u64) -> String {
-    let prefix = match operation {
-        Operation::Chat => "chatcmpl-",
-        Operation::Completion | Operation::Embeddings => "cmpl-",
-        Operation::Messages => "msg_",
-        Operation::Responses => "resp_",
-    };
+    let OperationRow { id_prefix: prefix, has_hyphens_in_id, .. } = *operation.row();
     let mut buffer = uuid::Uuid::encode_buffer();
     let unique = uuid::Builder::from_unix_timestamp_millis(millis, &rand::random()).into_uuid();
-    let unique = match operation {
-        Operation::Messages | Operation::Responses => unique.simple().encode_lower(&mut buffer),
-        _ => unique.hyphenated().encode_lower(&mut buffer),
+    let unique = match has_hyphens_in_id {
+        true => unique.hyphenated().encode_lower(&mut buffer),
+        false => unique.simple().encode_lower(&mut buffer),
     };
     let mut id = String::with_capacity(prefix.len() + unique.len());
     id.push_str(prefix);

@@ -10,10 +10,12 @@ use std::borrow::Cow;
 
 use gw_wire::dialects::ClientRequest;
 use gw_wire::json::View;
+use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
     Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt,
     PromptExtras, References, Routing,
 };
+use gw_wire::stream::Shape;
 
 use self::required_capabilities::RequiredCapabilities;
 
@@ -26,6 +28,41 @@ pub(crate) enum ValidatedRequest {
 }
 
 impl ValidatedRequest {
+    /// The operation. A request of another API is a chat.
+    pub(crate) fn operation(&self) -> PlainOperation {
+        match self {
+            Self::Chat(_) => PlainOperation::Chat,
+            Self::Completion(_) => PlainOperation::Completion,
+            Self::Embeddings(_) => PlainOperation::Embeddings,
+        }
+    }
+
+    /// Whether the model writes a text. Otherwise the tokens of the prompt are all that the request costs.
+    pub(crate) fn writes_text(&self) -> bool {
+        self.operation().row().writes_text
+    }
+
+    /// The request, if it asks for embeddings.
+    pub(crate) fn embeddings(&self) -> Option<&EmbeddingsRequest> {
+        match self {
+            Self::Embeddings(request) => Some(request),
+            Self::Chat(_) | Self::Completion(_) => None,
+        }
+    }
+
+    /// The form of the answer's stream, the number of its choices, and whether the client wants the usage. Only requests
+    /// that can be streamed use it.
+    pub(crate) fn stream_form(&self) -> (Shape, u32, bool) {
+        match self {
+            Self::Chat(request) => (Shape::Chat, request.n, request.include_usage),
+            Self::Completion(request) => {
+                let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
+                (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
+            }
+            Self::Embeddings(_) => (Shape::Text, 0, false),
+        }
+    }
+
     pub(crate) fn wants_stream(&self) -> bool {
         match self {
             Self::Chat(request) => request.stream,

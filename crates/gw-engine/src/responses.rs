@@ -10,6 +10,7 @@ use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_ups
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, ResponsesRequest, states};
 use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeBody, NativeNeed};
 use gw_wire::json::View;
+use gw_wire::operation::Operation;
 use gw_wire::request::{Body, Invalid, RequestLimits};
 
 use crate::call::Call;
@@ -24,7 +25,6 @@ use crate::plan::tenant_policy::is_forwarded;
 use crate::read_memory::READER_BYTES;
 use crate::request::ValidatedRequest;
 use crate::request::context::{ClientSurface, RequestContext};
-use crate::request::operation::Operation;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::recording::Keep;
 use crate::response::hand_over::RecordHandOver;

@@ -173,7 +173,7 @@ impl Draft {
         // Only the first provider of a family has the known name, so the others need its address.
         let preset = presets::ALL.iter().find(|preset| family(name, preset.name));
         if let Some(url) =
-            preset.filter(|preset| preset.api == Api::OpenAi).and_then(|preset| preset.base_url)
+            preset.filter(|preset| preset.api == Api::OPENAI.as_str()).and_then(|preset| preset.base_url)
         {
             members.insert("base_url".to_owned(), url.into());
         }

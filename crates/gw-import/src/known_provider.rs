@@ -39,7 +39,7 @@ impl KnownProvider {
     /// The name in gateway.toml. A known name stands for a known address. Another address gets another name, without the models of
     /// the known one.
     pub(super) fn name_at(self, has_address: bool) -> String {
-        let preset = presets::find(self.name).filter(|preset| preset.api.as_str() == self.api);
+        let preset = presets::find(self.name).filter(|preset| preset.api == self.api);
         let is_elsewhere =
             has_address && preset.is_some_and(|preset| preset.base_url.is_some() && !preset.local);
         match (is_elsewhere, self.api) {
@@ -51,7 +51,7 @@ impl KnownProvider {
 
     /// Whether the gateway knows an address, or needs none.
     pub(super) fn has_address(self) -> bool {
-        self.api != "openai" || presets::find(self.name).is_some_and(|preset| preset.api.as_str() == self.api)
+        self.api != "openai" || presets::find(self.name).is_some_and(|preset| preset.api == self.api)
     }
 
     /// The variable for a key that the source does not name.

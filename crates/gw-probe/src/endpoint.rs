@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gw_providers::adapter::{ChoiceRange, Encoded, HttpCall, Target};
 use gw_providers::client::{UpstreamBody, UpstreamResponse};
+use gw_providers::model_rules::ModelRules;
 use gw_providers::provider::Provider;
-use gw_providers::settings::{Api, Timeouts};
+use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::{RequestLimits, parse_chat, parse_embeddings};
 use http::HeaderMap;
@@ -114,7 +115,12 @@ impl ProbedEndpoint {
 
     /// Whether answers have OpenAI's format, so that their members can be checked one by one.
     pub(super) fn is_openai(&self) -> bool {
-        matches!(self.provider.api(), Api::OpenAi | Api::Azure | Api::Demo | Api::Mistral)
+        self.provider.api().answers_as_openai
+    }
+
+    /// Whether requests and errors have OpenAI's format too.
+    pub(super) fn speaks_openai(&self) -> bool {
+        self.provider.adapter().capabilities().openai_fields
     }
 
     /// Encodes a chat for the provider. `request` has no `model`.
@@ -142,7 +148,7 @@ impl ProbedEndpoint {
             most_tokens: None,
             max_output_tokens: self.subject.max_output_tokens,
             context_length: self.subject.context_length,
-            rules: None,
+            rules: ModelRules::of(self.provider.api().rules, upstream_model, &self.subject.id),
             issuer: None,
         }
     }
@@ -206,7 +212,7 @@ impl ProbedEndpoint {
             let failure = self.provider.adapter().classify(response.status, &response.headers, &body);
             return Err(failure.with_status(response.status));
         }
-        let decoder = self.provider.adapter().chat_stream(&encoded.reading);
+        let decoder = self.provider.adapter().stream(&encoded.reading);
         let mut events = EventCollector::new(response.headers, decoder);
         let mut body = response.body;
         while let Some(chunk) = body.chunk().await {

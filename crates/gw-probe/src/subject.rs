@@ -6,7 +6,6 @@ use std::sync::Arc;
 use gw_command::{CommandError, Common};
 use gw_config::{default_providers, paths, setup};
 use gw_engine::catalog::{Catalog, Model, ProviderFacts};
-use gw_providers::presets;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, Timeouts};
 use gw_wire::nearest::did_you_mean;
@@ -113,11 +112,11 @@ fn configured(common: &Common, args: &ProbeArgs) -> Result<(ProviderSettings, Ca
 
 /// An endpoint of the command line.
 fn unconfigured(args: &ProbeArgs, url: &str) -> Result<(ProviderSettings, Catalog), CommandError> {
-    let named = |name: &String| Api::ALL.into_iter().find(|api| api.as_str() == name && *api != Api::Demo);
+    let named = |name: &String| Api::named(name).filter(|api| !api.is_demo);
     let api = match &args.api {
-        None => presets::find(&args.provider).map_or(Api::OpenAi, |preset| preset.api),
+        None => Api::of_known_provider(&args.provider).unwrap_or(Api::OPENAI),
         Some(name) => named(name).ok_or_else(|| {
-            let known = Api::ALL.iter().filter(|api| **api != Api::Demo).map(|api| api.as_str());
+            let known = Api::ALL.iter().filter(|api| !api.is_demo).map(|api| api.as_str());
             CommandError::Usage(format!(
                 "--api: '{name}' is not one of {}",
                 known.collect::<Vec<_>>().join(", ")

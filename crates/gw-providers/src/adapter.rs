@@ -17,8 +17,8 @@ use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
+use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
-use crate::settings::Api;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
 #[derive(Clone, Debug)]
@@ -115,20 +115,14 @@ pub struct Target<'a> {
     pub max_output_tokens: Option<u64>,
     /// The model's context in tokens, if the catalogue knows it.
     pub context_length: Option<u64>,
-    /// The model's rules, if they were looked up when the catalogue was built.
-    pub rules: Option<ModelRules>,
+    /// The model's rules.
+    pub rules: ModelRules,
     /// The provider's account, which seals the signatures of its answers. None: signatures travel as the provider gave
     /// them, and every signature counts as the target's own. The gateway always gives one.
     pub issuer: Option<&'a Issuer>,
 }
 
 impl Target<'_> {
-    /// The model's rules.
-    #[must_use]
-    pub fn rules(&self, api: Api) -> ModelRules {
-        self.rules.unwrap_or_else(|| ModelRules::of(api, self.upstream_model, self.id))
-    }
-
     /// The target as the owner of its reasoning.
     #[must_use]
     pub fn replay_target(&self) -> ReplayTarget {
@@ -190,47 +184,50 @@ pub trait Signer: Send + Sync + fmt::Debug {
     fn secrets(&self) -> Vec<String>;
 }
 
+/// A provider's own list of models.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelListing {
+    /// The request for the list.
+    pub call: fn() -> HttpCall,
+    /// Reads the list. A body that is no list is an `InvalidResponse`.
+    pub read: fn(&[u8]) -> Result<Vec<ListedModel>, Failure>,
+}
+
+/// The parts of a dialect that are the same for every request to a provider.
+#[derive(Clone, Copy, Debug)]
+pub struct DialectTraits {
+    /// The abilities of the dialect.
+    pub capabilities: Capabilities,
+    /// How keys are sent. A provider with a [`Signer`] does not use this.
+    pub scheme: Scheme,
+    /// The media sizes of a model whose name is not recognised.
+    pub media_sizes: MediaSizes,
+    /// The provider's own list of models; None when it has none.
+    pub models: Option<ModelListing>,
+    /// The failure that a response other than 2xx means.
+    pub classify: fn(u16, &HeaderMap, &[u8]) -> Failure,
+}
+
 /// A provider's dialect.
 pub trait Adapter: Send + Sync + fmt::Debug {
-    /// The abilities of the dialect.
-    fn capabilities(&self) -> Capabilities;
-
-    /// How keys are sent. A provider with a [`Signer`] does not use this.
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.
-    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
-        MediaSizes::of([upstream_model, id], MediaSizes::default())
-    }
+    /// The parts that are the same for every request.
+    fn traits(&self) -> &DialectTraits;
 
     /// Whether requests of this dialect are sent to the target as the client wrote them.
     fn speaks(&self, _: ClientDialect, _: &Target<'_>) -> bool {
         false
     }
 
-    /// Whether the provider speaks the dialects that [`Adapter::speaks`] names, whatever it answers.
-    fn is_native_certain(&self) -> bool {
-        true
+    /// What the provider's answers taught about its Responses API. None: nothing is learned, and the provider speaks the
+    /// dialects that [`Adapter::speaks`] names, whatever it answers.
+    fn native_responses(&self) -> Option<&NativeResponses> {
+        None
     }
 
     /// The request that has the provider count the tokens of a chat's prompt. None: the provider has no counter for it.
     fn count(&self, _: &ChatRequest, _: &Target<'_>) -> Option<CountCall> {
         None
     }
-
-    /// Notes that the provider began to stream an answer in the client's own dialect.
-    fn answered_native(&self) {}
-
-    /// Notes a 404 or 405 for a request in the client's own dialect. Returns whether the request can be sent as a chat
-    /// instead, because the provider does not know the URL.
-    fn refused_native(&self, _: &Failure, _: &Target<'_>) -> bool {
-        false
-    }
-
-    /// Forgets what the provider's answers taught, because the configuration is read again.
-    fn forget_learned(&self) {}
 
     /// Encodes a chat completion.
     ///
@@ -283,23 +280,56 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// Like [`Adapter::decode_chat`].
     fn decode_embeddings<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
 
-    /// A new decoder of a chat stream.
-    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
+    /// A new decoder of a stream.
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
+}
 
-    /// A new decoder of a text completion stream.
-    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
+impl dyn Adapter + '_ {
+    /// The abilities of the dialect.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.traits().capabilities
+    }
+
+    /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.
+    #[must_use]
+    pub fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
+        MediaSizes::of([upstream_model, id], self.traits().media_sizes)
+    }
 
     /// The failure that a response other than 2xx means.
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;
+    #[must_use]
+    pub fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        (self.traits().classify)(status, headers, body)
+    }
 
-    /// The request for the provider's model list; None when the provider has no list.
-    fn list_models(&self) -> Option<HttpCall>;
+    /// Whether the provider speaks the dialects that [`Adapter::speaks`] names, whatever it answers.
+    #[must_use]
+    pub fn is_native_certain(&self) -> bool {
+        self.native_responses().is_none_or(NativeResponses::is_certain)
+    }
 
-    /// Reads the provider's model list.
-    ///
-    /// # Errors
-    /// `InvalidResponse`.
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
+    /// Notes that the provider began to stream an answer in the client's own dialect.
+    pub fn answered_native(&self) {
+        if let Some(responses) = self.native_responses() {
+            responses.note_answer();
+        }
+    }
+
+    /// Notes a 404 or 405 for a request in the client's own dialect. Returns whether the request can be sent as a chat
+    /// instead, because the provider does not know the URL.
+    #[must_use]
+    pub fn refused_native(&self, failure: &Failure, target: &Target<'_>) -> bool {
+        let refused = |responses: &NativeResponses| responses.note_refusal(failure, target.upstream_model);
+        self.native_responses().is_some_and(refused)
+    }
+
+    /// Forgets what the provider's answers taught, because the configuration is read again.
+    pub fn forget_learned(&self) {
+        if let Some(responses) = self.native_responses() {
+            responses.forget();
+        }
+    }
 }
 
 /// A dialect configured for one provider.
@@ -307,7 +337,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
 pub struct Built {
     /// The dialect.
     pub adapter: Box<dyn Adapter>,
-    /// Credentials that need more than a key in a header; None uses the keys of the settings, see [`Adapter::scheme`].
+    /// Credentials that need more than a key in a header; None uses the keys of the settings, see [`DialectTraits::scheme`].
     pub signer: Option<Arc<dyn Signer>>,
     /// The address when the settings have no `base_url` and a region or a project decides.
     pub base_url: Option<String>,

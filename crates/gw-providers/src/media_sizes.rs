@@ -62,23 +62,26 @@ impl MediaSizes {
         names.into_iter().find_map(Self::named).unwrap_or(usual)
     }
 
+    /// The sizes of a dialect that says nothing about them.
+    pub(crate) const ANY: Self = Self(Rule::Any);
+
     /// The usual sizes of OpenAI's dialect.
-    pub(crate) fn openai() -> Self {
+    pub(crate) const fn openai() -> Self {
         Self(Rule::OpenAi(OpenAiImages::USUAL))
     }
 
     /// The usual sizes of Anthropic's dialect.
-    pub(crate) fn claude() -> Self {
+    pub(crate) const fn claude() -> Self {
         Self(Rule::Claude { is_sharp: true })
     }
 
     /// The usual sizes of Google's dialect. Older models bill more for a large image, newer ones bill more for a page.
-    pub(crate) fn gemini() -> Self {
+    pub(crate) const fn gemini() -> Self {
         Self(Rule::Gemini { is_third: true })
     }
 
     /// The usual sizes of Mistral's dialect.
-    pub(crate) fn mistral() -> Self {
+    pub(crate) const fn mistral() -> Self {
         Self(Rule::Mistral { is_pixtral: false })
     }
 

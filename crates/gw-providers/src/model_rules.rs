@@ -25,7 +25,6 @@ pub use self::row::{
     Sampling, SchemaDialect, SchemaRule, System, Thinks,
 };
 pub use self::table::Table;
-use crate::settings::Api;
 
 /// The files of the tables.
 const FILES: [(&str, &str); 7] = [
@@ -68,6 +67,24 @@ impl Tables {
     }
 }
 
+/// Where the rules of an API's models stand.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleSource {
+    /// The tables for a model, by its name at the provider. The row `otherwise` of the last table is for names that no table
+    /// claims.
+    pub tables: fn(&str) -> &'static [&'static str],
+    /// The API serves models of all vendors. Only the beginning of a name shows that a model is the vendor's.
+    pub at_start: bool,
+}
+
+impl RuleSource {
+    /// The tables of models whose names tell their vendor in any place.
+    #[must_use]
+    pub(crate) const fn of(tables: fn(&str) -> &'static [&'static str]) -> Self {
+        Self { tables, at_start: false }
+    }
+}
+
 /// The row that applies to a model.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelRules {
@@ -89,13 +106,12 @@ impl ModelRules {
     /// The rules of a model, by its name at the provider, or else by its catalogue id. The name of a deployment or an
     /// ARN is not recognised.
     #[must_use]
-    pub fn of(api: Api, upstream_model: &str, id: &str) -> Self {
-        let vendors = vendors(api, upstream_model);
+    pub fn of(source: RuleSource, upstream_model: &str, id: &str) -> Self {
+        let vendors = (source.tables)(upstream_model);
         let tables = || vendors.iter().filter_map(|vendor| SHIPPED.of_vendor(vendor));
         // The first part of an id is the provider's name, which does not identify the model.
         let listed = id.split_once('/').map_or(id, |(_, model)| model);
-        // OpenAI's API serves models of all vendors. Only the beginning of the name shows that a model is OpenAI's.
-        let at_start = api == Api::OpenAi;
+        let at_start = source.at_start;
         let names = if at_start {
             let proper = upstream_model.rsplit('/').next().unwrap_or(upstream_model);
             vec![name::words(proper.strip_prefix("ft:").unwrap_or(proper))]
@@ -144,18 +160,9 @@ impl ModelRules {
     }
 }
 
-/// The tables of an API. The row `otherwise` of the last table is for names that no table claims.
-fn vendors(api: Api, upstream_model: &str) -> &'static [&'static str] {
-    match api {
-        Api::Anthropic => &["claude"],
-        Api::Vertex if is_claude_on_vertex(upstream_model) => &["claude"],
-        Api::Bedrock => &["claude", "bedrock"],
-        Api::Gemini | Api::Vertex => &["gemini"],
-        Api::Mistral => &["mistral"],
-        Api::Cohere => &["cohere"],
-        Api::Ollama => &["ollama"],
-        Api::OpenAi | Api::Azure | Api::Demo => &["gpt"],
-    }
+/// The tables of a model on Vertex AI, which serves Claude beside Gemini.
+pub(crate) fn tables_on_vertex(upstream_model: &str) -> &'static [&'static str] {
+    if is_claude_on_vertex(upstream_model) { &["claude"] } else { &["gemini"] }
 }
 
 /// Whether a name on Vertex AI is a Claude model: a model of the publisher `anthropic`, or a bare name that Claude's

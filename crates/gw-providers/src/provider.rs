@@ -114,7 +114,7 @@ impl Provider {
         let built = registry::build(settings).map_err(in_provider)?;
         let transport = transport(built.base_url.as_deref()).map_err(in_provider)?;
         let credentials =
-            Credentials::new(&settings.api_keys, built.adapter.scheme()).map_err(in_provider)?;
+            Credentials::new(&settings.api_keys, built.adapter.traits().scheme).map_err(in_provider)?;
         let headers = configured_headers(settings).map_err(in_provider)?;
         let base_url = match &transport {
             Transport::Http(client) => client.url("/"),
@@ -229,13 +229,13 @@ impl Provider {
     /// Whether the dialect can forward this member, which has a [`gw_wire::request::Rule`].
     #[must_use]
     pub fn forwards_member(&self, name: &str) -> bool {
-        self.api.guarded_members().is_none_or(|names| names.contains(&name))
+        self.api.guarded_members.is_none_or(|names| names.contains(&name))
     }
 
     /// Whether the provider's answers tell the web searches that a chat with `web_search_options` made.
     #[must_use]
     pub fn counts_searches(&self) -> bool {
-        self.api == Api::Gemini
+        self.api.counts_searches
     }
 
     /// The host of the provider's address, in lower case.
@@ -394,7 +394,7 @@ fn no_key(NoUsableKey(back): &NoUsableKey) -> Failure {
 }
 
 fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, SettingsError> {
-    if settings.api == Api::Demo {
+    if settings.api.is_demo {
         return Ok(Transport::Demo(Demo::new()));
     }
     let base_url = settings.base_url.as_deref().or(made).or_else(|| presets::base_url(settings));

@@ -1,5 +1,6 @@
 //! The settings of providers and timeouts: `[timeouts]` and `[[providers]]` of gateway.toml.
 
+mod api;
 mod error;
 
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use gw_wire::request::AllowedMembers;
 use secrecy::SecretString;
 
+pub use self::api::{Api, ApiRow, VariableHolds};
 pub use self::error::{GoogleCredentialsError, ProviderError, SettingsError};
 use crate::presets::Quirks;
 
@@ -56,74 +58,6 @@ impl TimeoutOverrides {
             first_token: self.first_token.unwrap_or(above.first_token),
             idle: self.idle.unwrap_or(above.idle),
             total: self.total.unwrap_or(above.total),
-        }
-    }
-}
-
-/// The APIs that a provider can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "each is the name of a provider's API")]
-pub enum Api {
-    OpenAi,
-    Azure,
-    Anthropic,
-    Gemini,
-    Vertex,
-    Bedrock,
-    Cohere,
-    Mistral,
-    Ollama,
-    Demo,
-}
-
-impl Api {
-    /// All APIs, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
-        Self::OpenAi,
-        Self::Azure,
-        Self::Anthropic,
-        Self::Gemini,
-        Self::Vertex,
-        Self::Bedrock,
-        Self::Cohere,
-        Self::Mistral,
-        Self::Ollama,
-        Self::Demo,
-    ];
-
-    /// The name in gateway.toml.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OpenAi => "openai",
-            Self::Azure => "azure",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Vertex => "vertex",
-            Self::Bedrock => "bedrock",
-            Self::Cohere => "cohere",
-            Self::Mistral => "mistral",
-            Self::Ollama => "ollama",
-            Self::Demo => "demo",
-        }
-    }
-
-    /// Whether the API can have the name of a model in its URLs.
-    #[must_use]
-    pub fn names_models_in_urls(self) -> bool {
-        matches!(self, Self::Azure | Self::Gemini | Self::Vertex | Self::Bedrock)
-    }
-
-    /// The members with a [`gw_wire::request::Rule`] that the dialect can forward, in the API's spelling; None means
-    /// all of them.
-    #[must_use]
-    pub fn guarded_members(self) -> Option<&'static [&'static str]> {
-        match self {
-            Self::OpenAi | Self::Azure | Self::Demo => None,
-            Self::Mistral => Some(&["guardrails"]),
-            Self::Ollama => Some(&["keep_alive"]),
-            Self::Gemini => Some(&["web_search_options"]),
-            Self::Anthropic | Self::Vertex | Self::Bedrock | Self::Cohere => Some(&[]),
         }
     }
 }
@@ -179,7 +113,7 @@ impl ProviderSettings {
     /// The guarded members that may be sent: those that the operator allows and those that the preset takes.
     #[must_use]
     pub fn allowed_members(&self) -> AllowedMembers {
-        if self.api == Api::Demo {
+        if self.api.is_demo {
             return AllowedMembers::all();
         }
         let taken = Quirks::of(self).takes.iter().copied();

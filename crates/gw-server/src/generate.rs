@@ -10,6 +10,7 @@ use gw_engine::error::{Error, Result};
 use gw_engine::payloads::ContentCapture;
 use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use gw_wire::dialects::ClientDialect;
+use gw_wire::operation::Operation;
 use http::header::{CACHE_CONTROL, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -21,7 +22,7 @@ use crate::cut::until_cut;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
-use crate::router::Operation;
+use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
 
@@ -56,7 +57,7 @@ const MAX_INLINE_BYTES: usize = 256 << 10;
 /// Checks limits, media type and body, then calls the engine.
 pub(crate) async fn generate<B>(
     parts: &Parts,
-    operation: Operation,
+    generation: Generation,
     body: &mut B,
     record: &mut RequestRecord,
     caller: Caller,
@@ -112,10 +113,12 @@ where
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
             is_plain: rare_header(&parts.headers, &PLAIN).is_some_and(|value| value == "true"),
-            forwarded: match operation {
+            forwarded: match generation {
                 // No upstream gets the own body of these requests.
-                Operation::Chat | Operation::Completion | Operation::Embeddings => Vec::new(),
-                _ => forwarded_headers(&parts.headers, client_dialect::of(parts)),
+                Generation::Answer(Operation::Plain(_)) => Vec::new(),
+                Generation::Answer(Operation::Messages | Operation::Responses)
+                | Generation::CountTokens
+                | Generation::Compact => forwarded_headers(&parts.headers, client_dialect::of(parts)),
             },
         },
         trace: record.trace.clone(),
@@ -123,16 +126,20 @@ where
     let engine = Arc::clone(&state.engine);
     // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
     let calling = pin!(async {
-        match operation {
-            Operation::Chat => cpu.host(async move { engine.chat(context, bytes).await }).await,
-            Operation::Completion => cpu.host(async move { engine.completion(context, bytes).await }).await,
-            Operation::Embeddings => cpu.host(async move { engine.embeddings(context, bytes).await }).await,
-            Operation::Messages => cpu.host(async move { engine.messages(context, bytes).await }).await,
-            Operation::Responses => cpu.host(async move { engine.responses(context, bytes).await }).await,
-            Operation::CountTokens => {
+        match generation {
+            Generation::Answer(Operation::Plain(operation)) => {
+                cpu.host(async move { engine.generate(operation, context, bytes).await }).await
+            }
+            Generation::Answer(Operation::Messages) => {
+                cpu.host(async move { engine.messages(context, bytes).await }).await
+            }
+            Generation::Answer(Operation::Responses) => {
+                cpu.host(async move { engine.responses(context, bytes).await }).await
+            }
+            Generation::CountTokens => {
                 cpu.host(async move { engine.count_tokens(context, bytes).await }).await
             }
-            Operation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
+            Generation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
         }
     });
     let reply = until_cut(&state, Some(&log), calling).await?;

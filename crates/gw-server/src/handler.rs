@@ -37,7 +37,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Guard, Management, Operation, Route, RouteMatch};
+use crate::router::{self, Endpoint, Generation, Guard, Management, Route, RouteMatch};
 use crate::security_headers::harden;
 use crate::sign_in;
 use crate::state::ServerState;
@@ -260,7 +260,7 @@ where
             let is_for_messages = client_dialect::speaks_anthropic(&parts.headers);
             ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), is_for_messages })
         }
-        (Endpoint::Generate(operation), Some(caller)) => {
+        (Endpoint::Generate(generation), Some(caller)) => {
             record.in_flight = Some(state.take_in_flight());
             if caller.role() == Role::Viewer {
                 let message = "A key of role viewer may not generate: it reads the management API.";
@@ -269,7 +269,7 @@ where
             if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));
             }
-            admitted_generate(parts, operation, body, record, caller, (admission, extra)).await
+            admitted_generate(parts, generation, body, record, caller, (admission, extra)).await
         }
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
@@ -287,7 +287,7 @@ where
 /// Generates when the worker lets the request start.
 async fn admitted_generate<B>(
     parts: &Parts,
-    operation: Operation,
+    generation: Generation,
     body: &mut B,
     record: &mut RequestRecord,
     caller: Caller,
@@ -306,7 +306,7 @@ where
     }
     record.state.check_in_flight(record.in_flight.as_ref().filter(|_| !has_waited))?;
     let reply = {
-        let mut generating = pin!(generate(parts, operation, body, record, caller, (admission, extra)));
+        let mut generating = pin!(generate(parts, generation, body, record, caller, (admission, extra)));
         poll_fn(|cx| match &mut meter {
             None => generating.as_mut().poll(cx),
             Some(meter) => meter.poll(|| generating.as_mut().poll(cx)),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use gw_admin::AdminRequest;
 use gw_engine::error::Result;
 use gw_engine::settings::Role;
+use gw_wire::operation::{Operation, PlainOperation};
 use gw_wire::percent::decode;
 use http::Method;
 
@@ -83,7 +84,7 @@ enum Matching {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Endpoint {
     /// A generation request: the engine calls an upstream.
-    Generate(Operation),
+    Generate(Generation),
     /// A question about a stored response.
     StoredResponse(StoredResponseAction),
     /// A question about the model catalogue. It counts as a request in flight.
@@ -121,18 +122,20 @@ pub(crate) enum Management {
     Reload,
 }
 
-/// The kinds of generation requests.
+/// What a client wants from a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Chat,
-    Completion,
-    Embeddings,
-    Messages,
-    Responses,
+pub(crate) enum Generation {
+    /// An answer.
+    Answer(Operation),
     /// `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
     CountTokens,
     /// `POST /v1/responses/compact`.
     Compact,
+}
+
+/// The endpoint of an operation whose body needs no translation.
+const fn plain(operation: PlainOperation) -> Endpoint {
+    Endpoint::Generate(Generation::Answer(Operation::Plain(operation)))
 }
 
 const GET: Option<&str> = Some("GET, HEAD, OPTIONS");
@@ -170,7 +173,7 @@ const fn route(
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
 /// The Responses API. Its GET is the handshake of a WebSocket.
-const RESPONSES: &str = "/v1/responses";
+const RESPONSES: &str = Operation::Responses.row().path;
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
@@ -178,14 +181,14 @@ pub static ROUTES: &[Route] = &{
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     use Management::{Admin, Cache, Configuration, Explain, Metrics, Reload, Status};
     [
-        route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
-        route("/v1/completions", POST, Key, Generate(Operation::Completion)),
-        route("/v1/embeddings", POST, Key, Generate(Operation::Embeddings)),
-        route("/v1/messages", POST, Key, Generate(Operation::Messages)),
-        route("/v1/messages/count_tokens", POST, Key, Generate(Operation::CountTokens)),
-        route(RESPONSES, GET_POST, Key, Generate(Operation::Responses)),
-        route("/v1/responses/input_tokens", POST, Key, Generate(Operation::CountTokens)).encoded_name(),
-        route("/v1/responses/compact", POST, Key, Generate(Operation::Compact)).encoded_name(),
+        route(PlainOperation::Chat.row().path, POST, Key, plain(PlainOperation::Chat)),
+        route(PlainOperation::Completion.row().path, POST, Key, plain(PlainOperation::Completion)),
+        route(PlainOperation::Embeddings.row().path, POST, Key, plain(PlainOperation::Embeddings)),
+        route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
+        route("/v1/messages/count_tokens", POST, Key, Generate(Generation::CountTokens)),
+        route(RESPONSES, GET_POST, Key, Generate(Generation::Answer(Operation::Responses))),
+        route("/v1/responses/input_tokens", POST, Key, Generate(Generation::CountTokens)).encoded_name(),
+        route("/v1/responses/compact", POST, Key, Generate(Generation::Compact)).encoded_name(),
         route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
         route("/v1/responses/{id}/cancel", POST, Key, StoredResponse(StoredResponseAction::Cancel)),
         route("/v1/responses/{id}/input_items", GET, Key, StoredResponse(StoredResponseAction::InputItems)),
@@ -273,10 +276,8 @@ fn probe_of_alias(path: &str) -> Option<&'static str> {
 /// The labels of the routes that call an upstream for an answer.
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
-    let is_answered = |operation| !matches!(operation, Operation::CountTokens | Operation::Compact);
-    let generation = routes.filter(
-        move |(_, route)| matches!(route.endpoint, Endpoint::Generate(operation) if is_answered(operation)),
-    );
+    let generation =
+        routes.filter(|(_, route)| matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_))));
     generation.map(|(index, route)| route.label(index))
 }
 

@@ -21,6 +21,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
 
+use gw_wire::operation::Operation;
+
 use crate::sql::Sql;
 
 /// Milliseconds per hour.
@@ -175,10 +177,7 @@ impl Entry {
 
 /// The surface of an operation.
 fn surface_of(operation: &str) -> &str {
-    match operation {
-        "completion" => "completions",
-        other => other,
-    }
+    Operation::named(operation).map_or(operation, |operation| operation.row().surface)
 }
 
 /// Reads attempts in the old format: JSON text inside a JSON string.

@@ -17,6 +17,7 @@ pub mod kept_answer;
 pub mod money;
 pub mod names;
 pub mod nearest;
+pub mod operation;
 pub mod percent;
 pub mod reach;
 pub mod render;

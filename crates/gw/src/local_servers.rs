@@ -46,7 +46,7 @@ async fn find_on(servers: &[(&'static str, u16)], own_port: Option<u16>) -> Vec<
 
 fn settings(name: &str, port: u16) -> ProviderSettings {
     // Ollama has both dialects. In OpenAI's it silently cuts long prompts.
-    let (api, version) = if name == "ollama" { (Api::Ollama, "") } else { (Api::OpenAi, "/v1") };
+    let (api, version) = if name == "ollama" { (Api::OLLAMA, "") } else { (Api::OPENAI, "/v1") };
     let base_url = Some(format!("http://127.0.0.1:{port}{version}"));
     ProviderSettings { base_url, discover: true, ..default_providers::plain(name, api) }
 }

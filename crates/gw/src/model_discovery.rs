@@ -80,7 +80,7 @@ pub async fn once(engine: &Engine, provider: &Provider) -> Result<Vec<ListedMode
 /// As [`once`].
 pub async fn list(provider: &Provider) -> Result<Vec<ListedModel>, DiscoveryError> {
     let adapter = provider.adapter();
-    let call = adapter.list_models().ok_or(DiscoveryError::NoList)?;
+    let listing = adapter.traits().models.ok_or(DiscoveryError::NoList)?;
     let failed = |failure: Failure| {
         let failure = provider.censor(failure);
         let known: Vec<String> = [failure.detail, failure.reason].into_iter().flatten().collect();
@@ -92,10 +92,10 @@ pub async fn list(provider: &Provider) -> Result<Vec<ListedModel>, DiscoveryErro
     };
     let clocks = provider.timeouts();
     let deadline = Instant::now() + clocks.total.min(LIST_TIMEOUT);
-    let response = provider.send(call, &clocks).await.map_err(failed)?;
+    let response = provider.send((listing.call)(), &clocks).await.map_err(failed)?;
     let body = response.body.collect(MAX_LIST_BYTES, clocks.idle, deadline).await.map_err(failed)?;
     if !(200..300).contains(&response.status) {
         return Err(failed(adapter.classify(response.status, &response.headers, &body)));
     }
-    adapter.decode_models(&body).map_err(failed)
+    (listing.read)(&body).map_err(failed)
 }

@@ -1,12 +1,12 @@
 //! Which requests may be compared, and which may not.
 
+use gw_wire::operation::PlainOperation;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::request::{Body, RequestLimits};
 
 use super::*;
-use crate::Route;
 
 fn of(body: &str) -> Option<Context> {
     by(&Scope::Key(Arc::from("key_1")), body, "embedder")
@@ -14,7 +14,7 @@ fn of(body: &str) -> Option<Context> {
 
 fn question(body: &Body) -> Question<'_> {
     Question {
-        route: Route::Chat,
+        route: PlainOperation::Chat,
         model: "m",
         candidates: &["p/m"],
         config: 1,
@@ -84,7 +84,7 @@ fn every_field_of_the_question_is_part_of_a_context() {
     let body = Body::parse(Bytes::from_static(ASKED.as_bytes()), &RequestLimits::default()).unwrap();
     let (scope, candidates) = (Scope::Key(Arc::from("key_1")), ["p/m", "q/m"]);
     let question = Question {
-        route: Route::Chat,
+        route: PlainOperation::Chat,
         model: "m",
         candidates: &candidates,
         config: 1,
@@ -94,7 +94,7 @@ fn every_field_of_the_question_is_part_of_a_context() {
     };
     let key = |question: Question<'_>| Context::of(&scope, &question, "embedder").unwrap().key;
     for other in [
-        Question { route: Route::Completion, ..question },
+        Question { route: PlainOperation::Completion, ..question },
         Question { model: "M", ..question },
         Question { candidates: &candidates[..1], ..question },
         Question { config: 2, ..question },

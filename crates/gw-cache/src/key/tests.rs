@@ -3,6 +3,7 @@
 mod random;
 
 use bytes::Bytes;
+use gw_wire::operation::PlainOperation;
 
 use gw_wire::request::RequestLimits;
 
@@ -12,7 +13,7 @@ use super::*;
 #[derive(Clone, Debug)]
 struct Asked {
     scope: Scope,
-    route: Route,
+    route: PlainOperation,
     model: String,
     candidates: Vec<&'static str>,
     config: u64,
@@ -25,7 +26,7 @@ impl Asked {
     fn body(body: &str) -> Self {
         Self {
             scope: Scope::Key(Arc::from("key_1")),
-            route: Route::Chat,
+            route: PlainOperation::Chat,
             model: "m".to_owned(),
             candidates: vec!["p/m", "q/m"],
             config: 1,
@@ -92,7 +93,7 @@ fn each_component_forgotten_would_share_an_answer_that_is_not_the_same() {
     let others: [(&str, Asked); COMPONENTS.len()] = [
         ("whose", other(&|asked| asked.scope = Scope::Team(Arc::from("key_1")))),
         ("scope", other(&|asked| asked.scope = Scope::Key(Arc::from("key_2")))),
-        ("route", other(&|asked| asked.route = Route::Completion)),
+        ("route", other(&|asked| asked.route = PlainOperation::Completion)),
         ("model", other(&|asked| asked.model = "n".to_owned())),
         ("candidates", other(&|asked| asked.candidates = vec!["q/m", "p/m"])),
         ("config", other(&|asked| asked.config = 2)),
@@ -124,7 +125,7 @@ fn names_differ_by_their_case_and_candidates_by_each_of_them() {
 fn a_body_without_a_canonical_form_has_no_key() {
     let of = |input: &str| {
         let input = Some(input.to_owned());
-        Asked { route: Route::Embedding, input, ..Asked::body(HELLO) }.with(Key::of)
+        Asked { route: PlainOperation::Embeddings, input, ..Asked::body(HELLO) }.with(Key::of)
     };
     assert!(of("\"a\"").is_some());
     for input in ["", "a", "1 2", "\"\\ud800\""] {
@@ -182,7 +183,7 @@ fn members_that_do_not_change_the_answer_are_ignored_at_the_top_level_only() {
 fn an_input_has_the_same_key_in_every_batch() {
     let of = |body: &str, input: &str| {
         let input = Some(input.to_owned());
-        Asked { route: Route::Embedding, input, ..Asked::body(body) }.key()
+        Asked { route: PlainOperation::Embeddings, input, ..Asked::body(body) }.key()
     };
     let alone = of(r#"{"model":"m","input":"a","dimensions":3}"#, r#""a""#);
     assert_eq!(alone, of(r#"{"dimensions":3,"input":["b","a"],"model":"m"}"#, r#""\u0061""#));
@@ -199,7 +200,7 @@ fn an_input_has_the_same_key_in_every_batch() {
 fn the_keys_of_a_batch_are_the_keys_of_its_inputs() {
     let inputs = [r#""a""#, r#""b""#, r#""\u0061""#, "[1,2]", "[1,3]"];
     let batch = Asked {
-        route: Route::Embedding,
+        route: PlainOperation::Embeddings,
         ..Asked::body(r#"{"zeta":1,"dimensions":3,"input":[],"model":"m","alpha":{"b":1},"user":"u"}"#)
     };
     let of_batch = |scope: &Scope, question: &Question<'_>| {

@@ -1,10 +1,11 @@
 //! The property of every key. The tests check it on bodies that they make, and `fuzz/` on bodies of libFuzzer.
 
+use gw_wire::operation::PlainOperation;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_cache::{Context, Key, Question, Route, Scope};
+use gw_cache::{Context, Key, Question, Scope};
 use gw_wire::json::{Kind, View};
 use gw_wire::request::{Body, RequestLimits, parse_chat};
 
@@ -15,7 +16,15 @@ const IGNORED_MEMBERS: [&str; 7] =
 const CHANGES: usize = 8;
 
 fn question<'a>(body: &'a Body, model: &'a str) -> Question<'a> {
-    Question { route: Route::Chat, model, candidates: &["p/m"], config: 1, body, native: None, input: None }
+    Question {
+        route: PlainOperation::Chat,
+        model,
+        candidates: &["p/m"],
+        config: 1,
+        body,
+        native: None,
+        input: None,
+    }
 }
 
 fn scope(id: &str) -> Scope {
@@ -73,7 +82,7 @@ fn circumstances(asked: &Question<'_>, key: Key) {
         Key::of(&scope("key_2"), asked),
         Key::of(&Scope::Team(Arc::from("key_1")), asked),
         Key::of(&one, &Question { model: &longer, ..*asked }),
-        Key::of(&one, &Question { route: Route::Completion, ..*asked }),
+        Key::of(&one, &Question { route: PlainOperation::Completion, ..*asked }),
         Key::of(&one, &Question { candidates: &["p/m", "q/m"], ..*asked }),
         Key::of(&one, &Question { config: 2, ..*asked }),
         Context::of(&one, asked, "embedder").map(|context| context.key),

@@ -90,7 +90,7 @@ impl Defaults for TimeoutOverrides {
 
 impl Defaults for ProviderSettings {
     fn defaults() -> Self {
-        default_providers::plain("", Api::OpenAi)
+        default_providers::plain("", Api::OPENAI)
     }
 }
 

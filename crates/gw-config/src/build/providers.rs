@@ -15,28 +15,7 @@ use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
 use super::super::tree::{Checked, Node, Table};
 use super::fields::{regular, timeouts};
-use crate::opened_members::{misspelling, native_surface, opens};
-
-/// The dialects that have an option.
-type Speakers = &'static [Api];
-
-/// The keys that only some dialects have.
-const OPTIONS: [(&str, Speakers); 14] = [
-    ("responses", &[Api::OpenAi]),
-    ("token_arrays", &[Api::OpenAi]),
-    ("text_parts", &[Api::OpenAi]),
-    ("num_ctx_max", &[Api::Ollama]),
-    ("region", &[Api::Bedrock, Api::Vertex]),
-    ("project", &[Api::Vertex]),
-    ("credentials_file", &[Api::Vertex]),
-    ("api_version", &[Api::Azure]),
-    ("deployments", &[Api::Azure]),
-    ("auth", &[Api::Azure]),
-    ("tenant_id", &[Api::Azure]),
-    ("client_id", &[Api::Azure]),
-    ("authority", &[Api::Azure]),
-    ("profile", &[Api::Bedrock]),
-];
+use crate::opened_members::{misspelling, opens};
 
 /// The names of all entries.
 pub(super) fn names(root: &Table) -> BTreeSet<String> {
@@ -71,7 +50,7 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
     let api_keys = credentials(table, report);
     let options = api.map(|api| options(table, api, report));
     let (name, api) = (name?, api?);
-    if api == Api::OpenAi && !table.has("base_url") && !has_address(&name) {
+    if api.is_shared && !table.has("base_url") && !has_address(&name, api) {
         let message = format!("is required: '{name}' is not a known provider");
         let known = presets::ALL.iter().map(|preset| preset.name);
         let hint = did_you_mean(&name, known).or_else(|| {
@@ -93,13 +72,12 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
 
 /// The dialect: the written one, else that of a known provider.
 fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<Api> {
-    let named = |name: &str| Api::ALL.into_iter().find(|api| api.as_str() == name);
     if table.has("api") {
-        return table.choice("api").and_then(named);
+        return table.choice("api").and_then(Api::named);
     }
     // A missing name is reported already.
     let name = name?;
-    let known = presets::find(name).map(|preset| preset.api).or_else(|| named(name));
+    let known = Api::of_known_provider(name).or_else(|| Api::named(name));
     if known.is_none() {
         let values: Vec<String> = Api::ALL.iter().map(|api| format!("\"{}\"", api.as_str())).collect();
         let message = format!("is required: '{name}' is not a known provider");
@@ -114,12 +92,12 @@ fn api(table: &Table, name: Option<&str>, report: &mut ProblemReport) -> Option<
 
 /// Whether the gateway knows a provider of this name, configured or not.
 pub(super) fn is_known(name: &str) -> bool {
-    presets::find(name).is_some() || Api::ALL.iter().any(|api| api.as_str() == name)
+    presets::find(name).is_some() || Api::named(name).is_some()
 }
 
-/// Whether the gateway knows the address of this OpenAI-compatible provider.
-fn has_address(name: &str) -> bool {
-    presets::find(name).is_some_and(|preset| preset.api == Api::OpenAi && preset.base_url.is_some())
+/// Whether the gateway knows the address of this provider of a shared API.
+fn has_address(name: &str, api: Api) -> bool {
+    presets::find(name).is_some_and(|preset| preset.api == api.name && preset.base_url.is_some())
 }
 
 /// The endpoints that the gateway appends to a base URL. No base URL may end in one.
@@ -198,22 +176,20 @@ fn weighted(node: &Node) -> Option<(SecretString, u32)> {
 /// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
 fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
     let Some(nodes) = table.list("allow_members") else { return Vec::new() };
-    if api.guarded_members() == Some(&[]) && native_surface(api).is_none() {
-        let message = "is an option of openai, azure, anthropic, bedrock and vertex, of mistral for 'guardrails', \
-                       of ollama for 'keep_alive' and of gemini for 'web_search_options', not of this provider's api";
-        report.fault(table.position("allow_members"), &table.path("allow_members"), message);
+    if api.guarded_members == Some(&[]) && api.native_surface.is_none() {
+        report.fault(table.position("allow_members"), &table.path("allow_members"), not_opening());
     }
     let mut names = Vec::new();
     for node in nodes {
         let Some(name) = node.value.text() else { continue };
-        if native_surface(api).is_some_and(|surface| opens(surface, name)) {
+        if api.native_surface.is_some_and(|surface| opens(surface, name)) {
             names.push(name.to_owned());
             continue;
         }
         if rule_of(name) == Some(Rule::Fallback) {
             report.fault(&node.at, &node.path, "means routing.fallback and is never sent to a provider");
         }
-        if let Some(sent @ [first, ..]) = api.guarded_members()
+        if let Some(sent @ [first, ..]) = api.guarded_members
             && !sent.iter().any(|known| AllowedMembers::new([*known]).has(name))
         {
             let message =
@@ -228,6 +204,20 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
         names.push(name.to_owned());
     }
     names
+}
+
+/// The fault of `allow_members` at a provider whose dialect forwards no guarded member, with the dialects that do.
+fn not_opening() -> String {
+    let real = || Api::ALL.iter().filter(|api| !api.is_demo);
+    let opening = real().filter(|api| api.guarded_members.is_none() || api.native_surface.is_some());
+    let opening: Vec<&str> = opening.map(|api| api.name).collect();
+    let narrow = real().filter(|api| api.native_surface.is_none());
+    let narrow = narrow.filter_map(|api| Some((api.name, api.guarded_members?)));
+    let narrow: Vec<String> = narrow
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(api, names)| format!("of {api} for '{}'", names.join("', '")))
+        .collect();
+    format!("is an option of {}, {}, not of this provider's api", opening.join(", "), narrow.join(", "))
 }
 
 /// Reads the headers. Names that differ only in case are the same header.
@@ -251,10 +241,13 @@ pub(super) fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String,
 /// Reads the options of the dialect. An option of another dialect would be ignored, so it is refused.
 fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
     let mut options = toml::Table::new();
-    for (name, apis) in OPTIONS {
+    let names: BTreeSet<&str> = Api::ALL.iter().flat_map(|api| api.options).copied().collect();
+    for name in names {
         let Some(node) = table.node(name) else { continue };
-        if !apis.contains(&api) {
-            let known: Vec<&str> = apis.iter().map(|api| api.as_str()).collect();
+        if !api.options.contains(&name) {
+            let has_option = Api::ALL.iter().filter(|api| api.options.contains(&name));
+            let mut known: Vec<&str> = has_option.map(|api| api.name).collect();
+            known.sort_unstable();
             let message = format!("is an option of {}, not of this provider's api", known.join(" and "));
             report.fault(&node.at, &node.path, message);
         }

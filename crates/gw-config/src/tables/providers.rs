@@ -1,6 +1,6 @@
 //! `[[providers]]`.
 
-use gw_providers::settings::ProviderSettings;
+use gw_providers::settings::{Api, ProviderSettings};
 
 use super::super::binding::{Form, field};
 use super::super::formats::{BASE_URL, CREDENTIAL, HEADER, HEADER_VALUE, PROVIDER as PROVIDER_NAME, WORD};
@@ -12,19 +12,16 @@ const MEMBERS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
 const UPSTREAM_KEYS: Kind =
     Kind::List { of: &Kind::Either(&Kind::Secret(&CREDENTIAL), &Kind::Table(&UPSTREAM_KEY)), min: 1 };
 
-/// The dialects, as `gw_providers::settings::Api` spells them.
-pub(crate) static APIS: [Word; 10] = [
-    ("openai", &[]),
-    ("azure", &[]),
-    ("anthropic", &[]),
-    ("gemini", &[]),
-    ("vertex", &[]),
-    ("bedrock", &[]),
-    ("cohere", &[]),
-    ("mistral", &[]),
-    ("ollama", &[]),
-    ("demo", &[]),
-];
+/// The dialects.
+pub(crate) static APIS: [Word; Api::ALL.len()] = {
+    let mut words: [Word; Api::ALL.len()] = [("", &[]); Api::ALL.len()];
+    let (mut left, mut apis): (&mut [Word], &[Api]) = (&mut words, &Api::ALL);
+    while let ([word, words_after @ ..], [api, apis_after @ ..]) = (left, apis) {
+        word.0 = api.as_str();
+        (left, apis) = (words_after, apis_after);
+    }
+    words
+};
 
 pub(super) static PROVIDER: Section = Section {
     doc: "A provider that the gateway can call.",

@@ -142,7 +142,7 @@ fn the_contracts_file_is_read_to_the_letter() {
         panic!("{}", shown(&problems).join("\n"));
     });
     let acme = &config.providers[0];
-    assert_eq!((acme.name.as_str(), acme.api, acme.embedding_batch), ("acme", Api::OpenAi, Some(96)));
+    assert_eq!((acme.name.as_str(), acme.api, acme.embedding_batch), ("acme", Api::OPENAI, Some(96)));
     assert_eq!(acme.api_keys[0].0.expose_secret(), "value-of-ACME_API_KEY");
     assert_eq!((acme.headers[0].0.as_str(), acme.headers[0].1.expose_secret()), ("x-team", "search"));
     assert_eq!((acme.timeouts.total, acme.timeouts.idle), (Some(Duration::from_secs(120)), None));

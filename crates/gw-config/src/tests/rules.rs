@@ -178,18 +178,18 @@ fn listeners_are_checked() {
 #[test]
 fn the_api_of_a_known_provider_need_not_be_written() {
     for (name, api) in [
-        ("openai", Api::OpenAi),
-        ("anthropic", Api::Anthropic),
-        ("google", Api::Gemini),
-        ("gemini", Api::Gemini),
-        ("groq", Api::OpenAi),
-        ("ollama", Api::Ollama),
-        ("demo", Api::Demo),
+        ("openai", Api::OPENAI),
+        ("anthropic", Api::ANTHROPIC),
+        ("google", Api::GEMINI),
+        ("gemini", Api::GEMINI),
+        ("groq", Api::OPENAI),
+        ("ollama", Api::OLLAMA),
+        ("demo", Api::DEMO),
     ] {
         assert_eq!(good(&format!("[[providers]]\nname = \"{name}\"")).providers[0].api, api, "{name}");
     }
     let written = good("[[providers]]\nname = \"anthropic\"\napi = \"openai\"\nbase_url = \"http://a/v1\"");
-    assert_eq!(written.providers[0].api, Api::OpenAi);
+    assert_eq!(written.providers[0].api, Api::OPENAI);
     check(
         "[[providers]]\nname = \"acme\"",
         &[

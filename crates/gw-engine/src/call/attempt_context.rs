@@ -14,7 +14,7 @@ use gw_providers::missing_model::names_model;
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
-use gw_wire::stream::{Opening, Shape};
+use gw_wire::stream::Opening;
 
 use crate::call::continuation::Continuation;
 use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
@@ -90,14 +90,7 @@ impl AttemptContext {
 
     /// The opening of the client's stream. `model` is its model if the upstream reports no other name.
     pub(crate) fn opening(&self, model: String, prompt_tokens: u64) -> Opening {
-        let (shape, choices, include_usage) = match &self.request {
-            ValidatedRequest::Chat(request) => (Shape::Chat, request.n, request.include_usage),
-            ValidatedRequest::Completion(request) => {
-                let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
-                (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
-            }
-            ValidatedRequest::Embeddings(_) => (Shape::Text, 0, false),
-        };
+        let (shape, choices, include_usage) = self.request.stream_form();
         let form = self.request.client().map(|client| Arc::clone(&client.form));
         let (id, created) = (self.id.clone(), self.created);
         Opening { shape, id, created, model, choices, include_usage, form, prompt_tokens }

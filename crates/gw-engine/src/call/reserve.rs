@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::limit_error;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
-use crate::request::ValidatedRequest;
 
 /// Reserves the request's worst case for its key and its team.
 ///
@@ -46,7 +45,7 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
     let AttemptContext { client, request, snapshot, .. } = &call.context;
     let subjects = client.caller.subjects();
     // The tokens of embeddings are those of their inputs, so they need no cut.
-    let has_answer_text = !matches!(request, ValidatedRequest::Embeddings(_));
+    let has_answer_text = request.writes_text();
     let is_cut = has_answer_text && client.caller.is_cut_by_budget();
     if subjects.is_empty() {
         return Ok((Reservation::default(), None));

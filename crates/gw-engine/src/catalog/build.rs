@@ -121,7 +121,7 @@ impl<'a> Builder<'a> {
                     draft.model.context_length = draft.model.context_length.or(listed.context_length);
                 } else if id.len() <= MAX_DISCOVERED_ID_BYTES
                     && split_id(&id).is_ok()
-                    && !(facts.api.names_models_in_urls() && leads_elsewhere(&listed.name))
+                    && !(facts.api.names_models_in_urls && leads_elsewhere(&listed.name))
                     && !aliases.contains_key(&id)
                 {
                     let mut draft = bare(&id, provider, upstream, facts.price_multiplier);
@@ -145,15 +145,14 @@ impl<'a> Builder<'a> {
             let nonsense = impossible(&draft.model).map(|problem| format!("model '{id}': {problem}"));
             self.problems.extend(nonsense);
             let api = self.apis.get(&*draft.model.provider);
-            if api.is_some_and(|api| api.names_models_in_urls())
-                && leads_elsewhere(&draft.model.upstream_model)
+            if api.is_some_and(|api| api.names_models_in_urls) && leads_elsewhere(&draft.model.upstream_model)
             {
                 let problem =
                     "upstream_model is a part of the provider's URLs, and has '.' or '..' between slashes";
                 self.problems.push(format!("model '{id}': {problem}"));
             }
             draft.model.rules =
-                api.map(|api| ModelRules::of(*api, &draft.model.upstream_model, &draft.model.id));
+                api.map(|api| ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id));
             draft.model.reasons_unasked = reasons_unasked(&draft.model);
             limit(&mut draft.model);
             render(&mut draft.model, draft.provenance);

@@ -38,7 +38,7 @@ const SMALL: &str = r#"[
 fn provider(name: &str) -> ProviderFacts<'_> {
     ProviderFacts {
         name,
-        api: Api::OpenAi,
+        api: Api::OPENAI,
         price_multiplier: Price::from_nanos(1_000_000_000),
         discovers: false,
     }

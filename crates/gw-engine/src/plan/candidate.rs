@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_providers::adapter::Target;
+use gw_providers::model_rules::ModelRules;
 use gw_providers::provider::Provider;
 use gw_providers::settings::Timeouts;
 use gw_routing::health::BreakerSettings;
@@ -41,9 +42,15 @@ impl Candidate {
             clamp_max_tokens: self.is_fallback.then_some(model.max_output_tokens).flatten(),
             max_output_tokens: model.max_output_tokens,
             context_length: model.context_length,
-            rules: model.rules,
+            rules: self.rules(),
             issuer: Some(self.provider.issuer()),
         }
+    }
+
+    /// The rules of the model. The catalogue looked them up, unless it did not know the provider.
+    fn rules(&self) -> ModelRules {
+        let Model { rules, upstream_model, id, .. } = &*self.model;
+        rules.unwrap_or_else(|| ModelRules::of(self.provider.api().rules, upstream_model, id))
     }
 
     /// Whether requests of this dialect are sent as the client wrote them.

@@ -99,7 +99,7 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
 
 /// Whether every price that the request surely needs at a candidate is known.
 pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bool {
-    let completion = if matches!(request, ValidatedRequest::Embeddings(_)) { 0 } else { 2 };
+    let completion = if request.writes_text() { 2 } else { 0 };
     let usage = Usage {
         prompt: 2,
         completion,

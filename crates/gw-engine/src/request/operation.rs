@@ -1,50 +1,11 @@
-//! The generation endpoints, and the parsing of their bodies.
+//! The parsing of the bodies that need no translation.
 
 use bytes::Bytes;
+use gw_wire::operation::PlainOperation;
 use gw_wire::request::{RequestLimits, chat, completion, embeddings};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
-
-/// The endpoint of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Chat,
-    Completion,
-    Embeddings,
-    Messages,
-    Responses,
-}
-
-impl Operation {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Completion => "completion",
-            Self::Embeddings => "embeddings",
-            Self::Messages => "messages",
-            Self::Responses => "responses",
-        }
-    }
-}
-
-/// The endpoint of a request in OpenAI's older dialects, whose body needs no translation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlainOperation {
-    Chat,
-    Completion,
-    Embeddings,
-}
-
-impl From<PlainOperation> for Operation {
-    fn from(plain: PlainOperation) -> Self {
-        match plain {
-            PlainOperation::Chat => Self::Chat,
-            PlainOperation::Completion => Self::Completion,
-            PlainOperation::Embeddings => Self::Embeddings,
-        }
-    }
-}
 
 /// Parses and validates a body.
 ///

@@ -109,7 +109,7 @@ impl ReadyLeader {
         }
         match answered {
             Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
-            Ok(Answer::Embeddings(_)) => {
+            Ok(Answer::Vectors(_)) => {
                 let error = Error::new(Kind::InternalError, "Embeddings have a cache of their own.");
                 store.failed(&mut call, error, None)
             }

@@ -1,11 +1,10 @@
 //! The parts of a request that a cache key is made of.
 
-use gw_cache::{NativeDigests, Question, Route};
+use gw_cache::{NativeDigests, Question};
 
 use crate::call::Call;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::is_forwarded;
-use crate::request::ValidatedRequest;
 
 /// The candidates of a call with the settings that change their answers, in an order that does not depend on the
 /// routing.
@@ -54,13 +53,10 @@ fn identity(id: &str, upstream_model: &str, numbers: [Option<u64>; 3]) -> String
 
 /// The question of a call to these candidates.
 pub(crate) fn question<'a>(call: &'a Call, candidates: &'a [&'a str]) -> Question<'a> {
-    let (route, body) = match &call.context.request {
-        ValidatedRequest::Chat(request) => (Route::Chat, &request.body),
-        ValidatedRequest::Completion(request) => (Route::Completion, &request.body),
-        ValidatedRequest::Embeddings(request) => (Route::Embedding, &request.body),
-    };
+    let request = &call.context.request;
+    let (route, body) = (request.operation(), request.body());
     let native = native(call);
-    Question { route, model: call.context.request.model(), candidates, config: 0, body, native, input: None }
+    Question { route, model: request.model(), candidates, config: 0, body, native, input: None }
 }
 
 /// Whether the candidate is one of the requested name.

@@ -19,6 +19,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 
+use gw_wire::operation::PlainOperation;
+
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::reserve::reserve;
@@ -30,7 +32,7 @@ use crate::metrics::Metrics;
 use crate::plan::PlanRequest;
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, ClientSurface, RequestContext};
-use crate::request::operation::{Operation, PlainOperation, parse};
+use crate::request::operation::parse;
 use crate::response_cache::cache_request::CacheRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::question::{CandidateIdentities, question};
@@ -230,7 +232,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         trace: None,
         ..call.context.client.clone()
     };
-    let operation = Operation::Embeddings.as_str();
+    let operation = PlainOperation::Embeddings.row().name;
     let mut settlement =
         Settlement::open(&client, Arc::clone(&services.metrics), services.journal.as_ref(), operation);
     settlement.note_request(&request);

@@ -33,9 +33,11 @@ pub(crate) async fn dispatch(
                 .await
                 .map(AttemptOutput::Embeddings)
         }
-        _ => Box::pin(unary::fetch(context, candidate, attempt))
-            .await
-            .map(|(responses, warnings)| AttemptOutput::Unary(responses, warnings)),
+        ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => {
+            Box::pin(unary::fetch(context, candidate, attempt))
+                .await
+                .map(|(responses, warnings)| AttemptOutput::Unary(responses, warnings))
+        }
     };
     output.map_err(|failure| candidate.provider.censor(failure))
 }

@@ -21,7 +21,6 @@ use crate::document_memory::DocumentPermit;
 use crate::plan::call_size::{batches, inputs_size};
 use crate::plan::candidate::Candidate;
 use crate::proportional::divide;
-use crate::request::ValidatedRequest;
 use crate::upstream::outcome::Answer;
 
 /// Upstream calls of one request that run at the same time.
@@ -166,7 +165,7 @@ pub(crate) fn complete(
     attempt: Attempt,
     mut batches: Vec<Batch>,
 ) -> Result<Answer, Failure> {
-    let ValidatedRequest::Embeddings(request) = &call.context.request else {
+    let Some(request) = call.context.request.embeddings() else {
         return Err(Failure::new(FailureKind::BadRequest, "Not an embeddings request."));
     };
     let mut used = Vec::with_capacity(batches.len());
@@ -180,7 +179,7 @@ pub(crate) fn complete(
         let model = merged.model.as_deref().map(str::to_owned);
         let candidate = candidate.clone();
         let output = EmbeddingsOutput { candidate, attempt, dimensions, batches, model, used, cost };
-        return Ok(Answer::Embeddings(Box::new(output)));
+        return Ok(Answer::Vectors(Box::new(output)));
     }
     let model = reported(merged.model.as_deref(), request).to_owned();
     let place = match batches.as_slice() {

@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     /// A stream whose first content has come.
     Stream(Box<UpstreamStream>),
     /// Embeddings that are merged with vectors of the response cache.
-    Embeddings(Box<embeddings::EmbeddingsOutput>),
+    Vectors(Box<embeddings::EmbeddingsOutput>),
 }
 
 /// The output of an attempt before it is written for the client.

@@ -310,9 +310,7 @@ async fn begin(
 ) -> Result<Vec<Cow<'static, str>>, Failure> {
     let candidate = stream.candidate.clone();
     let adapter = candidate.provider.adapter();
-    let decoder = |reading: &Reading| {
-        if is_chat { adapter.chat_stream(reading) } else { adapter.completion_stream(reading) }
-    };
+    let decoder = |reading: &Reading| adapter.stream(reading);
     let is_json = |opened: &OpenedCall| {
         let kind = opened.response.headers.get(http::header::CONTENT_TYPE);
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))

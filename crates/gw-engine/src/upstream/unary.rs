@@ -83,7 +83,9 @@ impl UnaryResponse {
         // The merge reports an unreadable answer, when all answers have arrived.
         match context.request {
             ValidatedRequest::Chat(_) => drop(self.chat(context, candidate)),
-            _ => drop(self.text(context, candidate)),
+            ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => {
+                drop(self.text(context, candidate));
+            }
         }
     }
 
@@ -148,7 +150,11 @@ pub(crate) fn complete(
     attempt: Attempt,
     given: &[UnaryResponse],
 ) -> Result<Vec<u8>, Failure> {
-    if matches!(call.context.request, ValidatedRequest::Chat(_)) {
+    let is_chat = match call.context.request {
+        ValidatedRequest::Chat(_) => true,
+        ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => false,
+    };
+    if is_chat {
         let mut replies = given.iter().map(|given| given.chat(&call.context, candidate));
         let mut reply = replies.next().unwrap_or_else(|| Ok(ChatReply::default()))?;
         for more in replies {

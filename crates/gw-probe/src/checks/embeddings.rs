@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use gw_providers::adapter::HttpCall;
-use gw_providers::settings::Api;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{EmbeddingsReply, Vector};
 use serde_json::{Value, json};
@@ -105,7 +104,7 @@ impl ProbeRun<'_> {
     }
 
     async fn base64(&mut self, batch: &VectorFacts) -> Finding {
-        if !matches!(self.endpoint.provider().api(), Api::OpenAi | Api::Azure | Api::Demo) {
+        if !self.endpoint.speaks_openai() {
             return Finding::NotOffered("the API has no such option".to_owned());
         }
         let mut call = match self.endpoint.encode_embeddings(&json!({ "input": INPUTS[0] }), 1) {

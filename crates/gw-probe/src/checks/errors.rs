@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use gw_providers::adapter::HttpCall;
-use gw_providers::settings::Api;
 use serde_json::{Value, json};
 
 use super::ProbeRun;
@@ -58,8 +57,7 @@ impl ProbeRun<'_> {
             Ok(call) => call,
             Err(finding) => return finding,
         };
-        let statuses: &[u16] =
-            if self.endpoint.provider().api() == Api::Gemini { &[400, 401, 403] } else { &[401, 403] };
+        let statuses = self.endpoint.provider().api().wrong_key_statuses;
         match self.endpoint.send_by(&provider, "errors.key", call).await {
             Ok(raw) => self.judge(&raw, statuses),
             Err(failure) => Finding::failed("an error answer", failure_text(&failure)),
@@ -112,7 +110,7 @@ impl ProbeRun<'_> {
     }
 
     fn judge(&self, raw: &RawAnswer, statuses: &[u16]) -> Finding {
-        let has_shape = matches!(self.endpoint.provider().api(), Api::OpenAi | Api::Azure | Api::Demo);
+        let has_shape = self.endpoint.speaks_openai();
         judge_error(raw, statuses, has_shape)
     }
 

@@ -17,12 +17,7 @@ pub(super) fn plain_type(headers: &HeaderMap) -> Finding {
 
 /// The media type of a stream.
 pub(super) fn stream_type(headers: &HeaderMap, api: Api) -> Finding {
-    let expected = match api {
-        Api::Ollama => "application/x-ndjson",
-        Api::Bedrock => "application/vnd.amazon.eventstream",
-        _ => "text/event-stream",
-    };
-    expect_type(headers, expected)
+    expect_type(headers, api.stream_type)
 }
 
 fn expect_type(headers: &HeaderMap, expected: &str) -> Finding {

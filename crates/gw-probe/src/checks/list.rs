@@ -5,12 +5,12 @@ use crate::finding::{Finding, failure_text};
 
 impl ProbeRun<'_> {
     pub(super) async fn list(&mut self) {
-        let Some(call) = self.endpoint.provider().adapter().list_models() else {
+        let Some(listing) = self.endpoint.provider().adapter().traits().models else {
             self.findings
                 .add("list.models", Finding::NotOffered("this API has no list of models".to_owned()));
             return;
         };
-        let raw = match self.endpoint.send("list.models", call).await {
+        let raw = match self.endpoint.send("list.models", (listing.call)()).await {
             Ok(raw) => raw,
             Err(failure) => {
                 self.findings.add("list.models", Finding::failed("a list of models", failure_text(&failure)));
@@ -23,7 +23,7 @@ impl ProbeRun<'_> {
             self.findings.add("list.models", finding);
             return;
         }
-        let listed = match self.endpoint.provider().adapter().decode_models(&raw.body) {
+        let listed = match (listing.read)(&raw.body) {
             Ok(listed) => listed,
             Err(failure) => {
                 self.findings.add("list.models", Finding::failed("a list of models", failure_text(&failure)));

@@ -32,7 +32,7 @@ impl ProbeRun<'_> {
         body: &Value,
         fault: fn(&Value) -> Option<&'static str>,
     ) {
-        if !matches!(self.endpoint.provider().api(), Api::OpenAi | Api::Demo) {
+        if ![Api::OPENAI, Api::DEMO].contains(&self.endpoint.provider().api()) {
             let why = "the probe asks only OpenAI-compatible servers for it";
             self.findings.add(check, Finding::Skipped(why.to_owned()));
             return;

@@ -90,7 +90,7 @@ fn flush(facts: &StreamFacts, api: Api) -> Finding {
     if span > AT_ONCE && !is_lumped {
         return Finding::Passed(seen);
     }
-    if api == Api::Demo {
+    if api.is_demo {
         return Finding::Skipped(format!("the demo makes its answers at once: {seen}"));
     }
     Finding::failed("pieces that arrive while the answer is made", format!("a buffered stream: {seen}"))
@@ -144,7 +144,7 @@ mod tests {
             (&[400, 400], 400, "skipped"),
             (&[], 400, "skipped"),
         ] {
-            assert_eq!(flush(&facts(times, took), Api::OpenAi).as_str(), result, "{times:?}");
+            assert_eq!(flush(&facts(times, took), Api::OPENAI).as_str(), result, "{times:?}");
         }
     }
 

@@ -15,14 +15,12 @@ mod tools;
 mod usage;
 mod wire;
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use gw_wire::conversation::Conversation;
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
-use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::{ChatRequest, EmbeddingsRequest};
+use gw_wire::reply::ChatReply;
+use gw_wire::request::ChatRequest;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
@@ -31,13 +29,14 @@ use self::request::MessagesHost;
 use super::counting::{self, counting, picked};
 use super::failure;
 use super::model_list::ModelList;
-use super::native::{Dialect, Native, unsupported};
+use super::native::{self, Dialect, Native, Policy};
 use super::tool_names::is_claude_name;
 use crate::adapter::{
-    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+    Built, Capabilities, CountCall, DialectTraits, Encoded, HttpCall, ListedModel, ModelListing, Reading,
+    Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The API version, sent as a header of every request.
 const VERSION: (HeaderName, HeaderValue) =
@@ -53,16 +52,17 @@ pub(super) const COUNT_MEMBER: &str = "input_tokens";
 pub(super) const COUNTED: [&str; 6] =
     ["system", "messages", "tools", "tool_choice", "thinking", "output_config"];
 
-/// The capabilities of the Messages API, at Anthropic and at other hosts.
-pub(super) const CAPABILITIES: Capabilities = Capabilities {
-    openai_fields: false,
-    suffix: false,
-    token_prompts: false,
-    stream_usage: true,
-    image_urls: true,
-    choices: 1,
-    prompts: 1,
-    max_tools: None,
+/// What the Messages API has, at Anthropic and at other hosts.
+pub(super) const POLICY: Policy = Policy {
+    traits: DialectTraits {
+        capabilities: Capabilities { stream_usage: true, ..native::CAPABILITIES },
+        media_sizes: MediaSizes::claude(),
+        classify: errors::classify,
+        ..native::POLICY.traits
+    },
+    takes_tool_name: is_claude_name,
+    reasoning_format: details::FORMAT,
+    ..native::POLICY
 };
 
 /// The dialect of Anthropic's own service.
@@ -105,36 +105,37 @@ pub(super) fn json_call(is_stream: bool, path: String, body: Bytes) -> HttpCall 
     HttpCall { method: Method::POST, path, headers, body }
 }
 
-/// The failure for a request for embeddings: no Claude model makes them.
-pub(super) fn no_embeddings() -> Failure {
-    let failure = unsupported("Invalid 'model': this provider has no embeddings.");
-    Failure { code: Some("unsupported_model".to_owned()), ..failure }
+fn list_models() -> HttpCall {
+    HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers: headers(), body: Bytes::new() }
+}
+
+fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
+    let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
+    let list = value.get("data").and_then(Value::as_array);
+    let list = list.ok_or_else(|| failure::invalid("the body has no list of models"))?;
+    let mut models = ModelList::default();
+    for id in list.iter().filter_map(|model| model.get("id")?.as_str()) {
+        models.add(id, None);
+    }
+    Ok(models.into_models())
+}
+
+/// A new decoder of the Messages API's streams.
+pub(super) fn decoder(reading: &Reading) -> Box<dyn StreamDecoder> {
+    let is_native = reading.is_native;
+    let state = is_native.then(stream::AnthropicStreamState::native).unwrap_or_default();
+    Box::new(stream::AnthropicStream::new(state))
 }
 
 impl Dialect for Anthropic {
-    fn api(&self) -> Api {
-        Api::Anthropic
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Header("x-api-key")
-    }
-
-    fn takes_tool_name(&self, name: &str) -> bool {
-        is_claude_name(name)
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        details::FORMAT
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::claude()
-    }
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            scheme: Scheme::Header("x-api-key"),
+            models: Some(ModelListing { call: list_models, read: models }),
+            ..POLICY.traits
+        },
+        ..POLICY
+    };
 
     fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Messages
@@ -159,10 +160,6 @@ impl Dialect for Anthropic {
         forward::encode(request, client, target)
     }
 
-    fn native_stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::AnthropicStream::new(stream::AnthropicStreamState::native()))
-    }
-
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let encoded = request::encode(conversation, target, MessagesHost::Anthropic)?;
         let mut call = call(conversation, "/v1/messages".to_owned(), encoded.body);
@@ -170,40 +167,12 @@ impl Dialect for Anthropic {
         Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::AnthropicStream::default())
-    }
-
-    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
-        Err(no_embeddings())
-    }
-
-    fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        Err(failure::invalid("this provider has no embeddings"))
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        let headers = headers();
-        Some(HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers, body: Bytes::new() })
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        let value: Value = serde_json::from_slice(body).map_err(|fault| failure::invalid_json(&fault))?;
-        let list = value.get("data").and_then(Value::as_array);
-        let list = list.ok_or_else(|| failure::invalid("the body has no list of models"))?;
-        let mut models = ModelList::default();
-        for id in list.iter().filter_map(|model| model.get("id")?.as_str()) {
-            models.add(id, None);
-        }
-        Ok(models.into_models())
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        decoder(reading)
     }
 }
 

@@ -25,23 +25,21 @@ use gw_wire::percent;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
-use http::HeaderMap;
 
 use self::options::{AzureAuth, AzureOptions};
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
-    Adapter, Built, Capabilities, ChoiceRange, Encoded, HttpCall, ListedModel, Reading, Scheme, Signer,
-    StreamDecoder, Target,
+    Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
+    Target,
 };
-use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// One Azure resource.
 #[derive(Debug)]
 pub(crate) struct Azure {
     inner: OpenAi,
-    scheme: Scheme,
+    traits: DialectTraits,
     /// The path between the resource's address and `deployments` or `chat`.
     prefix: &'static str,
     /// The API version is dated, so the path names the deployment.
@@ -76,14 +74,10 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         }
     };
     let query = query.unwrap_or_default();
-    let azure = Azure {
-        inner: OpenAi::new(quirks).allowing(settings.allowed_members()),
-        scheme,
-        prefix,
-        is_classic,
-        query,
-        deployments,
-    };
+    let inner = OpenAi::new(quirks).allowing(settings.allowed_members());
+    // `/models` lists the models that could be deployed, not those that are.
+    let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
+    let azure = Azure { inner, traits, prefix, is_classic, query, deployments };
     Ok(Built { adapter: Box::new(azure), signer, base_url: None })
 }
 
@@ -120,7 +114,7 @@ impl Azure {
     fn options<'a>(&'a self, target: &Target<'a>, range: &ChoiceRange, choices: u32) -> EncodeOptions<'a> {
         EncodeOptions {
             upstream_model: self.deployment(target),
-            max_tokens_name: limit_name(target.rules(Api::Azure)),
+            max_tokens_name: limit_name(target.rules),
             send_model: !self.is_classic,
             ..self.inner.options(target, range, choices)
         }
@@ -128,16 +122,8 @@ impl Azure {
 }
 
 impl Adapter for Azure {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn scheme(&self) -> Scheme {
-        self.scheme
-    }
-
-    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
-        self.inner.media_sizes(upstream_model, id)
+    fn traits(&self) -> &DialectTraits {
+        &self.traits
     }
 
     fn chat(
@@ -148,7 +134,7 @@ impl Adapter for Azure {
     ) -> Result<Encoded, Failure> {
         let path = self.path(self.deployment(target), "chat/completions");
         let options = self.options(target, range, request.n);
-        Ok(self.inner.chat_to(path, request, &options, target.rules(Api::Azure), target))
+        Ok(self.inner.chat_to(path, request, &options, target.rules, target))
     }
 
     fn completion(
@@ -184,25 +170,8 @@ impl Adapter for Azure {
         self.inner.decode_embeddings(body, expected)
     }
 
-    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.inner.chat_stream(reading)
-    }
-
-    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.inner.completion_stream(reading)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.inner.classify(status, headers, body)
-    }
-
-    /// `/models` lists the models that could be deployed, not those that are.
-    fn list_models(&self) -> Option<HttpCall> {
-        None
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        self.inner.decode_models(body)
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.inner.stream(reading)
     }
 }
 

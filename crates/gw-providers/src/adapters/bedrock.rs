@@ -31,18 +31,16 @@ use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::{ChatRequest, EmbeddingsRequest};
-use http::HeaderMap;
 
 use self::credentials::AwsEnvironment;
 use self::sigv4::SigV4;
 use super::anthropic;
 use super::counting::{counting, picked};
-use super::failure::invalid;
-use super::native::{Dialect, Native};
+use super::native::{CAPABILITIES, Dialect, Native, POLICY, Policy};
 use crate::adapter::{
-    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+    Built, Capabilities, CountCall, DialectTraits, Encoded, HttpCall, Reading, StreamDecoder, Target,
 };
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The vendor of Claude in the model rules.
 const CLAUDE: &str = "claude";
@@ -112,33 +110,20 @@ fn endpoint(region: &str) -> String {
 }
 
 impl Dialect for Bedrock {
-    fn api(&self) -> Api {
-        Api::Bedrock
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            openai_fields: false,
-            suffix: false,
-            token_prompts: false,
-            stream_usage: false,
-            image_urls: false,
-            choices: 1,
-            prompts: 1,
-            max_tools: None,
-        }
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        reasoning::FORMAT
-    }
+    const POLICY: &'static Policy = &Policy {
+        // The list of models is an operation of another service (`bedrock`, not `bedrock-runtime`) at another address.
+        traits: DialectTraits {
+            capabilities: Capabilities { image_urls: false, ..CAPABILITIES },
+            classify: errors::classify,
+            ..POLICY.traits
+        },
+        reasoning_format: reasoning::FORMAT,
+        counts_native: false,
+        ..POLICY
+    };
 
     fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
-        dialect == ClientDialect::Messages && target.rules(Api::Bedrock).vendor() == CLAUDE
+        dialect == ClientDialect::Messages && target.rules.vendor() == CLAUDE
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
@@ -147,10 +132,6 @@ impl Dialect for Bedrock {
         } else {
             None
         }
-    }
-
-    fn counts_native(&self) -> bool {
-        false
     }
 
     /// CountTokens (`API_runtime_CountTokens`). It knows Claude's models, by their own ids only: it refuses inference
@@ -168,23 +149,18 @@ impl Dialect for Bedrock {
         }))
     }
 
-    fn decode_native<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        anthropic::response::decode(body)
-    }
-
-    fn native_stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(native::NativeStream::new())
-    }
-
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         request::encode(conversation, target)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        response::decode(body)
+    fn decode<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        if reading.is_native { anthropic::response::decode(body) } else { response::decode(body) }
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        if reading.is_native {
+            return Box::new(native::NativeStream::new());
+        }
         Box::new(stream::BedrockStream::default())
     }
 
@@ -199,19 +175,6 @@ impl Dialect for Bedrock {
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    /// The list of models is an operation of another service (`bedrock`, not `bedrock-runtime`) at another address.
-    fn list_models(&self) -> Option<HttpCall> {
-        None
-    }
-
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        Err(invalid("this provider has no list of its models"))
     }
 }
 

@@ -5,16 +5,16 @@
 //! events of streams at `/docs/streaming` and `/docs/tool-use-streaming`. A body is written member by member, so it
 //! holds only members of the reference.
 
-mod embed;
-mod encode;
+mod embeddings;
 mod errors;
 mod finish;
 mod logprobs;
 mod messages;
-mod reply;
-mod shape;
+mod request;
+mod response;
 mod stream;
 mod usage;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -22,16 +22,27 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
 use super::http_call::get_json;
-use super::native::{self, Dialect, Native};
+use super::native::{self, Dialect, Native, Policy};
 use super::tool_names;
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::Api;
+use crate::adapter::{
+    Built, Capabilities, DialectTraits, Encoded, HttpCall, ModelListing, Reading, StreamDecoder, Target,
+};
+use crate::settings::{ProviderSettings, SettingsError};
 
-/// Cohere's dialect as an adapter.
-pub(crate) fn adapter() -> Box<dyn Adapter> {
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
+    Ok(Built::new(Box::new(Native(Cohere))))
+}
+
+/// The adapter for tests.
+#[cfg(test)]
+pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Cohere))
 }
 
@@ -39,37 +50,41 @@ pub(crate) fn adapter() -> Box<dyn Adapter> {
 #[derive(Debug)]
 struct Cohere;
 
+/// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of cohere 7.3.1, for
+/// API v1; `ToolV2Function` gives no rule; read 2026-11-22).
+fn takes_tool_name(name: &str) -> bool {
+    tool_names::is_word(name)
+        && !name.contains('-')
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// The largest page; the default is twenty models.
+fn list_models() -> HttpCall {
+    get_json("/v1/models?page_size=1000")
+}
+
 impl Dialect for Cohere {
-    fn api(&self) -> Api {
-        Api::Cohere
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        // The last event of a stream always has the usage.
-        Capabilities { stream_usage: true, ..native::CAPABILITIES }
-    }
-
-    /// "Valid names contain only the characters a-z, A-Z, 0-9, _ and must not begin with a digit" (`Tool` of cohere
-    /// 7.3.1, for API v1; `ToolV2Function` gives no rule; read 2026-11-22).
-    fn takes_tool_name(&self, name: &str) -> bool {
-        tool_names::is_word(name)
-            && !name.contains('-')
-            && !name.starts_with(|first: char| first.is_ascii_digit())
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            // The last event of a stream always has the usage.
+            capabilities: Capabilities { stream_usage: true, ..native::CAPABILITIES },
+            models: Some(ModelListing { call: list_models, read: response::models }),
+            classify: errors::classify,
+            ..native::POLICY.traits
+        },
+        takes_tool_name,
+        ..native::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target)
+        request::encode(conversation, target)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::read(body)
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
+        response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::CohereStream::default())
     }
 
@@ -79,24 +94,11 @@ impl Dialect for Cohere {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        Ok(embed::encode(texts, request, target))
+        Ok(embeddings::encode(texts, request, target))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        embed::decode(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        // The largest page; the default is twenty models.
-        Some(get_json("/v1/models?page_size=1000"))
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        reply::models(body)
+        embeddings::decode(body, expected)
     }
 }
 

@@ -23,7 +23,7 @@ mod wire;
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{Conversation, Source, ToolChoice};
+use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
@@ -36,16 +36,17 @@ use self::path::encoded_path;
 use super::counting::{counting, picked};
 use super::failure::invalid_json;
 use super::model_list::ModelList;
-use super::native::{Dialect, Native};
+use super::native::{self, Dialect, Native, Policy};
 use crate::adapter::{
-    Built, Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
+    Built, Capabilities, CountCall, DialectTraits, Encoded, HttpCall, ListedModel, ModelListing, Reading,
+    Scheme, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
 /// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
-pub(super) const CAPABILITIES: Capabilities = Capabilities {
+const CAPABILITIES: Capabilities = Capabilities {
     openai_fields: false,
     suffix: false,
     token_prompts: false,
@@ -54,6 +55,23 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     choices: 1,
     prompts: 1,
     max_tools: None,
+};
+
+/// What both services have.
+const TRAITS: DialectTraits = DialectTraits {
+    capabilities: CAPABILITIES,
+    media_sizes: MediaSizes::gemini(),
+    classify: errors::classify,
+    ..native::POLICY.traits
+};
+
+/// What both services have.
+pub(super) const POLICY: Policy = Policy {
+    traits: TRAITS,
+    takes_back: media::can_be_sent_back,
+    takes_tool_name: request::is_tool_name,
+    reasoning_format: contents::SIGNATURE_FORMAT,
+    ..native::POLICY
 };
 
 /// The member of a count with the number of tokens.
@@ -110,43 +128,36 @@ struct Listed {
     name: String,
 }
 
+fn list_models() -> HttpCall {
+    HttpCall {
+        method: Method::GET,
+        path: "/v1beta/models?pageSize=1000".to_owned(),
+        headers: HeaderMap::new(),
+        body: bytes::Bytes::new(),
+    }
+}
+
+fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
+    let list: Models = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
+    let mut models = ModelList::default();
+    for Listed { name } in &list.models {
+        models.add(name.strip_prefix("models/").unwrap_or(name), None);
+    }
+    Ok(models.into_models())
+}
+
 impl Dialect for Gemini {
-    fn api(&self) -> Api {
-        Api::Gemini
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn scheme(&self) -> Scheme {
-        // A key in a query parameter would appear in logs.
-        Scheme::Header("x-goog-api-key")
-    }
-
-    fn keeps(&self) -> &'static [&'static str] {
-        &[request::SEARCH]
-    }
-
-    fn takes_back(&self, image: &Source<'_>) -> bool {
-        media::can_be_sent_back(image)
-    }
-
-    fn takes_tool_name(&self, name: &str) -> bool {
-        request::is_tool_name(name)
-    }
-
-    fn names_allowed_tools(&self, _: &ToolChoice<'_>) -> bool {
-        true
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        contents::SIGNATURE_FORMAT
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::gemini()
-    }
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            // A key in a query parameter would appear in logs.
+            scheme: Scheme::Header("x-goog-api-key"),
+            models: Some(ModelListing { call: list_models, read: models }),
+            ..TRAITS
+        },
+        keeps: &[request::SEARCH],
+        names_allowed_tools: |_| true,
+        ..POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let body = request::encode(conversation, target, Flavour::AiStudio)?;
@@ -168,11 +179,11 @@ impl Dialect for Gemini {
         }))
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::GeminiStream::default())
     }
 
@@ -189,28 +200,6 @@ impl Dialect for Gemini {
 
     fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        Some(HttpCall {
-            method: Method::GET,
-            path: "/v1beta/models?pageSize=1000".to_owned(),
-            headers: HeaderMap::new(),
-            body: bytes::Bytes::new(),
-        })
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        let list: Models = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
-        let mut models = ModelList::default();
-        for Listed { name } in &list.models {
-            models.add(name.strip_prefix("models/").unwrap_or(name), None);
-        }
-        Ok(models.into_models())
     }
 }
 

@@ -6,34 +6,38 @@
 //! at the top level and inside messages and tools. A body is therefore written member by member. Answers have OpenAI's
 //! format, except that `content` may be a list of `text` and `thinking` parts. OpenAI's reader reads both.
 
-mod encode;
+mod embeddings;
 mod messages;
-mod order;
+mod request;
+mod response;
+mod stream;
 
 use std::borrow::Cow;
 
 use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
-use gw_wire::json::ObjectWriter;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
-use super::native::{self, Dialect, Native};
-use super::openai::{OpenAi, post};
+use super::native::{self, Dialect, Native, Policy};
+use super::openai::{self, OpenAi};
 use crate::adapter::{
-    Adapter, Capabilities, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
+    Adapter, Built, Capabilities, DialectTraits, Encoded, HttpCall, Reading, StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
-use crate::settings::{Api, ProviderSettings};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The most choices of one call: the most that a client may ask for. The reference gives no bound.
 const MAX_CHOICES: u32 = 128;
 
-/// Mistral's dialect as an adapter.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Box<dyn Adapter> {
-    Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))
+/// Builds the adapter. It has no options of its own.
+///
+/// # Errors
+/// None today.
+#[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
+    Ok(Built::new(Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))))
 }
 
 /// The dialect.
@@ -44,40 +48,36 @@ struct Mistral {
 }
 
 impl Dialect for Mistral {
-    fn api(&self) -> Api {
-        Api::Mistral
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        // The last chunk of a stream always has the usage.
-        Capabilities { suffix: true, stream_usage: true, choices: MAX_CHOICES, ..native::CAPABILITIES }
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn keeps(&self) -> &'static [&'static str] {
-        &["prediction"]
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::mistral()
-    }
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            // The last chunk of a stream always has the usage.
+            capabilities: Capabilities {
+                suffix: true,
+                stream_usage: true,
+                choices: MAX_CHOICES,
+                ..native::CAPABILITIES
+            },
+            media_sizes: MediaSizes::mistral(),
+            models: Some(openai::MODELS),
+            ..native::POLICY.traits
+        },
+        keeps: &["prediction"],
+        ..native::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target)
+        request::encode(conversation, target)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
-        order::add_order(body, &mut reply);
+        response::add_order(body, &mut reply);
         Ok(reply)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         let inner = self.answers.locating_stream();
-        Box::new(order::OrderedStream { inner, orders: order::ChoiceOrders::default() })
+        Box::new(stream::OrderedStream { inner, orders: stream::ChoiceOrders::default() })
     }
 
     fn embed(
@@ -86,31 +86,11 @@ impl Dialect for Mistral {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let mut out = Vec::new();
-        let mut body = ObjectWriter::begin(&mut out);
-        body.string("model", target.upstream_model);
-        body.strings("input", texts);
-        if let Some(dimensions) = request.dimensions {
-            body.integer("output_dimension", u64::from(dimensions));
-        }
-        body.finish();
-        Ok(post("/embeddings", out, false))
+        Ok(embeddings::encode(texts, request, target))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         self.answers.decode_embeddings(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.answers.classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        self.answers.list_models()
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        self.answers.decode_models(body)
     }
 }
 

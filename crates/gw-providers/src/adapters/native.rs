@@ -14,15 +14,13 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
-use http::HeaderMap;
 
-use super::{replay, shaping, tool_names};
+use super::{failure, replay, shaping, tool_names};
 use crate::adapter::{
-    Adapter, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
+    Adapter, Capabilities, ChoiceRange, CountCall, DialectTraits, Encoded, HttpCall, Reading, Scheme,
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
 
 /// The capabilities that most of these dialects share.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -36,57 +34,51 @@ pub(super) const CAPABILITIES: Capabilities = Capabilities {
     max_tools: None,
 };
 
-/// The part of an adapter that differs between these dialects.
-pub(super) trait Dialect: Send + Sync + fmt::Debug {
-    /// The API. The rules of its models are looked up by it.
-    fn api(&self) -> Api;
-
-    /// The abilities of the dialect. `openai_fields` and `token_prompts` are false, `prompts` is 1.
-    fn capabilities(&self) -> Capabilities;
-
-    /// How keys are sent.
-    fn scheme(&self) -> Scheme;
-
+/// The parts of a dialect that are the same for every request, as data.
+#[derive(Debug)]
+pub(super) struct Policy {
+    /// The parts that the rest of the gateway sees. `openai_fields` and `token_prompts` are false, `prompts` is 1.
+    pub(super) traits: DialectTraits,
     /// Members of OpenAI's own that change the answer and that this dialect also has. They cause no warning.
-    fn keeps(&self) -> &'static [&'static str] {
-        &[]
-    }
-
+    pub(super) keeps: &'static [&'static str],
     /// Whether an image of an earlier answer, which the client sends back, can be sent to the model.
-    fn takes_back(&self, _: &Source<'_>) -> bool {
-        false
-    }
-
+    pub(super) takes_back: fn(&Source<'_>) -> bool,
     /// The value of `format` in signed entries of `reasoning_details`; "" when the dialect has none.
-    fn reasoning_format(&self) -> &'static str {
-        ""
-    }
-
+    pub(super) reasoning_format: &'static str,
     /// Whether the provider accepts this name of a tool. Other names are changed in the request and restored in the
     /// answer.
-    fn takes_tool_name(&self, name: &str) -> bool {
-        tool_names::is_word(name)
-    }
-
+    pub(super) takes_tool_name: fn(&str) -> bool,
     /// Whether the request can name the allowed tools beside the offered ones, with this tool choice.
-    fn names_allowed_tools(&self, _: &ToolChoice<'_>) -> bool {
-        false
-    }
+    pub(super) names_allowed_tools: fn(&ToolChoice<'_>) -> bool,
+    /// The provider counts the tokens of a body that the client wrote. Otherwise it counts those of a translated chat.
+    pub(super) counts_native: bool,
+}
 
-    /// The media sizes of a model whose name is not recognised.
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::default()
-    }
+/// The policy that most of these dialects begin with.
+pub(super) const POLICY: Policy = Policy {
+    traits: DialectTraits {
+        capabilities: CAPABILITIES,
+        scheme: Scheme::Bearer,
+        media_sizes: MediaSizes::ANY,
+        models: None,
+        classify: failure::classify,
+    },
+    keeps: &[],
+    takes_back: |_| false,
+    reasoning_format: "",
+    takes_tool_name: tool_names::is_word,
+    names_allowed_tools: |_| false,
+    counts_native: true,
+};
+
+/// The part of an adapter that differs between these dialects.
+pub(super) trait Dialect: Send + Sync + fmt::Debug {
+    /// The parts that are the same for every request.
+    const POLICY: &'static Policy;
 
     /// Whether requests of this dialect are sent as the client wrote them.
     fn speaks(&self, _: ClientDialect, _: &Target<'_>) -> bool {
         false
-    }
-
-    /// Whether the provider counts the tokens of a body that the client wrote. Otherwise it counts those of a translated
-    /// chat.
-    fn counts_native(&self) -> bool {
-        true
     }
 
     /// The request that counts the tokens of an encoded chat. None: the provider has no counter for it.
@@ -99,44 +91,31 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Reads a complete answer that the client gets as it is.
-    fn decode_native<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        self.decode(body)
-    }
-
-    /// A new decoder of streams that the client gets as they are.
-    fn native_stream(&self) -> Box<dyn StreamDecoder> {
-        self.stream()
-    }
-
     /// Encodes a conversation.
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure>;
 
-    /// Reads a complete answer. The caller converts structured-output tools and code fences.
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure>;
+    /// Reads a complete answer, which is in the client's own dialect if `reading.is_native`. The caller converts
+    /// structured-output tools and code fences.
+    fn decode<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
 
-    /// A new stream decoder.
-    fn stream(&self) -> Box<dyn StreamDecoder>;
+    /// A new stream decoder. The client gets the stream as it is if `reading.is_native`.
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
 
     /// Encodes embeddings of these texts. `request` gives the members that only this dialect knows.
-    fn embed(
-        &self,
-        texts: &[Cow<'_, str>],
-        request: &EmbeddingsRequest,
-        target: &Target<'_>,
-    ) -> Result<HttpCall, Failure>;
+    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
+        Err(no_embeddings())
+    }
 
     /// Reads the answer to [`Dialect::embed`]: exactly `expected` vectors in order.
-    fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure>;
+    fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
+        Err(no_embeddings())
+    }
+}
 
-    /// The failure that a response other than 2xx means.
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure;
-
-    /// The request for the provider's model list; None when the provider has no list.
-    fn list_models(&self) -> Option<HttpCall>;
-
-    /// Reads the provider's model list.
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure>;
+/// The failure for a request for embeddings at a provider that makes none.
+fn no_embeddings() -> Failure {
+    let failure = unsupported("Invalid 'model': this provider has no embeddings.");
+    Failure { code: Some("unsupported_model".to_owned()), ..failure }
 }
 
 /// A dialect as an adapter.
@@ -144,12 +123,8 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
 pub(super) struct Native<D>(pub(super) D);
 
 impl<D: Dialect> Adapter for Native<D> {
-    fn capabilities(&self) -> Capabilities {
-        self.0.capabilities()
-    }
-
-    fn scheme(&self) -> Scheme {
-        self.0.scheme()
+    fn traits(&self) -> &DialectTraits {
+        &D::POLICY.traits
     }
 
     fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
@@ -158,16 +133,12 @@ impl<D: Dialect> Adapter for Native<D> {
 
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
         let whole = ChoiceRange { n: request.n, prompts: 0..1 };
-        let encoded = if self.0.counts_native() || request.client.is_none() {
+        let encoded = if D::POLICY.counts_native || request.client.is_none() {
             self.chat(request, &whole, target)
         } else {
             self.chat(&ChatRequest { client: None, ..request.clone() }, &whole, target)
         };
         self.0.count(&encoded.ok()?, target)
-    }
-
-    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
-        MediaSizes::of([upstream_model, id], self.0.usual_media_sizes())
     }
 
     fn chat(
@@ -184,10 +155,10 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         let replay_target = Arc::new(target.replay_target());
         let mut conversation = Conversation::of_chat(request, range.n);
-        let opened = replay::opened_entries(&conversation, &replay_target, self.0.reasoning_format());
+        let opened = replay::opened_entries(&conversation, &replay_target, D::POLICY.reasoning_format);
         let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
-        let names = tool_names::rename_refused(&mut conversation, |name| self.0.takes_tool_name(name));
-        let names_allowed = self.0.names_allowed_tools(&conversation.tool_choice);
+        let names = tool_names::rename_refused(&mut conversation, D::POLICY.takes_tool_name);
+        let names_allowed = (D::POLICY.names_allowed_tools)(&conversation.tool_choice);
         let only_allowed = !names_allowed && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;
         let own_name = |name: &str| {
@@ -205,13 +176,13 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         encoded.reading.replay = Some(replay_target);
         encoded.reading.function_call = conversation.legacy_functions;
-        encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
+        encoded.warnings.extend(openai_only(&conversation, D::POLICY.keeps));
         let mut images = conversation.messages.iter().flat_map(|message| &message.images);
-        if images.any(|image| !self.0.takes_back(image)) {
+        if images.any(|image| !(D::POLICY.takes_back)(image)) {
             encoded.warnings.push(Cow::Borrowed("parameter_dropped:images"));
         }
-        searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
-        encoded.warnings.extend(target.rules(self.0.api()).warning());
+        searches(&request.guarded, D::POLICY.keeps, &mut encoded.warnings);
+        encoded.warnings.extend(target.rules.warning());
         Ok(encoded)
     }
 
@@ -228,9 +199,9 @@ impl<D: Dialect> Adapter for Native<D> {
             encoded.reading.echo = prompt.filter(|prompt| !prompt.is_empty());
         }
         encoded.warnings.extend(dropped(&conversation, &["best_of", "logprobs"]));
-        encoded.warnings.extend(openai_only(&conversation, self.0.keeps()));
-        searches(&request.guarded, self.0.keeps(), &mut encoded.warnings);
-        encoded.warnings.extend(target.rules(self.0.api()).warning());
+        encoded.warnings.extend(openai_only(&conversation, D::POLICY.keeps));
+        searches(&request.guarded, D::POLICY.keeps, &mut encoded.warnings);
+        encoded.warnings.extend(target.rules.warning());
         Ok(encoded)
     }
 
@@ -253,7 +224,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
-        let mut reply = if reading.is_native { self.0.decode_native(body)? } else { self.0.decode(body)? };
+        let mut reply = self.0.decode(body, reading)?;
         shaping::reply(&mut reply, reading);
         if reading.is_native {
             reply.native = std::str::from_utf8(body).ok().map(Cow::Borrowed);
@@ -262,7 +233,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn decode_completion<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<TextReply<'a>, Failure> {
-        let mut reply = self.0.decode(body)?;
+        let mut reply = self.0.decode(body, reading)?;
         shaping::reply(&mut reply, reading);
         let choices = reply.choices.into_iter().map(|choice| TextChoice {
             index: choice.index,
@@ -281,25 +252,8 @@ impl<D: Dialect> Adapter for Native<D> {
         Err(Failure::new(FailureKind::InvalidResponse, "The upstream did not return one vector per input."))
     }
 
-    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        let decoder = if reading.is_native { self.0.native_stream() } else { self.0.stream() };
-        shaping::stream(decoder, reading)
-    }
-
-    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        shaping::stream(self.0.stream(), reading)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.0.classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        self.0.list_models()
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        self.0.decode_models(body)
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        shaping::stream(self.0.stream(reading), reading)
     }
 }
 

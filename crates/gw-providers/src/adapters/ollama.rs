@@ -5,14 +5,14 @@
 //! `shift`, `tool_name`) are in its `api/types.go`. The `/v1` route of the same server speaks OpenAI's dialect without
 //! `num_ctx`, so it silently drops the beginning of long prompts.
 
-mod embed;
-mod encode;
+mod embeddings;
 mod errors;
 mod logprobs;
 mod messages;
-mod reply;
-mod shape;
+mod request;
+mod response;
 mod stream;
+mod wire;
 
 use std::borrow::Cow;
 
@@ -20,18 +20,19 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
 use super::http_call::{JSON, get_json, post_json};
-use super::native::{self, Dialect, Native};
-use crate::adapter::{Adapter, Capabilities, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target};
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use super::native::{self, Dialect, Native, Policy};
+use crate::adapter::{
+    Built, Capabilities, DialectTraits, Encoded, HttpCall, ModelListing, Reading, StreamDecoder, Target,
+};
+use crate::settings::{ProviderSettings, SettingsError};
 
-/// Ollama's dialect as an adapter.
+/// Builds the adapter. `num_ctx_max` limits the context that a request reserves.
 ///
 /// # Errors
-/// The options are wrong.
-pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, SettingsError> {
+/// The option is wrong.
+pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let num_ctx_max = match settings.options.get("num_ctx_max") {
         None => None,
         Some(value) => {
@@ -44,7 +45,7 @@ pub(crate) fn adapter(settings: &ProviderSettings) -> Result<Box<dyn Adapter>, S
         }
     };
     let allows_keep_alive = settings.allowed_members().has("keep_alive");
-    Ok(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive })))
+    Ok(Built::new(Box::new(Native(Ollama { num_ctx_max, allows_keep_alive }))))
 }
 
 /// The dialect.
@@ -67,34 +68,32 @@ impl Ollama {
 }
 
 impl Dialect for Ollama {
-    fn api(&self) -> Api {
-        Api::Ollama
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            // The last line of a stream always has the usage.
-            stream_usage: true,
-            suffix: true,
-            image_urls: false,
-            ..native::CAPABILITIES
-        }
-    }
-
-    /// A configured key is sent to ollama.com, or to a proxy in front of a server.
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
+    const POLICY: &'static Policy = &Policy {
+        // A configured key is sent to ollama.com, or to a proxy in front of a server.
+        traits: DialectTraits {
+            capabilities: Capabilities {
+                // The last line of a stream always has the usage.
+                stream_usage: true,
+                suffix: true,
+                image_urls: false,
+                ..native::CAPABILITIES
+            },
+            models: Some(ModelListing { call: || get_json("/api/tags"), read: response::models }),
+            classify: errors::classify,
+            ..native::POLICY.traits
+        },
+        ..native::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-        encode::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
+        request::encode(conversation, target, self.num_ctx(target), self.allows_keep_alive)
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
-        reply::read(body)
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
+        response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::OllamaStream::default())
     }
 
@@ -104,23 +103,11 @@ impl Dialect for Ollama {
         request: &EmbeddingsRequest,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        Ok(embed::encode(texts, request, target, self.num_ctx(target)))
+        Ok(embeddings::encode(texts, request, target, self.num_ctx(target)))
     }
 
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        embed::decode(body, expected)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        Some(get_json("/api/tags"))
-    }
-
-    fn decode_models(&self, body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        reply::models(body)
+        embeddings::decode(body, expected)
     }
 }
 

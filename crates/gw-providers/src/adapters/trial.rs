@@ -7,12 +7,14 @@ use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embedd
 use serde_json::Value;
 
 use crate::adapter::{Adapter, ChoiceRange, Encoded, HttpCall, ListedModel, StreamDecoder, Target};
+use crate::model_rules::ModelRules;
+use crate::settings::Api;
 
 /// One choice of one prompt.
 pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
 
 /// A model whose context the catalogue knows.
-pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
+fn target(api: Api, upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
     Target {
         upstream_model,
         id: "p/m",
@@ -20,7 +22,7 @@ pub(super) fn target(upstream_model: &str, context_length: Option<u64>) -> Targe
         most_tokens: None,
         max_output_tokens: None,
         context_length,
-        rules: None,
+        rules: ModelRules::of(api.rules, upstream_model, "p/m"),
         issuer: None,
     }
 }
@@ -33,6 +35,7 @@ pub(super) fn names(listed: Result<Vec<ListedModel>, Failure>) -> Vec<String> {
 /// Encodes a chat, or a text completion if the request has a prompt. The upstream model follows the provider in
 /// `model`.
 pub(super) fn encode(
+    api: Api,
     adapter: &dyn Adapter,
     request: &str,
     context_length: Option<u64>,
@@ -40,7 +43,7 @@ pub(super) fn encode(
     let body = Bytes::copy_from_slice(request.as_bytes());
     let value: Value = serde_json::from_str(request).unwrap();
     let model = value["model"].as_str().unwrap();
-    let target = target(model.split_once('/').map_or(model, |(_, rest)| rest), context_length);
+    let target = target(api, model.split_once('/').map_or(model, |(_, rest)| rest), context_length);
     if value.get("prompt").is_some() {
         return adapter.completion(
             &parse_completion(body, &RequestLimits::default()).unwrap(),
@@ -53,12 +56,13 @@ pub(super) fn encode(
 
 /// Encodes embeddings of all inputs.
 pub(super) fn embed(
+    api: Api,
     adapter: &dyn Adapter,
     request: &Value,
     context: Option<u64>,
 ) -> Result<HttpCall, Failure> {
     let request = parse_embeddings(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-    adapter.embeddings(&request, 0..request.inputs.len(), &target("m", context))
+    adapter.embeddings(&request, 0..request.inputs.len(), &target(api, "m", context))
 }
 
 /// The body of a call.

@@ -6,6 +6,7 @@
 
 mod claude;
 mod embeddings;
+mod errors;
 mod gemini;
 mod location;
 mod metadata_server;
@@ -20,21 +21,18 @@ use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
-use http::HeaderMap;
 
 use self::claude::VertexClaude;
 use self::gemini::VertexGemini;
 use self::location::{GLOBAL, ProjectLocation, endpoint};
 use self::token_source::GoogleTokenSource;
 use self::tokens::VertexTokens;
-use super::failure::invalid;
-use super::native::Native;
+use super::native::{Dialect, Native};
 use crate::adapter::{
-    Adapter, Built, Capabilities, ChoiceRange, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme,
-    Signer, StreamDecoder, Target,
+    Adapter, Built, ChoiceRange, CountCall, DialectTraits, Encoded, HttpCall, Reading, Signer, StreamDecoder,
+    Target,
 };
-use crate::media_sizes::MediaSizes;
-use crate::settings::{Api, ProviderSettings, SettingsError};
+use crate::settings::{ProviderSettings, SettingsError};
 
 /// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
@@ -103,7 +101,7 @@ fn is_google_address(base_url: Option<&str>) -> bool {
 impl Vertex {
     /// Returns the dialect of the target's model.
     fn dialect_of(&self, target: &Target<'_>) -> &dyn Adapter {
-        self.dialect(target.rules(Api::Vertex).vendor() == claude::VENDOR)
+        self.dialect(target.rules.vendor() == claude::VENDOR)
     }
 
     fn dialect(&self, is_claude: bool) -> &dyn Adapter {
@@ -111,17 +109,13 @@ impl Vertex {
     }
 }
 
+/// What both dialects have.
+const TRAITS: &DialectTraits =
+    &DialectTraits { classify: errors::classify, ..<VertexGemini as Dialect>::POLICY.traits };
+
 impl Adapter for Vertex {
-    fn capabilities(&self) -> Capabilities {
-        self.gemini.capabilities()
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn media_sizes(&self, upstream_model: &str, id: &str) -> MediaSizes {
-        self.gemini.media_sizes(upstream_model, id)
+    fn traits(&self) -> &DialectTraits {
+        TRAITS
     }
 
     fn speaks(&self, dialect: ClientDialect, target: &Target<'_>) -> bool {
@@ -171,25 +165,8 @@ impl Adapter for Vertex {
         self.gemini.decode_embeddings(body, expected)
     }
 
-    fn chat_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.dialect(reading.is_claude).chat_stream(reading)
-    }
-
-    fn completion_stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
-        self.dialect(reading.is_claude).completion_stream(reading)
-    }
-
-    /// Google's front end reports its own errors for every model, so the body decides whose error format it is.
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        self.dialect(claude::is_error(body)).classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        None
-    }
-
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        Err(invalid("this provider has no list of its models"))
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        self.dialect(reading.is_claude).stream(reading)
     }
 }
 

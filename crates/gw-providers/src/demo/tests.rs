@@ -68,7 +68,7 @@ async fn answers(request: &Value) -> Vec<(String, Option<Finish>)> {
 
 async fn events(path: &str, request: &Value) -> (Vec<String>, &'static str) {
     let (body, end) = read(send(path, &with(request.clone(), json!({"stream": true}))).await.body).await;
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut lines = Vec::new();
     let mut sink = |event: Event<'_>| lines.push(format!("{event:?}"));
     decoder.feed(&body, &mut sink);
@@ -105,7 +105,7 @@ async fn the_demo_streams_and_answers_alike() {
         with(ask("chat", "Grüße an 世界 und 👩‍👩‍👧"), json!({"n": 2, "stream_options": {"include_usage": true}}));
     let whole: Vec<String> = answers(&request).await.into_iter().map(|(text, _)| text).collect();
     let (body, _) = read(send("/chat/completions", &with(request, json!({"stream": true}))).await.body).await;
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut texts = vec![String::new(); 2];
     let (mut finished, mut used, mut ended) = (0, None, false);
     decoder.feed(&body, &mut |event| match event {
@@ -250,7 +250,7 @@ async fn refusing_demo_models_refuse_at_every_endpoint() {
         for path in ["/chat/completions", "/completions", "/embeddings"] {
             let response = send(path, &ask(model, "hi")).await;
             let (body, _) = read(response.body).await;
-            let failure = adapter().classify(response.status, &response.headers, &body);
+            let failure = (adapter().traits().classify)(response.status, &response.headers, &body);
             assert_eq!(failure.kind, kind, "{model} {path}");
             assert_eq!(failure.retry_after.is_some(), model == "error-429");
         }
@@ -310,10 +310,13 @@ async fn the_panicking_model_panics() {
 #[tokio::test]
 async fn every_model_of_the_demo_catalogue_exists() {
     let catalogue: Vec<Value> = serde_json::from_str(demo_catalogue()).unwrap();
-    let call = adapter().list_models().unwrap();
+    let call = (adapter().traits().models.unwrap().call)();
     let (body, _) = read(Demo::new().send(call).await.body).await;
-    let names: Vec<String> =
-        adapter().decode_models(&body).unwrap().into_iter().map(|model| model.name).collect();
+    let names: Vec<String> = (adapter().traits().models.unwrap().read)(&body)
+        .unwrap()
+        .into_iter()
+        .map(|model| model.name)
+        .collect();
     assert_eq!(names.len(), catalogue.len());
     for model in &catalogue {
         let name = model["upstream_model"].as_str().unwrap();

@@ -1,9 +1,10 @@
 //! The shipped tables are free of faults, and every name finds its row.
 
 use super::*;
+use crate::settings::Api;
 
 fn of(api: Api, name: &str) -> ModelRules {
-    ModelRules::of(api, name, "p/m")
+    ModelRules::of(api.rules, name, "p/m")
 }
 
 #[test]
@@ -19,58 +20,58 @@ fn all_tables_are_read_without_a_fault() {
 #[test]
 fn a_dated_prefixed_or_cloud_name_finds_its_row() {
     for (api, name, row) in [
-        (Api::Anthropic, "claude-3-5-sonnet-20241022", "claude-3-5"),
-        (Api::Anthropic, "claude-3-5-haiku-latest", "claude-3-5"),
-        (Api::Anthropic, "claude-3-opus-20240229", "claude-3-5"),
-        (Api::Anthropic, "claude-2.1", "claude-3-5"),
-        (Api::Anthropic, "claude-instant-1.2", "claude-3-5"),
-        (Api::Anthropic, "claude-3-7-sonnet-20250219", "claude-4-0"),
-        (Api::Anthropic, "claude-sonnet-4-20250514", "claude-4-0"),
-        (Api::Anthropic, "claude-opus-4-1-20250805", "claude-opus-4-1"),
-        (Api::Anthropic, "claude-opus-4-5@20251101", "claude-4-5"),
-        (Api::Anthropic, "anthropic/claude-haiku-4.5", "claude-4-5"),
-        (Api::Anthropic, "claude-sonnet-4-5[1m]", "claude-4-5"),
-        (Api::Anthropic, "CLAUDE-OPUS-5-5", "claude-opus-5-5"),
-        (Api::Anthropic, "claude-mythos-preview", "claude-fable-5-1"),
-        (Api::Anthropic, "glm-4.6", "anthropic-api"),
-        (Api::Anthropic, "claude-test", "anthropic-api"),
-        (Api::Bedrock, "us.anthropic.claude-sonnet-4-6-v1:0", "claude-4-6"),
-        (Api::Bedrock, "anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5"),
-        (Api::Bedrock, "anthropic.claude-v2:1", "claude-3-5"),
-        (Api::Bedrock, "us.amazon.nova-2-lite-v1:0", "nova-2"),
-        (Api::Bedrock, "amazon.nova-pro-v1:0", "nova-1"),
-        (Api::Bedrock, "meta.llama3-3-70b-instruct-v1:0", "llama"),
-        (Api::Bedrock, "us.deepseek.r1-v1:0", "deepseek"),
-        (Api::Bedrock, "cohere.command-r-v1:0", "cohere-on-bedrock"),
-        (Api::Bedrock, "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc", "bedrock-api"),
-        (Api::Gemini, "models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
-        (Api::Vertex, "publishers/google/models/gemini-3.5-flash", "gemini-3.6-flash"),
-        (Api::Vertex, "claude-opus-4-5@20251101", "claude-4-5"),
-        (Api::Vertex, "anthropic/claude-sonnet-5-5", "claude-sonnet-5-5"),
-        (Api::Vertex, "publishers/anthropic/models/claude-3-5-haiku@20241022", "claude-3-5"),
-        (Api::Vertex, "projects/p/locations/eu/publishers/anthropic/models/new", "anthropic-api"),
-        (Api::Vertex, "projects/opus/locations/eu/endpoints/1", "google-api"),
-        (Api::Vertex, "publishers/google/models/haiku-writer", "google-api"),
-        (Api::Vertex, "endpoints/1", "google-api"),
-        (Api::Gemini, "gemini-3-pro-preview", "gemini-3-pro"),
-        (Api::Gemini, "gemini-2.0-flash-001", "gemini-2.0"),
-        (Api::Gemini, "gemini-flash-latest", "gemini-3.8-flash"),
-        (Api::Gemini, "gemma-3-27b-it", "gemma-3"),
-        (Api::Gemini, "tunedModels/mine", "google-api"),
-        (Api::Mistral, "mistral-large-latest", "mistral-large-4"),
-        (Api::Mistral, "mistral-large-2512", "mistral-plain"),
-        (Api::Mistral, "ft:mine", "mistral-api"),
-        (Api::Mistral, "codestral-2508", "codestral"),
-        (Api::Cohere, "command-a-reasoning-08-2025", "command-a-reasoning"),
-        (Api::Cohere, "command-r7b-12-2024", "command"),
-        (Api::Ollama, "qwen3:8b", "thinking"),
-        (Api::Ollama, "qwen3-coder:30b", "not-thinking"),
-        (Api::Ollama, "mine", "ollama-api"),
-        (Api::OpenAi, "gpt-5-mini-2025-08-07", "gpt-5"),
-        (Api::Azure, "openai/o3-mini", "o-series"),
-        (Api::OpenAi, "gpt-oss-120b", "gpt-oss"),
-        (Api::OpenAi, "olmo-2", "openai-api"),
-        (Api::OpenAi, "", "openai-api"),
+        (Api::ANTHROPIC, "claude-3-5-sonnet-20241022", "claude-3-5"),
+        (Api::ANTHROPIC, "claude-3-5-haiku-latest", "claude-3-5"),
+        (Api::ANTHROPIC, "claude-3-opus-20240229", "claude-3-5"),
+        (Api::ANTHROPIC, "claude-2.1", "claude-3-5"),
+        (Api::ANTHROPIC, "claude-instant-1.2", "claude-3-5"),
+        (Api::ANTHROPIC, "claude-3-7-sonnet-20250219", "claude-4-0"),
+        (Api::ANTHROPIC, "claude-sonnet-4-20250514", "claude-4-0"),
+        (Api::ANTHROPIC, "claude-opus-4-1-20250805", "claude-opus-4-1"),
+        (Api::ANTHROPIC, "claude-opus-4-5@20251101", "claude-4-5"),
+        (Api::ANTHROPIC, "anthropic/claude-haiku-4.5", "claude-4-5"),
+        (Api::ANTHROPIC, "claude-sonnet-4-5[1m]", "claude-4-5"),
+        (Api::ANTHROPIC, "CLAUDE-OPUS-5-5", "claude-opus-5-5"),
+        (Api::ANTHROPIC, "claude-mythos-preview", "claude-fable-5-1"),
+        (Api::ANTHROPIC, "glm-4.6", "anthropic-api"),
+        (Api::ANTHROPIC, "claude-test", "anthropic-api"),
+        (Api::BEDROCK, "us.anthropic.claude-sonnet-4-6-v1:0", "claude-4-6"),
+        (Api::BEDROCK, "anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5"),
+        (Api::BEDROCK, "anthropic.claude-v2:1", "claude-3-5"),
+        (Api::BEDROCK, "us.amazon.nova-2-lite-v1:0", "nova-2"),
+        (Api::BEDROCK, "amazon.nova-pro-v1:0", "nova-1"),
+        (Api::BEDROCK, "meta.llama3-3-70b-instruct-v1:0", "llama"),
+        (Api::BEDROCK, "us.deepseek.r1-v1:0", "deepseek"),
+        (Api::BEDROCK, "cohere.command-r-v1:0", "cohere-on-bedrock"),
+        (Api::BEDROCK, "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc", "bedrock-api"),
+        (Api::GEMINI, "models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
+        (Api::VERTEX, "publishers/google/models/gemini-3.5-flash", "gemini-3.6-flash"),
+        (Api::VERTEX, "claude-opus-4-5@20251101", "claude-4-5"),
+        (Api::VERTEX, "anthropic/claude-sonnet-5-5", "claude-sonnet-5-5"),
+        (Api::VERTEX, "publishers/anthropic/models/claude-3-5-haiku@20241022", "claude-3-5"),
+        (Api::VERTEX, "projects/p/locations/eu/publishers/anthropic/models/new", "anthropic-api"),
+        (Api::VERTEX, "projects/opus/locations/eu/endpoints/1", "google-api"),
+        (Api::VERTEX, "publishers/google/models/haiku-writer", "google-api"),
+        (Api::VERTEX, "endpoints/1", "google-api"),
+        (Api::GEMINI, "gemini-3-pro-preview", "gemini-3-pro"),
+        (Api::GEMINI, "gemini-2.0-flash-001", "gemini-2.0"),
+        (Api::GEMINI, "gemini-flash-latest", "gemini-3.8-flash"),
+        (Api::GEMINI, "gemma-3-27b-it", "gemma-3"),
+        (Api::GEMINI, "tunedModels/mine", "google-api"),
+        (Api::MISTRAL, "mistral-large-latest", "mistral-large-4"),
+        (Api::MISTRAL, "mistral-large-2512", "mistral-plain"),
+        (Api::MISTRAL, "ft:mine", "mistral-api"),
+        (Api::MISTRAL, "codestral-2508", "codestral"),
+        (Api::COHERE, "command-a-reasoning-08-2025", "command-a-reasoning"),
+        (Api::COHERE, "command-r7b-12-2024", "command"),
+        (Api::OLLAMA, "qwen3:8b", "thinking"),
+        (Api::OLLAMA, "qwen3-coder:30b", "not-thinking"),
+        (Api::OLLAMA, "mine", "ollama-api"),
+        (Api::OPENAI, "gpt-5-mini-2025-08-07", "gpt-5"),
+        (Api::AZURE, "openai/o3-mini", "o-series"),
+        (Api::OPENAI, "gpt-oss-120b", "gpt-oss"),
+        (Api::OPENAI, "olmo-2", "openai-api"),
+        (Api::OPENAI, "", "openai-api"),
     ] {
         let rules = of(api, name);
         assert_eq!((rules.name.as_str(), rules.warning()), (row, None), "{name}");
@@ -80,18 +81,18 @@ fn a_dated_prefixed_or_cloud_name_finds_its_row() {
 #[test]
 fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
     for (api, name, row) in [
-        (Api::Anthropic, "claude-opus-6", "claude-opus-5-5"),
-        (Api::Anthropic, "claude-opus-12-3", "claude-opus-5-5"),
-        (Api::Anthropic, "claude-haiku-6", "claude-haiku-5-5"),
-        (Api::Bedrock, "eu.anthropic.claude-sonnet-5-6-v1:0", "claude-sonnet-5-5"),
-        (Api::Anthropic, "claude-song-7", "claude-opus-5-5"),
-        (Api::Gemini, "gemini-4-flash", "gemini-3.8-flash"),
-        (Api::Gemini, "gemini-4.5-flash-lite", "gemini-3.5-flash-lite"),
-        (Api::Vertex, "gemini-5-neon", "gemini-4-argon"),
-        (Api::Vertex, "claude-opus-7", "claude-opus-5-5"),
-        (Api::Mistral, "mistral-small-2705", "mistral-small-4"),
-        (Api::Cohere, "command-b-02-2027", "command-a-reasoning"),
-        (Api::OpenAi, "gpt-7", "gpt-6"),
+        (Api::ANTHROPIC, "claude-opus-6", "claude-opus-5-5"),
+        (Api::ANTHROPIC, "claude-opus-12-3", "claude-opus-5-5"),
+        (Api::ANTHROPIC, "claude-haiku-6", "claude-haiku-5-5"),
+        (Api::BEDROCK, "eu.anthropic.claude-sonnet-5-6-v1:0", "claude-sonnet-5-5"),
+        (Api::ANTHROPIC, "claude-song-7", "claude-opus-5-5"),
+        (Api::GEMINI, "gemini-4-flash", "gemini-3.8-flash"),
+        (Api::GEMINI, "gemini-4.5-flash-lite", "gemini-3.5-flash-lite"),
+        (Api::VERTEX, "gemini-5-neon", "gemini-4-argon"),
+        (Api::VERTEX, "claude-opus-7", "claude-opus-5-5"),
+        (Api::MISTRAL, "mistral-small-2705", "mistral-small-4"),
+        (Api::COHERE, "command-b-02-2027", "command-a-reasoning"),
+        (Api::OPENAI, "gpt-7", "gpt-6"),
     ] {
         let rules = of(api, name);
         assert_eq!(rules.name, row, "{name}");
@@ -101,15 +102,15 @@ fn a_model_that_no_row_names_gets_the_newest_of_its_family_and_a_warning() {
 
 #[test]
 fn an_opaque_name_is_looked_up_by_its_catalogue_id() {
-    let rules = ModelRules::of(Api::Azure, "deployment-7", "azure/gpt-5");
+    let rules = ModelRules::of(Api::AZURE.rules, "deployment-7", "azure/gpt-5");
     assert_eq!(rules.name, "gpt-5");
     let profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/abc";
-    assert_eq!(ModelRules::of(Api::Bedrock, profile, "aws/claude-opus-5-5").name, "claude-opus-5-5");
+    assert_eq!(ModelRules::of(Api::BEDROCK.rules, profile, "aws/claude-opus-5-5").name, "claude-opus-5-5");
 }
 
 #[test]
 fn every_generation_of_claude_has_its_rules() {
-    let claude = |name: &str| of(Api::Bedrock, name);
+    let claude = |name: &str| of(Api::BEDROCK, name);
     for name in ["claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1"] {
         assert_eq!(claude(name).forced_tools, ForcedTools::Refused, "{name}");
     }
@@ -124,15 +125,15 @@ fn every_generation_of_claude_has_its_rules() {
 #[test]
 fn an_unsupported_effort_becomes_a_supported_one() {
     for (api, name, wanted, sent) in [
-        (Api::Anthropic, "claude-opus-4-6", Effort::Xhigh, Some(Effort::High)),
-        (Api::Anthropic, "claude-opus-4-6", Effort::Max, Some(Effort::Max)),
-        (Api::Anthropic, "claude-opus-4-7", Effort::Minimal, Some(Effort::Low)),
-        (Api::Gemini, "gemini-3-pro-preview", Effort::Medium, Some(Effort::High)),
-        (Api::Gemini, "gemini-4-argon", Effort::Xhigh, Some(Effort::High)),
-        (Api::Mistral, "mistral-small-latest", Effort::Low, Some(Effort::High)),
-        (Api::Mistral, "mistral-small-latest", Effort::Minimal, Some(Effort::None)),
-        (Api::Ollama, "deepseek-v4-pro:0813-cloud", Effort::Max, Some(Effort::Max)),
-        (Api::Ollama, "qwen3", Effort::High, None),
+        (Api::ANTHROPIC, "claude-opus-4-6", Effort::Xhigh, Some(Effort::High)),
+        (Api::ANTHROPIC, "claude-opus-4-6", Effort::Max, Some(Effort::Max)),
+        (Api::ANTHROPIC, "claude-opus-4-7", Effort::Minimal, Some(Effort::Low)),
+        (Api::GEMINI, "gemini-3-pro-preview", Effort::Medium, Some(Effort::High)),
+        (Api::GEMINI, "gemini-4-argon", Effort::Xhigh, Some(Effort::High)),
+        (Api::MISTRAL, "mistral-small-latest", Effort::Low, Some(Effort::High)),
+        (Api::MISTRAL, "mistral-small-latest", Effort::Minimal, Some(Effort::None)),
+        (Api::OLLAMA, "deepseek-v4-pro:0813-cloud", Effort::Max, Some(Effort::Max)),
+        (Api::OLLAMA, "qwen3", Effort::High, None),
     ] {
         assert_eq!(of(api, name).effort(wanted), sent, "{name} {wanted:?}");
     }
@@ -141,12 +142,12 @@ fn an_unsupported_effort_becomes_a_supported_one() {
 #[test]
 fn limits_come_from_the_row_of_the_model() {
     for (api, name, limits) in [
-        (Api::Vertex, "claude-opus-5-5", (Some(1_000_000), Some(128_000))),
-        (Api::Bedrock, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", (None, Some(64_000))),
-        (Api::Vertex, "gemini-4-argon", (Some(1_048_576), Some(1_048_576))),
-        (Api::Bedrock, "us.anthropic.claude-opus-7", (None, None)),
-        (Api::Anthropic, "claude-sonnet-4-20250514", (None, None)),
-        (Api::OpenAi, "mine", (None, None)),
+        (Api::VERTEX, "claude-opus-5-5", (Some(1_000_000), Some(128_000))),
+        (Api::BEDROCK, "us.anthropic.claude-sonnet-4-5-20250929-v1:0", (None, Some(64_000))),
+        (Api::VERTEX, "gemini-4-argon", (Some(1_048_576), Some(1_048_576))),
+        (Api::BEDROCK, "us.anthropic.claude-opus-7", (None, None)),
+        (Api::ANTHROPIC, "claude-sonnet-4-20250514", (None, None)),
+        (Api::OPENAI, "mine", (None, None)),
     ] {
         let rules = of(api, name);
         assert_eq!((rules.context_tokens(), rules.max_output_tokens()), limits, "{name}");

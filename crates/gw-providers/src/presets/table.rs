@@ -1,17 +1,16 @@
 //! The table of presets, one row per provider. A comment at an unusual row names its source.
 
-use super::{DEFAULT_BATCH, OPENAI, PLAIN, Preset, Quirks, TokenCounter};
-use crate::settings::Api;
+use super::{DEFAULT_BATCH, Preset, Quirks, TokenCounter};
 
 /// A hosted provider that speaks OpenAI's dialect.
 const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Preset {
     Preset {
         name,
-        api: Api::OpenAi,
+        api: "openai",
         base_url: Some(base_url),
         key_variable: Some(key_variable),
         local: false,
-        quirks: PLAIN,
+        quirks: Quirks::PLAIN,
         embedding_batch: 128,
     }
 }
@@ -20,11 +19,11 @@ const fn hosted(name: &'static str, base_url: &'static str, key_variable: &'stat
 const fn local(name: &'static str, base_url: &'static str) -> Preset {
     Preset {
         name,
-        api: Api::OpenAi,
+        api: "openai",
         base_url: Some(base_url),
         key_variable: None,
         local: true,
-        quirks: PLAIN,
+        quirks: Quirks::PLAIN,
         embedding_batch: DEFAULT_BATCH,
     }
 }
@@ -32,7 +31,7 @@ const fn local(name: &'static str, base_url: &'static str) -> Preset {
 /// A provider with an API of its own.
 const fn native(
     name: &'static str,
-    api: Api,
+    api: &'static str,
     base_url: Option<&'static str>,
     key_variable: &'static str,
 ) -> Preset {
@@ -43,32 +42,36 @@ const fn native(
 /// Every provider that is known by name, in no particular order.
 pub static ALL: &[Preset] = &[
     Preset {
-        quirks: OPENAI,
+        quirks: Quirks::OPENAI,
         embedding_batch: 2048,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
     },
-    native("anthropic", Api::Anthropic, Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
-    native("google", Api::Gemini, Some("https://generativelanguage.googleapis.com"), "GEMINI_API_KEY"),
-    native("mistral", Api::Mistral, Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
-    native("cohere", Api::Cohere, Some("https://api.cohere.com"), "COHERE_API_KEY"),
-    native("amazon", Api::Bedrock, None, "AWS_BEARER_TOKEN_BEDROCK"),
+    native("anthropic", "anthropic", Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
+    native("google", "gemini", Some("https://generativelanguage.googleapis.com"), "GEMINI_API_KEY"),
+    native("mistral", "mistral", Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
+    native("cohere", "cohere", Some("https://api.cohere.com"), "COHERE_API_KEY"),
+    native("amazon", "bedrock", None, "AWS_BEARER_TOKEN_BEDROCK"),
     // A key alone does not give the address of the resource, so the provider is not configured automatically. 2048
     // inputs: "Azure OpenAI REST API reference", Embeddings - Create.
     Preset {
-        quirks: OPENAI,
+        quirks: Quirks::OPENAI,
         embedding_batch: 2048,
         key_variable: None,
-        ..native("azure", Api::Azure, None, "")
+        ..native("azure", "azure", None, "")
     },
     // "OpenAI Compatibility" (console.groq.com/docs/openai): these members, and an `n` above 1, are answered with 400.
     Preset {
-        quirks: Quirks { unsupported: &["logprobs", "top_logprobs", "logit_bias"], choices: 1, ..PLAIN },
+        quirks: Quirks {
+            unsupported: &["logprobs", "top_logprobs", "logit_bias"],
+            choices: 1,
+            ..Quirks::PLAIN
+        },
         ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
     },
     // "Create Chat Completion" (api-docs.deepseek.com/api/create-chat-completion) has neither `n` nor the role
     // `developer`.
     Preset {
-        quirks: Quirks { choices: 1, ..PLAIN },
+        quirks: Quirks { choices: 1, ..Quirks::PLAIN },
         ..hosted("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY")
     },
     // Only its reasoning models refuse penalties and `stop` ("Chat Completions", docs.x.ai), so the row does not list
@@ -78,17 +81,20 @@ pub static ALL: &[Preset] = &[
     hosted("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
     // `cache_control` of parts: openrouter.ai/docs/features/prompt-caching, November 2026.
     Preset {
-        quirks: Quirks { cache_control: true, text_parts: true, ..PLAIN },
+        quirks: Quirks { cache_control: true, text_parts: true, ..Quirks::PLAIN },
         ..hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
     },
     // Every chunk has the usage. `stream_options` is not in the reference (?).
     Preset {
-        quirks: Quirks { stream_usage: false, ..PLAIN },
+        quirks: Quirks { stream_usage: false, ..Quirks::PLAIN },
         ..hosted("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY")
     },
     // "OpenAI Compatibility" (inference-docs.cerebras.ai/resources/openai): these members are answered with 400 (?).
     Preset {
-        quirks: Quirks { unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"], ..PLAIN },
+        quirks: Quirks {
+            unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"],
+            ..Quirks::PLAIN
+        },
         ..hosted("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY")
     },
     hosted("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
@@ -106,7 +112,7 @@ pub static ALL: &[Preset] = &[
         quirks: Quirks {
             unsupported: &["frequency_penalty", "presence_penalty", "logit_bias"],
             choices: 1,
-            ..PLAIN
+            ..Quirks::PLAIN
         },
         ..hosted("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY")
     },
@@ -117,7 +123,7 @@ pub static ALL: &[Preset] = &[
     // "Create chat-based completion" (docs.sambanova.ai/docs/api-reference): "Not currently implemented; accepted for API
     // compatibility".
     Preset {
-        quirks: Quirks { unsupported: &["presence_penalty"], ..PLAIN },
+        quirks: Quirks { unsupported: &["presence_penalty"], ..Quirks::PLAIN },
         ..hosted("sambanova", "https://api.sambanova.ai/v1", "SAMBANOVA_API_KEY")
     },
     hosted("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
@@ -126,23 +132,23 @@ pub static ALL: &[Preset] = &[
     // Embeddings only. "Text Embeddings" (docs.voyageai.com/reference/embeddings-api; the same API in MongoDB's "Create
     // embeddings"): `encoding_format` is base64 or absent, and `dimensions` is called `output_dimension`.
     Preset {
-        quirks: Quirks { encoding_format: false, dimensions: "output_dimension", ..PLAIN },
+        quirks: Quirks { encoding_format: false, dimensions: "output_dimension", ..Quirks::PLAIN },
         ..hosted("voyage", "https://api.voyageai.com/v1", "VOYAGE_API_KEY")
     },
     // Embeddings only. The encoding is called `embedding_type`, and its default is numbers (?).
     Preset {
-        quirks: Quirks { encoding_format: false, ..PLAIN },
+        quirks: Quirks { encoding_format: false, ..Quirks::PLAIN },
         ..hosted("jina", "https://api.jina.ai/v1", "JINA_API_KEY")
     },
     local("lmstudio", "http://127.0.0.1:1234/v1"),
     // `TokenizeChatRequest` of vllm/entrypoints/serve/tokenize/protocol.py (docs.vllm.ai, November 2026).
     Preset {
-        quirks: Quirks { counter: Some(TokenCounter::Tokenize), ..PLAIN },
+        quirks: Quirks { counter: Some(TokenCounter::Tokenize), ..Quirks::PLAIN },
         ..local("vllm", "http://127.0.0.1:8000/v1")
     },
     // tools/server/README.md of ggml-org/llama.cpp, November 2026.
     Preset {
-        quirks: Quirks { counter: Some(TokenCounter::Messages), ..PLAIN },
+        quirks: Quirks { counter: Some(TokenCounter::Messages), ..Quirks::PLAIN },
         ..local("llamacpp", "http://127.0.0.1:8080/v1")
     },
     // "Send a request" (docs.sglang.io) names port 30000.
@@ -150,12 +156,8 @@ pub static ALL: &[Preset] = &[
     // "Consuming Text Generation Inference" (huggingface.co/docs/text-generation-inference). Its OpenAPI document marks
     // these members as unused.
     Preset {
-        quirks: Quirks { unsupported: &["logit_bias"], choices: 1, ..PLAIN },
+        quirks: Quirks { unsupported: &["logit_bias"], choices: 1, ..Quirks::PLAIN },
         ..local("tgi", "http://127.0.0.1:8080/v1")
     },
-    Preset {
-        api: Api::Ollama,
-        key_variable: Some("OLLAMA_HOST"),
-        ..local("ollama", "http://127.0.0.1:11434")
-    },
+    Preset { api: "ollama", key_variable: Some("OLLAMA_HOST"), ..local("ollama", "http://127.0.0.1:11434") },
 ];

@@ -9,18 +9,21 @@ use serde_json::{Value, json};
 use super::{ALL, find};
 use crate::adapter::{Adapter, ChoiceRange, Target};
 use crate::adapters::openai::OpenAi;
+use crate::model_rules::ModelRules;
 use crate::settings::Api;
 
-const TARGET: Target<'_> = Target {
-    upstream_model: "up",
-    id: "x/y",
-    clamp_max_tokens: None,
-    most_tokens: None,
-    max_output_tokens: None,
-    context_length: None,
-    rules: None,
-    issuer: None,
-};
+fn target() -> Target<'static> {
+    Target {
+        upstream_model: "up",
+        id: "x/y",
+        clamp_max_tokens: None,
+        most_tokens: None,
+        max_output_tokens: None,
+        context_length: None,
+        rules: ModelRules::of(Api::OPENAI.rules, "up", "x/y"),
+        issuer: None,
+    }
+}
 
 #[test]
 fn names_and_key_variables_are_unique() {
@@ -42,16 +45,16 @@ fn addresses_are_https_except_on_this_machine() {
 #[test]
 fn every_provider_of_the_contract_is_known() {
     for (name, api) in [
-        ("openai", Api::OpenAi),
-        ("anthropic", Api::Anthropic),
-        ("google", Api::Gemini),
-        ("mistral", Api::Mistral),
-        ("cohere", Api::Cohere),
-        ("amazon", Api::Bedrock),
-        ("azure", Api::Azure),
-        ("ollama", Api::Ollama),
+        ("openai", Api::OPENAI),
+        ("anthropic", Api::ANTHROPIC),
+        ("google", Api::GEMINI),
+        ("mistral", Api::MISTRAL),
+        ("cohere", Api::COHERE),
+        ("amazon", Api::BEDROCK),
+        ("azure", Api::AZURE),
+        ("ollama", Api::OLLAMA),
     ] {
-        assert_eq!(find(name).map(|preset| preset.api), Some(api), "{name}");
+        assert_eq!(find(name).map(|preset| preset.api), Some(api.as_str()), "{name}");
     }
     for name in [
         "groq",
@@ -81,7 +84,7 @@ fn every_provider_of_the_contract_is_known() {
         "tgi",
     ] {
         let preset = find(name).unwrap_or_else(|| panic!("{name}"));
-        assert_eq!(preset.api, Api::OpenAi, "{name}");
+        assert_eq!(preset.api, "openai", "{name}");
         assert!(preset.base_url.is_some(), "{name}");
     }
     assert!(find("acme").is_none());
@@ -120,11 +123,11 @@ fn every_preset_is_applied_to_requests() {
     let embeddings = json!({"model": "a/b", "input": "x", "dimensions": 8});
     let embeddings =
         parse_embeddings(Bytes::from(embeddings.to_string()), &RequestLimits::default()).unwrap();
-    for preset in ALL.iter().filter(|preset| preset.api == Api::OpenAi) {
+    for preset in ALL.iter().filter(|preset| preset.api == "openai") {
         let (name, quirks) = (preset.name, preset.quirks);
         let adapter = OpenAi::new(quirks);
-        let n = request.n.min(adapter.capabilities().choices);
-        let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1 }, &TARGET).unwrap();
+        let n = request.n.min(adapter.traits().capabilities.choices);
+        let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1 }, &target()).unwrap();
         let sent: Value = serde_json::from_slice(&encoded.call.body).unwrap();
         assert_eq!(sent["n"], json!(quirks.choices.min(3)), "{name}");
         assert_eq!(sent["messages"][0]["role"] == "developer", quirks.developer, "{name}");
@@ -136,7 +139,7 @@ fn every_preset_is_applied_to_requests() {
         for member in quirks.unsupported {
             assert!(sent.get(member).is_none(), "{name}: {member}");
         }
-        let call = adapter.embeddings(&embeddings, 0..1, &TARGET).unwrap();
+        let call = adapter.embeddings(&embeddings, 0..1, &target()).unwrap();
         let sent: Value = serde_json::from_slice(&call.body).unwrap();
         assert_eq!(sent[quirks.dimensions], json!(8), "{name}");
         assert_eq!(sent["encoding_format"] == "float", quirks.encoding_format, "{name}");

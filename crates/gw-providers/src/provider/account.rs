@@ -61,20 +61,20 @@ mod tests {
     #[test]
     fn an_account_is_its_api_address_region_and_first_key() {
         let url = "https://a.example/v1";
-        let one = fingerprint(&settings(Api::Anthropic, &["sk-one"], ""), url);
+        let one = fingerprint(&settings(Api::ANTHROPIC, &["sk-one"], ""), url);
         // The value is part of every sealed string, so it must never change.
         assert_eq!(one, FINGERPRINT);
         let same = [
-            fingerprint(&settings(Api::Anthropic, &["sk-one", "sk-two"], ""), url),
-            fingerprint(&settings(Api::Anthropic, &["sk-one"], ""), "https://a.example/v1/"),
+            fingerprint(&settings(Api::ANTHROPIC, &["sk-one", "sk-two"], ""), url),
+            fingerprint(&settings(Api::ANTHROPIC, &["sk-one"], ""), "https://a.example/v1/"),
         ];
         assert!(same.iter().all(|of| *of == one));
         let others = [
-            fingerprint(&settings(Api::OpenAi, &["sk-one"], ""), url),
-            fingerprint(&settings(Api::Anthropic, &["sk-two", "sk-one"], ""), url),
-            fingerprint(&settings(Api::Anthropic, &[], ""), url),
-            fingerprint(&settings(Api::Anthropic, &["sk-one"], "eu-west-1"), url),
-            fingerprint(&settings(Api::Anthropic, &["sk-one"], ""), "https://b.example/v1"),
+            fingerprint(&settings(Api::OPENAI, &["sk-one"], ""), url),
+            fingerprint(&settings(Api::ANTHROPIC, &["sk-two", "sk-one"], ""), url),
+            fingerprint(&settings(Api::ANTHROPIC, &[], ""), url),
+            fingerprint(&settings(Api::ANTHROPIC, &["sk-one"], "eu-west-1"), url),
+            fingerprint(&settings(Api::ANTHROPIC, &["sk-one"], ""), "https://b.example/v1"),
         ];
         assert!(others.iter().all(|of| *of != one));
     }

@@ -21,7 +21,7 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
     );
     let settings = ProviderSettings {
         name: "azure".to_owned(),
-        api: Api::Azure,
+        api: Api::AZURE,
         base_url: Some(format!("http://{}", resource.address)),
         api_keys: Vec::new(),
         headers: Vec::new(),

@@ -20,40 +20,45 @@ pub(crate) const PDF: &str = "data:application/pdf;base64,JVBERi0=";
 
 /// A model of each API with all features of the API.
 pub(crate) fn model(api: Api) -> &'static str {
-    match api {
-        Api::OpenAi | Api::Azure | Api::Demo => "gpt-4o",
-        Api::Anthropic => "claude-sonnet-4-5",
-        Api::Gemini | Api::Vertex => "gemini-2.5-pro",
-        Api::Bedrock => "anthropic.claude-sonnet-4-5-20250929-v1:0",
-        Api::Cohere => "command-a-plus-05-2026",
-        Api::Mistral => "mistral-large-latest",
-        Api::Ollama => "qwen3",
+    match api.name {
+        "anthropic" => "claude-sonnet-4-5",
+        "gemini" | "vertex" => "gemini-2.5-pro",
+        "bedrock" => "anthropic.claude-sonnet-4-5-20250929-v1:0",
+        "cohere" => "command-a-plus-05-2026",
+        "mistral" => "mistral-large-latest",
+        "ollama" => "qwen3",
+        _ => "gpt-4o",
     }
 }
 
 /// The model for requests with reasoning.
 pub(crate) fn thinker(api: Api) -> &'static str {
-    match api {
-        Api::OpenAi | Api::Azure | Api::Demo => "gpt-5.4",
+    match api.name {
+        "openai" | "azure" | "demo" => "gpt-5.4",
         _ => model(api),
     }
 }
 
+/// The API of a known provider.
+fn api(preset: &Preset) -> Api {
+    Api::named(preset.api).unwrap()
+}
+
 fn embedding_model(api: Api) -> &'static str {
-    match api {
-        Api::Gemini => "gemini-embedding-001",
-        Api::Vertex => "text-embedding-005",
-        Api::Bedrock => "amazon.titan-embed-text-v2:0",
-        Api::Cohere => "embed-v4.0",
-        Api::Mistral => "mistral-embed",
+    match api.name {
+        "gemini" => "gemini-embedding-001",
+        "vertex" => "text-embedding-005",
+        "bedrock" => "amazon.titan-embed-text-v2:0",
+        "cohere" => "embed-v4.0",
+        "mistral" => "mistral-embed",
         _ => "text-embedding-3-small",
     }
 }
 
 pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
-    let options: &[(&str, &str)] = match api {
-        Api::Bedrock => &[("region", "eu-west-1")],
-        Api::Vertex => &[("region", "europe-west4"), ("project", "p")],
+    let options: &[(&str, &str)] = match api.name {
+        "bedrock" => &[("region", "eu-west-1")],
+        "vertex" => &[("region", "europe-west4"), ("project", "p")],
         _ => &[],
     };
     let has_address = presets::find(name).is_some_and(|preset| preset.base_url.is_some());
@@ -92,12 +97,12 @@ const CLAUDE_ON_VERTEX: &str = "claude-sonnet-4-5@20250929";
 /// Every dialect. Vertex AI has two, which its models decide.
 pub(crate) fn dialects() -> Vec<Asked> {
     let asked = |api: Api, other| {
-        let name = if api == Api::OpenAi { "openai" } else { "any" };
+        let name = if api == Api::OPENAI { "openai" } else { "any" };
         Asked { adapter: registry::build(&settings(name, api)).unwrap().adapter, api, other }
     };
-    let apis = Api::ALL.into_iter().filter(|api| *api != Api::Demo);
+    let apis = Api::ALL.into_iter().filter(|api| !api.is_demo);
     let of = |api| {
-        let second = (api == Api::Vertex).then(|| asked(api, Some(CLAUDE_ON_VERTEX)));
+        let second = (api == Api::VERTEX).then(|| asked(api, Some(CLAUDE_ON_VERTEX)));
         std::iter::once(asked(api, None)).chain(second)
     };
     apis.flat_map(of).collect()
@@ -138,7 +143,7 @@ impl Asked {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
-            rules: None,
+            rules: gw_providers::model_rules::ModelRules::of(self.api.rules, upstream_model, "p/m"),
             issuer: None,
         }
     }
@@ -242,10 +247,10 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
     let yes = |yes: bool| if yes { "yes" } else { "–" };
     let tool = json!([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]);
     let schema = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false}, "strict": true}});
-    let can = asked.adapter.capabilities();
+    let can = asked.adapter.traits().capabilities;
     let most_tools = can.max_tools.map(|most| most.to_string());
     let max_tools = most_tools.as_deref().unwrap_or("–");
-    let key = match asked.adapter.scheme() {
+    let key = match asked.adapter.traits().scheme {
         Scheme::Bearer => "bearer",
         Scheme::Header(name) => name,
     };
@@ -267,15 +272,15 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         yes(asked.completion()),
         yes(can.suffix),
         yes(asked.embeddings()),
-        yes(asked.adapter.list_models().is_some()),
+        yes(asked.adapter.traits().models.is_some()),
         key,
     ]
     .map(str::to_owned)
 }
 
 fn asked(preset: &Preset) -> Asked {
-    let built = registry::build(&settings(preset.name, preset.api)).unwrap();
-    Asked { adapter: built.adapter, api: preset.api, other: None }
+    let built = registry::build(&settings(preset.name, api(preset))).unwrap();
+    Asked { adapter: built.adapter, api: api(preset), other: None }
 }
 
 fn page() -> String {
@@ -294,8 +299,8 @@ fn page() -> String {
     page.push_str(VERTEX);
     page.push_str("\n## Providers known by name\n\n| provider | `api` | address | key variable | embeddings per call | differs from its dialect in |\n|---|---|---|---|---|---|\n");
     for preset in presets::ALL {
-        let plain = registry::build(&settings("any", preset.api)).unwrap();
-        let plain = row(&Asked { adapter: plain.adapter, api: preset.api, other: None });
+        let plain = registry::build(&settings("any", api(preset))).unwrap();
+        let plain = row(&Asked { adapter: plain.adapter, api: api(preset), other: None });
         let own = row(&asked(preset));
         let differs: Vec<String> = COLUMNS
             .iter()
@@ -307,7 +312,7 @@ fn page() -> String {
             page,
             "| `{}` | `{}` | {} | {} | {} | {} |",
             preset.name,
-            preset.api.as_str(),
+            preset.api,
             preset.base_url.unwrap_or("by region, project or account"),
             preset.key_variable.map_or_else(|| "–".to_owned(), |name| format!("`{name}`")),
             preset.embedding_batch,

@@ -7,7 +7,6 @@ use gw_providers::model_rules::{
     Effort, ForcedTools, LimitName, LogprobsRule, ModelRules, Off, Prefill, Sampling, SchemaDialect,
     SchemaRule, System, Thinks,
 };
-use gw_providers::presets;
 use gw_providers::registry;
 use gw_providers::settings::Api;
 use gw_wire::failure::FailureKind;
@@ -60,7 +59,7 @@ fn listed() -> Vec<Listed> {
     .map(|(provider, name)| (provider.to_owned(), name.to_owned(), format!("{provider}/{name}")));
     let all = of_catalogue.chain(of_clouds).chain(on_vertex).chain(others);
     let listed = all.map(|(provider, upstream, id)| {
-        let api = presets::find(&provider).map_or(Api::Vertex, |preset| preset.api);
+        let api = Api::of_known_provider(&provider).unwrap_or(Api::VERTEX);
         let adapter = registry::build(&settings(&provider, api)).unwrap().adapter;
         Listed { api, adapter, upstream, id }
     });
@@ -170,21 +169,21 @@ fn thinking(body: &Value, pointer: &str) -> (bool, Option<Off>) {
 }
 
 fn read(api: Api, body: &Value) -> Sent {
-    match api {
+    match api.name {
         // Claude.
-        Api::Vertex if has(body, "/anthropic_version") => anthropic(body),
-        Api::Anthropic => anthropic(body),
-        Api::Bedrock => bedrock(body),
-        Api::Gemini | Api::Vertex => google(body),
-        Api::Cohere => cohere(body),
-        Api::Ollama => Sent {
+        "vertex" if has(body, "/anthropic_version") => anthropic(body),
+        "anthropic" => anthropic(body),
+        "bedrock" => bedrock(body),
+        "gemini" | "vertex" => google(body),
+        "cohere" => cohere(body),
+        "ollama" => Sent {
             forced_any: has(body, "/tool_choice"),
             thinks: body.pointer("/think").is_some_and(|think| *think != false),
             off: (body.pointer("/think") == Some(&Value::Bool(false))).then_some(Off::Disabled),
             effort: text(body, "/think"),
             ..Sent::default()
         },
-        Api::Mistral | Api::OpenAi | Api::Azure | Api::Demo => openai(body),
+        _ => openai(body),
     }
 }
 
@@ -313,7 +312,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
     );
     forbid(sent.off.is_some_and(|off| off != rules.thinking_off), "thinking turned off in a wrong way");
     let effort = sent.effort.as_deref().and_then(Effort::read);
-    let open_words = api == Api::OpenAi && rules.efforts.is_empty();
+    let open_words = api == Api::OPENAI && rules.efforts.is_empty();
     let is_known = effort.is_none_or(|effort| rules.efforts.iter().any(|taken| taken == effort));
     // OpenAI itself refuses unknown words.
     forbid(!open_words && asked_effort != Some("odd") && !is_known, "an effort");
@@ -332,13 +331,13 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
     forbid(sent.top_p.is_some_and(|top_p| !(least..=most).contains(&top_p)), "a top_p");
     let greedy = sent.temperature == Some(0.0) && sent.top_p.is_some_and(|top_p| top_p < 1.0);
     forbid(rules.greedy_top_p && greedy, "a top_p at temperature 0");
-    if api != Api::Ollama && api != Api::Mistral {
+    if api != Api::OLLAMA && api != Api::MISTRAL {
         let [least, most] = rules.penalties;
         let within = |penalty: &f64| (least..=most).contains(penalty) && least < most;
         forbid(!sent.penalties.iter().all(within), "a penalty");
     }
     forbid(sent.logprobs && rules.logprobs == LogprobsRule::Refused, "logprobs");
-    forbid(sent.logprobs && rules.logprobs == LogprobsRule::OnVertex && api != Api::Vertex, "logprobs");
+    forbid(sent.logprobs && rules.logprobs == LogprobsRule::OnVertex && api != Api::VERTEX, "logprobs");
     forbid(sent.native_schema && rules.schema != SchemaRule::Native, "structured output");
     forbid(sent.open_api && rules.schema_dialect != SchemaDialect::OpenApi, "an OpenAPI schema");
     forbid(sent.json_schema && rules.schema_dialect != SchemaDialect::JsonSchema, "a JSON schema");
@@ -352,7 +351,7 @@ fn faults(api: Api, rules: ModelRules, sent: &Sent, asked_effort: Option<&str>) 
 fn no_request_holds_a_member_that_the_models_row_forbids() {
     let requests = requests();
     for Listed { api, adapter, upstream, id } in listed() {
-        let rules = ModelRules::of(api, &upstream, &id);
+        let rules = ModelRules::of(api.rules, &upstream, &id);
         assert_eq!(rules.warning(), None, "{id} is in no table");
         let target = Target {
             upstream_model: &upstream,
@@ -361,7 +360,7 @@ fn no_request_holds_a_member_that_the_models_row_forbids() {
             most_tokens: None,
             max_output_tokens: Some(16_000),
             context_length: Some(128_000),
-            rules: Some(rules),
+            rules,
             issuer: None,
         };
         for request in &requests {
@@ -388,7 +387,7 @@ fn limits_of_rows_and_catalogue_agree() {
         let id = model["id"].as_str().unwrap();
         let (provider, name) = id.split_once('/').unwrap();
         let upstream = model["upstream_model"].as_str().unwrap_or(name);
-        let rules = ModelRules::of(presets::find(provider).unwrap().api, upstream, id);
+        let rules = ModelRules::of(Api::of_known_provider(provider).unwrap().rules, upstream, id);
         let known =
             [(rules.context_tokens(), "context_length"), (rules.max_output_tokens(), "max_output_tokens")];
         for (limit, member) in known.into_iter().filter_map(|(limit, member)| Some((limit?, member))) {

@@ -69,7 +69,7 @@ fn parse(body: &Bytes) -> ChatRequest {
     parse_chat(body.clone(), &RequestLimits::NONE).unwrap()
 }
 
-fn encode(adapter: &dyn Adapter, request: &ChatRequest) {
+fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
     let target = Target {
         upstream_model: "m",
         id: "any/m",
@@ -77,7 +77,7 @@ fn encode(adapter: &dyn Adapter, request: &ChatRequest) {
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: None,
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, "m", "any/m"),
         issuer: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
@@ -157,7 +157,7 @@ fn c07_deep_and_wide_bodies_allocate_in_proportion_to_their_size() {
         assert_proportional(&format!("{name}, read"), sizes, read);
         let requests = bodies.each_ref().map(parse);
         for (api, adapter) in &adapters {
-            let written = requests.each_ref().map(|request| measure(|| encode(&**adapter, request)));
+            let written = requests.each_ref().map(|request| measure(|| encode(*api, &**adapter, request)));
             assert_proportional(&format!("{name}, {}", api.as_str()), sizes, written);
         }
     }

@@ -81,7 +81,7 @@ fn the_deepest_bodies_need_no_deep_stack() {
                     most_tokens: None,
                     max_output_tokens: Some(8192),
                     context_length: Some(128_000),
-                    rules: None,
+                    rules: gw_providers::model_rules::ModelRules::of(api.rules, "m", "any/m"),
                     issuer: None,
                 };
                 // A refusal is an answer, too. A stack that is too small ends the process.

@@ -49,7 +49,7 @@ fn requests_of_clients() -> Vec<Vec<u8>> {
 
 /// The bytes of a seed as the upstream would send them.
 fn wire(api: Api, seed: &[u8]) -> Vec<u8> {
-    if api == Api::Bedrock { property::frames(seed) } else { seed.to_vec() }
+    if api == Api::BEDROCK { property::frames(seed) } else { seed.to_vec() }
 }
 
 /// Reads the seeds of a dialect, cut at every byte and into pieces of one size.
@@ -212,13 +212,13 @@ macro_rules! dialects {
 }
 
 dialects! {
-    openai: OpenAi,
-    anthropic: Anthropic,
-    gemini: Gemini,
-    bedrock: Bedrock,
-    cohere: Cohere,
-    ollama: Ollama,
-    mistral: Mistral,
+    openai: OPENAI,
+    anthropic: ANTHROPIC,
+    gemini: GEMINI,
+    bedrock: BEDROCK,
+    cohere: COHERE,
+    ollama: OLLAMA,
+    mistral: MISTRAL,
 }
 
 #[test]

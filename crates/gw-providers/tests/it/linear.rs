@@ -146,14 +146,14 @@ fn with_tool(schema: &str) -> String {
 
 /// The model of each API whose requests need the most work.
 fn model(api: Api) -> &'static str {
-    match api {
-        Api::OpenAi | Api::Azure | Api::Demo => "gpt-5",
-        Api::Anthropic => "claude-sonnet-4-5",
-        Api::Gemini | Api::Vertex => "gemini-2.0-flash",
-        Api::Bedrock => "amazon.nova-lite-v1:0",
-        Api::Cohere => "command-a-03-2025",
-        Api::Mistral => "mistral-large-latest",
-        Api::Ollama => "qwen3",
+    match api.name {
+        "anthropic" => "claude-sonnet-4-5",
+        "gemini" | "vertex" => "gemini-2.0-flash",
+        "bedrock" => "amazon.nova-lite-v1:0",
+        "cohere" => "command-a-03-2025",
+        "mistral" => "mistral-large-latest",
+        "ollama" => "qwen3",
+        _ => "gpt-5",
     }
 }
 
@@ -165,7 +165,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: None,
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, model(api), "any/m"),
         issuer: None,
     };
     // A refusal must not cost more than a success.
@@ -280,8 +280,8 @@ fn call_arguments_are_not_parsed_into_a_tree() {
 
 /// Reads a stream in pieces of a network's usual size, and writes the client's stream.
 fn relay(stream: &[u8]) {
-    let adapter = property::adapter(Api::Gemini);
-    let mut decoder = adapter.chat_stream(&Reading::default());
+    let adapter = property::adapter(Api::GEMINI);
+    let mut decoder = adapter.stream(&Reading::default());
     let (mut bytes, mut images) = (0, 0);
     let mut sink = |event: Event<'_>| {
         if let Event::Image { image, .. } = event {

@@ -13,7 +13,7 @@ const SMALL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 fn settings(base_url: impl Into<String>) -> ProviderSettings {
     ProviderSettings {
         name: "acme".to_owned(),
-        api: Api::OpenAi,
+        api: Api::OPENAI,
         base_url: Some(base_url.into()),
         api_keys: Vec::new(),
         headers: Vec::new(),
@@ -111,10 +111,10 @@ async fn anthropic_gets_its_key_and_its_version_in_headers_of_their_own() {
     })
     .await;
     let mut settings = settings(format!("http://{}/", upstream.address));
-    settings.api = Api::Anthropic;
+    settings.api = Api::ANTHROPIC;
     settings.api_keys = vec![(secret("sekret-a"), 1)];
     let provider = build(&settings).unwrap();
-    provider.send(provider.adapter().list_models().unwrap(), &clocks()).await.unwrap();
+    provider.send((provider.adapter().traits().models.unwrap().call)(), &clocks()).await.unwrap();
     let sent = requests.recv().await.unwrap();
     assert!(sent.starts_with("GET /v1/models?limit=1000 HTTP/1.1\r\n"), "{sent}");
     assert!(sent.contains("x-api-key: sekret-a\r\n") && sent.contains("anthropic-version: 2023-06-01\r\n"));
@@ -204,7 +204,7 @@ async fn an_arn_arrives_encoded_with_a_bedrock_key() {
     })
     .await;
     let mut settings = settings(format!("http://{}", upstream.address));
-    settings.api = Api::Bedrock;
+    settings.api = Api::BEDROCK;
     settings.api_keys = vec![(secret("ABSK-sekret"), 1)];
     let provider = build(&settings).unwrap();
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#;
@@ -220,7 +220,11 @@ async fn an_arn_arrives_encoded_with_a_bedrock_key() {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: gw_providers::model_rules::ModelRules::of(
+            Api::BEDROCK.rules,
+            "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.amazon.nova-lite-v1:0",
+            "amazon/nova",
+        ),
         issuer: None,
     };
     let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };

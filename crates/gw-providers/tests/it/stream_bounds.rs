@@ -60,7 +60,7 @@ fn ollama_id(at: usize) -> String {
 }
 
 fn bytes(api: Api, event: String) -> Vec<u8> {
-    if api == Api::Bedrock { frames(event.as_bytes()) } else { event.into_bytes() }
+    if api == Api::BEDROCK { frames(event.as_bytes()) } else { event.into_bytes() }
 }
 
 #[test]
@@ -68,20 +68,20 @@ fn endless_blocks_end_the_stream_with_an_error() {
     let json = || Reading { json_tool: Some("answer".to_owned()), ..Reading::default() };
     let custom = || Reading { custom_tools: vec!["f".to_owned()], ..Reading::default() };
     let cases: [(&str, Api, Reading, Opens); 10] = [
-        ("ids of calls", Api::OpenAi, Reading::default(), openai_id),
-        ("ids of calls", Api::Azure, Reading::default(), openai_id),
-        ("ids of calls", Api::Mistral, Reading::default(), openai_id),
-        ("signatures", Api::Anthropic, Reading::default(), anthropic_signature),
-        ("pictures", Api::Bedrock, Reading::default(), bedrock_image),
-        ("reasons", Api::Gemini, Reading::default(), gemini_reason),
-        ("reasons", Api::Vertex, Reading::default(), gemini_reason),
-        ("words before a tool", Api::Gemini, json(), gemini_words),
-        ("inputs of custom tools", Api::Cohere, custom(), cohere_input),
-        ("ids of calls", Api::Ollama, Reading::default(), ollama_id),
+        ("ids of calls", Api::OPENAI, Reading::default(), openai_id),
+        ("ids of calls", Api::AZURE, Reading::default(), openai_id),
+        ("ids of calls", Api::MISTRAL, Reading::default(), openai_id),
+        ("signatures", Api::ANTHROPIC, Reading::default(), anthropic_signature),
+        ("pictures", Api::BEDROCK, Reading::default(), bedrock_image),
+        ("reasons", Api::GEMINI, Reading::default(), gemini_reason),
+        ("reasons", Api::VERTEX, Reading::default(), gemini_reason),
+        ("words before a tool", Api::GEMINI, json(), gemini_words),
+        ("inputs of custom tools", Api::COHERE, custom(), cohere_input),
+        ("ids of calls", Api::OLLAMA, Reading::default(), ollama_id),
     ];
     for (what, api, reading, opens) in cases {
         let case = format!("{what}, {}", api.as_str());
-        let mut decoder = adapter(api).chat_stream(&reading);
+        let mut decoder = adapter(api).stream(&reading);
         let (mut largest, mut failure) = (0, None);
         let used = allocation_counter::measure(|| {
             for at in 0..64 {
@@ -112,8 +112,8 @@ fn unsigned_thoughts_are_streamed_and_not_kept() {
         let delta = format!(r#"{{"reasoningContent":{{"text":"{}"}}}}"#, filler());
         format!(r#"contentBlockDelta {{"contentBlockIndex":{at},"delta":{delta}}}"#)
     };
-    for (api, opens) in [(Api::Anthropic, anthropic), (Api::Bedrock, bedrock)] {
-        let mut decoder = adapter(api).chat_stream(&Reading::default());
+    for (api, opens) in [(Api::ANTHROPIC, anthropic), (Api::BEDROCK, bedrock)] {
+        let mut decoder = adapter(api).stream(&Reading::default());
         let (mut shown, mut largest) = (0, 0);
         let used = allocation_counter::measure(|| {
             for at in 0..60 {
@@ -138,7 +138,7 @@ fn held_bytes_include_sources_and_orders() {
     let chunk =
         |at: usize| format!(r#"{{"web":{{"uri":"https://{at}.example/{}","title":"t"}}}}"#, "x".repeat(900));
     let chunks: Vec<_> = (0..128).map(chunk).collect();
-    let mut decoder = adapter(Api::Gemini).chat_stream(&Reading::default());
+    let mut decoder = adapter(Api::GEMINI).stream(&Reading::default());
     let mut before = 0;
     for at in 0..128 {
         let grounding = format!(r#"{{"groundingChunks":[{}]}}"#, chunks.join(","));

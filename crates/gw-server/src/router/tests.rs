@@ -191,7 +191,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             }
             Endpoint::SignIn(_) => assert!(!needs_key && [GET, POST].contains(&route.methods), "{pattern}"),
             // A WebSocket begins with GET.
-            Endpoint::Generate(Operation::Responses) => {
+            Endpoint::Generate(Generation::Answer(Operation::Responses)) => {
                 assert!(
                     needs_key
                         && route.methods.is_some()

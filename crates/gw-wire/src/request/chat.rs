@@ -6,7 +6,7 @@ use super::body::{Body, NameSet, ParsedBody};
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
 use super::measure::{ForwardedPrompt, PromptExtras};
-use super::member_policy::{self, Endpoint, GuardedMember};
+use super::member_policy::{self, GuardedMember};
 use super::messages::messages;
 use super::native_policy::{InnerWork, chat_tools};
 use super::needs::Needs;
@@ -17,6 +17,7 @@ use super::schemas::Schemas;
 use crate::dialects::{ClientDialect, ClientRequest};
 use crate::hosted_tools::HostedCalls;
 use crate::json::{Kind, View};
+use crate::operation::PlainOperation;
 
 /// A validated chat completion request.
 #[derive(Clone, Debug)]
@@ -119,7 +120,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
     hosted.0.is_unpriced |= survey.has_unpriced_part;
     let references = &mut survey.references;
     let guarded =
-        member_policy::survey(members.text, &members.members, Endpoint::Chat, other_tools, references);
+        member_policy::survey(members.text, &members.members, PlainOperation::Chat, other_tools, references);
     let members = members.without_fallbacks();
     Ok(ChatRequest {
         body: members.into_body(bytes),

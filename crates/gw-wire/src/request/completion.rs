@@ -7,13 +7,14 @@ use super::fields::{Path, array, empty_array, integer, missing, string, wrong_ty
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
 use super::measure::PromptExtras;
-use super::member_policy::{Endpoint, GuardedMember, survey};
+use super::member_policy::{GuardedMember, survey};
 use super::needs::Needs;
 use super::options::{Fields, Routing};
 use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
 use crate::json::{Kind, View};
+use crate::operation::PlainOperation;
 
 /// One prompt of a text completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let suffix = fields.get("suffix").map_or(0, |suffix| suffix.string_len() as u64);
     let routing = fields.routing(&model)?;
     let mut references = References::default();
-    let guarded = survey(members.text, &members.members, Endpoint::Completions, false, &mut references);
+    let guarded = survey(members.text, &members.members, PlainOperation::Completion, false, &mut references);
     // The operator decides whether completions are cached, but a mistake in `cache` is reported anyway.
     fields.cache()?;
     // Each prompt may become a call of its own, which repeats the format, the suffix and unknown members.

@@ -9,11 +9,12 @@ use super::completion::{InputForm, MAX_INPUTS, input_form, token_arrays, tokens}
 use super::fields::{Path, array, empty_string, missing, not_one_of, optional, string};
 use super::invalid::Invalid;
 use super::limits::RequestLimits;
-use super::member_policy::{Endpoint, GuardedMember, survey};
+use super::member_policy::{GuardedMember, survey};
 use super::options::Fields;
 use super::other_members::other_bytes;
 use super::references::References;
 use crate::json::{Kind, View};
+use crate::operation::PlainOperation;
 
 /// The requested encoding of the vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ pub fn parse_embeddings(bytes: Bytes, limits: &RequestLimits) -> Result<Embeddin
     let dimensions = dimensions.and_then(|dimensions| u32::try_from(dimensions).ok());
     fields.kinds(&[("user", Kind::String)])?;
     let mut references = References::default();
-    let guarded = survey(members.text, &members.members, Endpoint::Embeddings, false, &mut references);
+    let guarded = survey(members.text, &members.members, PlainOperation::Embeddings, false, &mut references);
     let input = fields.get("input").map_or(0, |input| input.text().len());
     let other_bytes = other_bytes(&members, &["encoding_format", "input"], input);
     let body = members.into_members().into_body(bytes);

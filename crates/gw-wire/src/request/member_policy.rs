@@ -11,6 +11,7 @@ use super::folding::{Folded, folded};
 use super::native_policy::rows::Treatment;
 use super::references::References;
 use crate::json::{Kind, View};
+use crate::operation::PlainOperation;
 use crate::usage::USUAL_TIERS;
 use rules::named;
 
@@ -27,23 +28,13 @@ pub struct GuardedMember {
     written: Box<str>,
 }
 
-/// The endpoint that a body was sent to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
-    Chat,
-    Completions,
-    Embeddings,
-}
-
-impl Endpoint {
-    /// Whether this endpoint validates the whole member of this name. Any other member is forwarded like an unknown one,
-    /// even if another endpoint knows it.
-    fn checks(self, name: &str, is_known: bool) -> bool {
-        match self {
-            Self::Chat => is_known && !UNCHECKED_BY_CHAT.contains(&name),
-            Self::Completions => CHECKED_BY_COMPLETIONS.binary_search(&name).is_ok(),
-            Self::Embeddings => CHECKED_BY_EMBEDDINGS.binary_search(&name).is_ok(),
-        }
+/// Whether this operation validates the whole member of this name. Any other member is forwarded like an unknown one,
+/// even if another operation knows it.
+fn checks(operation: PlainOperation, name: &str, is_known: bool) -> bool {
+    match operation {
+        PlainOperation::Chat => is_known && !UNCHECKED_BY_CHAT.contains(&name),
+        PlainOperation::Completion => CHECKED_BY_COMPLETIONS.binary_search(&name).is_ok(),
+        PlainOperation::Embeddings => CHECKED_BY_EMBEDDINGS.binary_search(&name).is_ok(),
     }
 }
 
@@ -131,7 +122,7 @@ pub(super) const MAX_TOOL_DEPTH: u32 = 4;
 pub(super) fn survey(
     text: &str,
     members: &[Member],
-    endpoint: Endpoint,
+    operation: PlainOperation,
     other_tools: bool,
     references: &mut References,
 ) -> Vec<GuardedMember> {
@@ -145,7 +136,7 @@ pub(super) fn survey(
                 found.extend(steering_metadata(value));
                 None
             }
-            "tools" if endpoint == Endpoint::Chat && !other_tools => None,
+            "tools" if operation == PlainOperation::Chat && !other_tools => None,
             "tools" => tools(value, references).then_some((Cow::Borrowed("tools"), Rule::Search)),
             "audio" => {
                 references.object(&Path::Top("audio"), value);
@@ -155,7 +146,7 @@ pub(super) fn survey(
             // These members are known and have a rule too.
             name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks"
             | "fallback_model") => named(name),
-            name if endpoint.checks(name, is_known) => None,
+            name if checks(operation, name, is_known) => None,
             name if other_mode(name, value) => {
                 found.push(GuardedMember {
                     written: format!("{name}.mode").into(),

@@ -1,7 +1,7 @@
 //! The starter file of `config init`: the providers whose key is in the environment, and the usual settings as comments.
 
 use gw_providers::presets::{self, Preset};
-use gw_providers::settings::Api;
+use gw_providers::settings::{Api, VariableHolds};
 
 /// The text before and after the providers.
 const HEAD: &str = include_str!("starter_head.toml");
@@ -25,10 +25,10 @@ fn provider(preset: &Preset, variable: &dyn Fn(&str) -> Option<String>) -> Optio
     let key = preset.key_variable?;
     variable(key)?;
     let name = preset.name;
-    match preset.api {
-        Api::Azure | Api::Bedrock | Api::Vertex | Api::Demo => None,
-        Api::Ollama => Some(format!("[[providers]]\nname = \"{name}\"\ndiscover = true\n")),
-        _ => Some(format!("[[providers]]\nname = \"{name}\"\napi_key = \"${{{key}}}\"\n")),
+    match Api::named(preset.api)?.variable {
+        VariableHolds::KeyBesideRegion => None,
+        VariableHolds::Address => Some(format!("[[providers]]\nname = \"{name}\"\ndiscover = true\n")),
+        VariableHolds::Key => Some(format!("[[providers]]\nname = \"{name}\"\napi_key = \"${{{key}}}\"\n")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gw_config::setup::Setup;
 use gw_providers::provider::Provider;
-use gw_providers::settings::{Api, ProviderSettings};
+use gw_providers::settings::ProviderSettings;
 use gw_wire::failure::Failure;
 use http::header::DATE;
 use tokio::time::{Instant, timeout};
@@ -23,7 +23,7 @@ const MAX_LIST_BYTES: usize = 16 << 20;
 /// providers that were called.
 pub(super) async fn check(setup: &Setup, may_call: bool, report: &mut DoctorReport) -> Vec<OtherClock> {
     let mut clocks = Vec::new();
-    for settings in setup.config.providers.iter().filter(|settings| settings.api != Api::Demo) {
+    for settings in setup.config.providers.iter().filter(|settings| !settings.api.is_demo) {
         // A provider that cannot be built is a problem of the configuration.
         let Ok(provider) = Provider::build(settings, setup.config.timeouts) else { continue };
         let Some(host) = provider.host() else { continue };
@@ -133,11 +133,11 @@ async fn lists_without_key(setup: &Setup, without: &ProviderSettings) -> bool {
 
 async fn list(provider: &Provider) -> Answer {
     let adapter = provider.adapter();
-    let Some(call) = adapter.list_models() else { return Answer::NoList };
+    let Some(listing) = adapter.traits().models else { return Answer::NoList };
     let mut clocks = provider.timeouts();
     clocks.first_token = clocks.first_token.min(CALL_TIMEOUT);
     let deadline = Instant::now() + CALL_TIMEOUT;
-    let response = match provider.send(call, &clocks).await {
+    let response = match provider.send((listing.call)(), &clocks).await {
         Ok(response) => response,
         Err(failure) => return Answer::Failed(Box::new(failure)),
     };

@@ -70,7 +70,7 @@ impl DrillGateway {
         }
         for provider in &mut config.providers {
             shorten(&mut provider.timeouts, factor);
-            provider.api = Api::OpenAi;
+            provider.api = Api::OPENAI;
             provider.allow_private_network = true;
             provider.headers.clear();
             provider.options.clear();

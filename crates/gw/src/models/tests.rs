@@ -16,7 +16,7 @@ const SHIPPED: &str = r#"[
 fn catalog() -> Catalog {
     let facts = [ProviderFacts {
         name: "acme",
-        api: Api::OpenAi,
+        api: Api::OPENAI,
         price_multiplier: Price::from_nanos(1_000_000_000),
         discovers: false,
     }];
@@ -73,7 +73,7 @@ fn a_models_rules_are_shown_with_their_source_and_date() {
     let shipped = r#"[{"id": "a/claude-opus-5-5", "name": "O", "provider": "a"}, {"id": "a/claude-opus-6", "name": "N", "provider": "a"}]"#;
     let facts = [ProviderFacts {
         name: "a",
-        api: Api::Anthropic,
+        api: Api::ANTHROPIC,
         price_multiplier: Price::from_nanos(1_000_000_000),
         discovers: false,
     }];

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gw_engine::catalog::Model;
 use gw_routing::metrics::Averages;
 use gw_store::ledger::Entry;
+use gw_wire::operation::Operation;
 
 /// The figures of all models in the log.
 #[derive(Debug, Default)]
@@ -58,7 +59,7 @@ impl Mean {
 
 /// Whether requests of this operation have a routing strategy.
 pub(super) fn has_strategy(entry: &Entry) -> bool {
-    matches!(entry.operation.as_str(), "chat" | "completion")
+    Operation::named(&entry.operation).is_some_and(|operation| operation.row().writes_text)
 }
 
 impl LogFigures {
@@ -188,6 +189,18 @@ mod tests {
             tokens: gw_store::ledger::Tokens { completion: 60, ..Default::default() },
             ..Entry::default()
         }
+    }
+
+    #[test]
+    fn every_operation_that_writes_a_text_has_a_strategy() {
+        let operations = ["chat", "completion", "messages", "responses", "embeddings"];
+        let with_strategy: Vec<&str> = operations
+            .into_iter()
+            .filter(|operation| {
+                has_strategy(&Entry { operation: (*operation).to_owned(), ..row("[]", None) })
+            })
+            .collect();
+        assert_eq!(with_strategy, ["chat", "completion", "messages", "responses"]);
     }
 
     #[test]

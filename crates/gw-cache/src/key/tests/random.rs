@@ -1,6 +1,7 @@
 //! A million random pairs of requests by two tenants, compared by key and by a slow oracle. The oracle compares trees,
 //! each of which was written as text in a random spelling.
 
+use gw_wire::operation::PlainOperation;
 use std::collections::HashMap;
 
 use rand::rngs::StdRng;
@@ -163,7 +164,7 @@ fn family(rng: &mut StdRng, out: &mut Vec<(Asked, String)>) {
         }
         match rng.random_range(0..30) {
             0 => asked.scope = Scope::Team(Arc::from("key_1")),
-            1 => asked.route = Route::Completion,
+            1 => asked.route = PlainOperation::Completion,
             2 => asked.model = "n".to_owned(),
             3 => asked.candidates = vec!["p/m"],
             4 => asked.config = 2,

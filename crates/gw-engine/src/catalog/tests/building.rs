@@ -151,12 +151,12 @@ fn a_model_whose_name_is_in_urls_leads_to_no_other_path() {
     };
     for upstream in ["../../evil", "..", "models/../x", "models/.", "a/./b"] {
         for api in Api::ALL {
-            let is_in_urls = matches!(api, Api::Azure | Api::Gemini | Api::Vertex | Api::Bedrock);
+            let is_in_urls = ["azure", "gemini", "vertex", "bedrock"].contains(&api.name);
             assert_eq!(build(api, upstream), (!is_in_urls, !is_in_urls), "{upstream} at {}", api.as_str());
         }
     }
     for upstream in ["a..b", "models/x.y", "...", "anthropic.claude-v1:0"] {
-        assert_eq!(build(Api::Gemini, upstream), (true, true), "{upstream}");
+        assert_eq!(build(Api::GEMINI, upstream), (true, true), "{upstream}");
     }
 }
 

@@ -5,7 +5,6 @@ use gw_cache::Stored;
 use crate::call::Call;
 use crate::document_memory::DocumentPermit;
 use crate::error::{Error, Kind, Result};
-use crate::request::ValidatedRequest;
 use crate::response::headers::{AGE, cache_status, cost_header, named};
 use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::embeddings::answer::EmbeddingsAnswer;
@@ -21,7 +20,7 @@ pub(crate) async fn kept_reply(
     sum: &Stored,
     what: &'static str,
 ) -> Result<Reply> {
-    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
+    let Some(request) = call.context.request.embeddings() else { return Err(inconsistent()) };
     let mut headers = named(&sum.model_used, &sum.provider);
     headers.extend(cost_header(call.cost));
     headers.push(cache_status(what));

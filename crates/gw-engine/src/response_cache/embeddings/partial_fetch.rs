@@ -63,8 +63,8 @@ impl PartialFetch {
         kept: Vec<Option<Arc<Stored>>>,
         stamp: Stamp,
     ) -> Result<Self> {
-        let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
-        let request = request.clone();
+        let Some(request) = call.context.request.embeddings() else { return Err(inconsistent()) };
+        let request = Box::new(request.clone());
         call.context.is_shared = true;
         let permit = Some(permit);
         Ok(Self { caching, call, request, wanted, found, permit, kept, stamp, numbers: Vec::new() })
@@ -145,7 +145,7 @@ impl PartialFetch {
     async fn search(&mut self) -> Result<Option<Box<EmbeddingsOutput>>> {
         let answered = search(&mut self.call, 0).await?;
         Ok(match answered {
-            Some((_, Answer::Embeddings(output))) => Some(output),
+            Some((_, Answer::Vectors(output))) => Some(output),
             _ => None,
         })
     }
@@ -169,7 +169,7 @@ impl PartialFetch {
     /// Handles a model that changed behind its name. Its vectors are paid for and of no use to this request. They are
     /// kept, so the next request finds that the vectors differ, and asks for all inputs at once.
     async fn keep_wasted(&mut self, output: EmbeddingsOutput) {
-        let ValidatedRequest::Embeddings(request) = &self.call.context.request else { return };
+        let Some(request) = self.call.context.request.embeddings() else { return };
         let (usage, tokens) = output.tokens(request);
         let cost = output.cost();
         self.call.progress.waste_attempt(&output.candidate, output.attempt);
@@ -225,7 +225,7 @@ impl PartialFetch {
     }
 
     async fn complete(mut self, mut output: Box<EmbeddingsOutput>) -> Result<Reply> {
-        let ValidatedRequest::Embeddings(request) = &self.call.context.request else {
+        let Some(request) = self.call.context.request.embeddings() else {
             return Err(inconsistent());
         };
         let candidate = output.candidate.clone();

@@ -7,7 +7,6 @@ use gw_cache::{Found, Outcome};
 use crate::call::Call;
 use crate::error::Result;
 use crate::execute::execute_after_miss;
-use crate::request::ValidatedRequest;
 use crate::response::disconnect::DetachOnDrop;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
@@ -51,7 +50,7 @@ pub(crate) async fn run(
     if !are_all_there && !found.model_used().is_some_and(is_there) {
         found = CachedVectors::none(wanted.keys.len());
     }
-    let ValidatedRequest::Embeddings(request) = &call.context.request else { return Err(inconsistent()) };
+    let Some(request) = call.context.request.embeddings() else { return Err(inconsistent()) };
     let Some(permit) =
         caching.vectors.permit(call.context.client.caller.key_id(), found.unsent(&wanted.at, request))
     else {

@@ -56,7 +56,7 @@ async fn noted(world: &World, answer: impl Future<Output = Result<Reply, Error>>
 fn s17_the_first_usage_that_an_upstream_tells_is_noted_also_if_it_is_less_than_the_estimate() {
     paused(async {
         let usage = json!({"input_tokens": 100, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2_000, "output_tokens": 1});
-        let world = silent("claude", Api::Anthropic, vec![[vec![begun(&usage)], text().to_vec()].concat()]);
+        let world = silent("claude", Api::ANTHROPIC, vec![[vec![begun(&usage)], text().to_vec()].concat()]);
         let mut body = world.chat(true);
         body["messages"][0]["content"] = "word ".repeat(2_000).into();
         let lines = noted(&world, world.send(&body, None)).await;
@@ -71,7 +71,7 @@ fn usage_that_comes_with_the_end_of_a_chat_is_not_noted_before_the_end() {
     paused(async {
         let text = Piece::Text("Hi all".to_owned());
         let steps = [Piece::Role, text, Piece::Finish, Piece::Usage(700, 2)].map(Step::Piece);
-        let world = silent("a", Api::OpenAi, vec![steps.to_vec()]);
+        let world = silent("a", Api::OPENAI, vec![steps.to_vec()]);
         let lines = noted(&world, world.send(&world.chat(true), None)).await;
         assert_eq!(lines.iter().map(|(kind, _)| *kind).collect::<String>(), "B");
     });
@@ -86,7 +86,7 @@ fn s17_calls_of_tools_are_noted_while_the_model_has_not_said_a_word() {
                 "item": {"type": "web_search_call", "id": id, "status": "completed", "action": {"type": "search", "query": "a"}}}))
         };
         let steps = vec![event(&created), searched("ws_1"), wait(1_000), searched("ws_2")];
-        let world = silent("openai", Api::OpenAi, vec![steps]);
+        let world = silent("openai", Api::OPENAI, vec![steps]);
         let body = json!({"model": "openai/m", "stream": true, "store": false, "input": "Hello"});
         let lines = noted(&world, world.send_native(&body)).await;
         let kinds: String = lines.iter().map(|(kind, _)| *kind).collect();
@@ -101,7 +101,7 @@ fn s17_usage_before_the_first_content_is_noted_beside_a_hedge() {
         let usage = json!({"input_tokens": 5_000, "output_tokens": 1});
         let mut setup =
             Setup::new(vec![("a", script(Vec::new())), ("b", script(vec![wait(1_000), begun(&usage)]))]);
-        setup.api = Api::Anthropic;
+        setup.api = Api::ANTHROPIC;
         let after = HedgeDelay::Fixed(Duration::from_millis(300));
         setup.routing.hedge = Some(HedgeSettings { after, max_extra_cost_percent: 100.0 });
         let world = setup.build();
@@ -118,7 +118,7 @@ fn s17_each_stream_of_a_divided_request_is_noted_as_its_upstream_tells_its_usage
     paused(async {
         let usage = json!({"input_tokens": 5_000, "output_tokens": 1});
         let stream = |after| [vec![wait(after), begun(&usage)], text().to_vec()].concat();
-        let world = silent("claude", Api::Anthropic, vec![stream(0), stream(1_000)]);
+        let world = silent("claude", Api::ANTHROPIC, vec![stream(0), stream(1_000)]);
         let mut body = world.chat(true);
         body["n"] = 2.into();
         let lines = noted(&world, world.send(&body, None)).await;

@@ -64,7 +64,7 @@ impl Setup {
         Self {
             routing: RoutingSettings { retries: 0, ..RoutingSettings::default() },
             timeouts: Timeouts::default(),
-            api: Api::OpenAi,
+            api: Api::OPENAI,
             upstream_model: None,
             features: None,
             upstreams,
@@ -165,7 +165,7 @@ fn provider(name: &str, keys: usize, embedding_batch: Option<usize>) -> Provider
     let key = |number: usize| (SecretString::from(format!("upstream-key-{number}")), 1);
     ProviderSettings {
         name: name.to_owned(),
-        api: Api::OpenAi,
+        api: Api::OPENAI,
         base_url: None,
         api_keys: (1..=keys).map(key).collect(),
         headers: Vec::new(),

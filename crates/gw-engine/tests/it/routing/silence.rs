@@ -116,7 +116,7 @@ fn thinking_that_is_not_shown_is_no_timeout_for_any_client() {
     paused(async {
         let chat = json!({"model": "anthropic/m", "stream": true, "messages": [{"role": "user", "content": "Hello"}]});
         for (body, is_native) in [(message(&json!({})), true), (chat, false)] {
-            let world = world("anthropic", Api::Anthropic, omitted_thinking());
+            let world = world("anthropic", Api::ANTHROPIC, omitted_thinking());
             let (ended, took) = timed(&world, &body, is_native).await;
             assert!(ended.body().contains("Well."), "{ended:?}");
             assert_eq!(took, 300_000);
@@ -138,7 +138,7 @@ fn work_after_the_first_content_is_no_silence() {
         let runs = vec![vec![block(1, &call), block_end(1)], pings(), vec![block(2, &result), block_end(2)]];
         for work in [thinks, runs] {
             let script = stream([begun(), work, vec![spoken(3)]].concat());
-            let (ended, took) = timed(&world("anthropic", Api::Anthropic, script), &chat, false).await;
+            let (ended, took) = timed(&world("anthropic", Api::ANTHROPIC, script), &chat, false).await;
             assert!(ended.body().contains("Well.") && !ended.body().contains("error"), "{ended:?}");
             assert_eq!(took, 300_000);
         }
@@ -146,7 +146,7 @@ fn work_after_the_first_content_is_no_silence() {
         let after = vec![vec![block(1, &call), block_end(1), block(2, &result), block_end(2)], pings()];
         for idle in [vec![pings()], after] {
             let script = stream([begun(), idle, vec![spoken(3)]].concat());
-            let (ended, took) = timed(&world("anthropic", Api::Anthropic, script), &chat, false).await;
+            let (ended, took) = timed(&world("anthropic", Api::ANTHROPIC, script), &chat, false).await;
             assert!(ended.body().contains("The upstream sent nothing for too long"), "{ended:?}");
             assert_eq!(took, IDLE_MS);
         }
@@ -158,7 +158,7 @@ fn a_turn_that_asks_for_thinking_may_be_silent() {
     paused(async {
         let silent = || stream(vec![vec![message_start()], for_five_minutes(&ping()), spoken(0)]);
         let thinking = json!({"thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"}});
-        let world_of = || world("anthropic", Api::Anthropic, silent());
+        let world_of = || world("anthropic", Api::ANTHROPIC, silent());
         let (ended, took) = timed(&world_of(), &message(&thinking), true).await;
         assert!(ended.body().contains("Well."), "{ended:?}");
         assert_eq!(took, 300_000);
@@ -188,14 +188,14 @@ fn states_of_a_hosted_tool_are_signs_of_work() {
         let request = json!({"model": "openai/m", "stream": true, "store": false, "input": "Hello"});
         for sign in [response_event("response.output_item.added", &item), searching.clone()] {
             let script = stream(vec![vec![created.clone(), sign], for_five_minutes(&created), end.clone()]);
-            let world = world("openai", Api::OpenAi, script);
+            let world = world("openai", Api::OPENAI, script);
             let (ended, took) = timed(&world, &request, true).await;
             assert!(ended.body().contains("Found."), "{ended:?}");
             assert_eq!(took, 300_000);
         }
         // Nothing but the beginning of the response is no work yet.
         let script = stream(vec![for_five_minutes(&created), end]);
-        let (ended, took) = timed(&world("openai", Api::OpenAi, script), &request, true).await;
+        let (ended, took) = timed(&world("openai", Api::OPENAI, script), &request, true).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
     });
 }
@@ -213,12 +213,12 @@ fn u14_work_without_content_ends_at_the_total_deadline_and_comments_before() {
         for again in [ping(), empty, comment.clone()] {
             let script = stream(vec![vec![message_start(), thought.clone()], endless(&again)]);
             let (ended, took) =
-                timed(&world("anthropic", Api::Anthropic, script), &message(&json!({})), true).await;
+                timed(&world("anthropic", Api::ANTHROPIC, script), &message(&json!({})), true).await;
             assert_late(&ended, took, TOTAL_MS);
         }
         let script = stream(vec![endless(&comment)]);
         let (ended, took) =
-            timed(&world("anthropic", Api::Anthropic, script), &message(&json!({})), true).await;
+            timed(&world("anthropic", Api::ANTHROPIC, script), &message(&json!({})), true).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
     });
 }
@@ -234,12 +234,12 @@ fn a_chat_that_asks_for_reasoning_waits_for_the_total_deadline() {
         let whole = || answer(Head::Document(document("Well.", Some((5, 5))), Vec::new())).after(300_000);
         for (script, is_stream) in [(late(), true), (whole(), false)] {
             for effort in [json!("high"), json!("minimal")] {
-                let world = world("a", Api::OpenAi, script.clone());
+                let world = world("a", Api::OPENAI, script.clone());
                 let (ended, took) = timed(&world, &chat(effort, is_stream), false).await;
                 assert_eq!((ended.text(), took), ("Well.".to_owned(), 300_000));
             }
             for effort in [json!("none"), Value::Null] {
-                let world = world("a", Api::OpenAi, script.clone());
+                let world = world("a", Api::OPENAI, script.clone());
                 let (ended, took) = timed(&world, &chat(effort, is_stream), false).await;
                 assert_late(&ended, took, FIRST_TOKEN_MS);
             }
@@ -251,7 +251,7 @@ fn a_chat_that_asks_for_reasoning_waits_for_the_total_deadline() {
         };
         let after =
             |delta: &str| stream(vec![vec![piece(delta), wait(300_000)], chat_stream(&["Well."], None)]);
-        let begins = world("a", Api::OpenAi, after(r#"{"role":"assistant","content":""}"#));
+        let begins = world("a", Api::OPENAI, after(r#"{"role":"assistant","content":""}"#));
         let (ended, took) = timed(&begins, &chat(Value::Null, true), false).await;
         assert_late(&ended, took, FIRST_TOKEN_MS);
     });
@@ -322,14 +322,14 @@ fn a_sign_of_work_shortly_before_the_deadline_is_in_time() {
             stream(vec![vec![message_start(), after, thought.clone(), wait(100_000)], spoken(1)])
         };
         let (ended, _) = timed(
-            &world("anthropic", Api::Anthropic, late(Duration::from_millis(119_990))),
+            &world("anthropic", Api::ANTHROPIC, late(Duration::from_millis(119_990))),
             &message(&json!({})),
             true,
         )
         .await;
         assert!(ended.body().contains("Well."), "{ended:?}");
         let (ended, took) = timed(
-            &world("anthropic", Api::Anthropic, late(Duration::from_millis(120_010))),
+            &world("anthropic", Api::ANTHROPIC, late(Duration::from_millis(120_010))),
             &message(&json!({})),
             true,
         )

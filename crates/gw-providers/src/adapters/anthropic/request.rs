@@ -15,7 +15,6 @@ use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::Sampling;
-use crate::settings::Api;
 
 /// `max_tokens` when neither the client nor the catalogue gives a value. Every model supports it.
 const DEFAULT_MAX_TOKENS: u64 = 4096;
@@ -51,7 +50,7 @@ pub(in crate::adapters) fn encode(
     target: &Target<'_>,
     host: MessagesHost,
 ) -> Result<AnthropicBody, Failure> {
-    let rules = target.rules(host.api());
+    let rules = target.rules;
     host.check(conversation)?;
     let mut warnings = unsupported_members(conversation);
     let max_tokens =
@@ -101,13 +100,6 @@ pub(in crate::adapters) fn encode(
 }
 
 impl MessagesHost {
-    fn api(self) -> Api {
-        match self {
-            Self::Anthropic => Api::Anthropic,
-            Self::Vertex => Api::Vertex,
-        }
-    }
-
     /// Refuses images and files by URL on Vertex AI, which takes bytes only: "Vision" at platform.claude.com, November
     /// 2026 ("Claude Models on Google Cloud (Google managed)").
     fn check(self, conversation: &Conversation<'_>) -> Result<(), Failure> {

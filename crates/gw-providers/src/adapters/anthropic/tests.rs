@@ -27,7 +27,11 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(
+            crate::settings::Api::ANTHROPIC.rules,
+            upstream_model,
+            "anthropic/x",
+        ),
         issuer: None,
     }
 }

@@ -204,7 +204,8 @@ mod tests {
 
     fn plan(model: &str, effort: Option<&str>, at: ThinkingContext) -> (ThinkingPlan, Vec<String>) {
         let mut warnings = Vec::new();
-        let plan = ThinkingPlan::new(ModelRules::of(Api::Anthropic, model, ""), effort, at, &mut warnings);
+        let plan =
+            ThinkingPlan::new(ModelRules::of(Api::ANTHROPIC.rules, model, ""), effort, at, &mut warnings);
         (plan, warnings.into_iter().map(String::from).collect())
     }
 

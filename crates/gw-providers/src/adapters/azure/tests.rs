@@ -27,7 +27,7 @@ const ENDPOINT: &str = "https://res.openai.azure.com";
 fn settings(base_url: &str, options: &str) -> ProviderSettings {
     ProviderSettings {
         name: "azure".to_owned(),
-        api: Api::Azure,
+        api: Api::AZURE,
         base_url: Some(base_url.to_owned()),
         api_keys: Vec::new(),
         headers: Vec::new(),
@@ -61,7 +61,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(Api::AZURE.rules, upstream_model, id),
         issuer: None,
     }
 }
@@ -151,7 +151,7 @@ fn stream_usage_is_requested_from_versions_that_support_it() {
         let adapter = azure(&format!("api_version = '{version}'"));
         let sent = json(chat(&*adapter, request, &target("m", "azure/m")).call.body);
         assert_eq!(sent["stream_options"]["include_usage"] == json!(true), asked, "{version}");
-        assert_eq!(adapter.capabilities().stream_usage, asked);
+        assert_eq!(adapter.traits().capabilities.stream_usage, asked);
     }
 }
 
@@ -173,8 +173,8 @@ fn completions_and_embeddings_go_to_their_own_operations() {
     assert_eq!(json(&sent.body), json!({"input": ["b", "c"], "dimensions": 8, "encoding_format": "float"}));
     let sent = azure("").embeddings(&request, 0..3, &target("e", "a/e")).unwrap();
     assert_eq!((sent.path.as_str(), &json(&sent.body)["model"]), ("/openai/v1/embeddings", &json!("e")));
-    assert!(adapter.capabilities().token_prompts && adapter.capabilities().openai_fields);
-    assert!(adapter.list_models().is_none());
+    assert!(adapter.traits().capabilities.token_prompts && adapter.traits().capabilities.openai_fields);
+    assert!(adapter.traits().models.is_none());
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_reply_is_read_with_its_usage() {
 
 /// The events of a stream. Adjacent pieces of one kind are joined.
 fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
-    let mut decoder = azure("").chat_stream(&Reading::default());
+    let mut decoder = azure("").stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
         let (head, piece) = match event {
@@ -341,8 +341,8 @@ fn a_tenant_is_an_id_or_a_domain_and_leads_to_no_other_path() {
 
 #[test]
 fn credentials_are_a_key_a_token_or_an_application() {
-    assert_eq!(azure("").scheme(), Scheme::Header("api-key"));
-    assert_eq!(azure("auth = 'bearer'").scheme(), Scheme::Bearer);
+    assert_eq!(azure("").traits().scheme, Scheme::Header("api-key"));
+    assert_eq!(azure("auth = 'bearer'").traits().scheme, Scheme::Bearer);
     let application = "tenant_id = 't'\nclient_id = 'c'\n";
     let built = try_build(ENDPOINT, &format!("{application}client_secret = 'sekret'")).unwrap();
     assert_eq!(built.signer.unwrap().secrets(), ["sekret"]);
@@ -374,7 +374,7 @@ fn credentials_are_a_key_a_token_or_an_application() {
 proptest! {
     #[test]
     fn any_bytes_never_panic_the_decoder(pieces in prop::collection::vec(any::<Vec<u8>>(), 0..8)) {
-        let mut decoder = azure("").chat_stream(&Reading::default());
+        let mut decoder = azure("").stream(&Reading::default());
         for piece in &pieces {
             decoder.feed(piece, &mut |_| ());
         }

@@ -13,11 +13,10 @@ use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::native::dropped;
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{ModelRules, Prefill, Sampling};
-use crate::settings::Api;
 
 /// Encodes the call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
-    let rules = target.rules(Api::Bedrock);
+    let rules = target.rules;
     let turns = conversation.turns();
     let plan = tools::plan(conversation, rules);
     let max_tokens = target.max_tokens(conversation.max_tokens);

@@ -44,7 +44,11 @@ fn target(model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(
+            crate::settings::Api::BEDROCK.rules,
+            model,
+            "amazon/a-model",
+        ),
         issuer: None,
     }
 }

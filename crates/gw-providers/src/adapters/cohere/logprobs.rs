@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use gw_wire::json::write_str;
 use serde_json::value::RawValue;
 
-use super::shape::OneOrMany;
+use super::wire::OneOrMany;
 use crate::adapters::openai::lenient::{LenientText, lenient_members};
 
 lenient_members! {

@@ -14,8 +14,8 @@ use gw_wire::stream::MAX_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::reply::{USUAL, record};
-use super::shape::{self, CohereCall, CohereDelta, OneOrMany};
+use super::response::{USUAL, record};
+use super::wire::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
@@ -59,7 +59,7 @@ impl StreamState for CohereStreamState {
         let Ok(text) = std::str::from_utf8(data) else {
             return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
-        let failure = match serde_json::from_str::<shape::CohereEvent<'_>>(text) {
+        let failure = match serde_json::from_str::<wire::CohereEvent<'_>>(text) {
             Ok(event) if name == b"error" || is_error(&event) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
                 reported(&error, FailureKind::StreamBroken)
@@ -85,7 +85,7 @@ impl CohereStreamState {
         self.progress.fail(failure, sink);
     }
 
-    fn read(&mut self, event: shape::CohereEvent<'_>, sink: EventSink<'_>) {
+    fn read(&mut self, event: wire::CohereEvent<'_>, sink: EventSink<'_>) {
         let kind = event.kind.map(|kind| kind.0).unwrap_or_default();
         let delta = event.delta.unwrap_or_default();
         match &*kind {
@@ -105,7 +105,7 @@ impl CohereStreamState {
             }
             "citation-start" => {
                 if let Some(citations) = delta.message.and_then(|message| message.citations) {
-                    shape::add_citations(citations, &mut self.annotations);
+                    wire::add_citations(citations, &mut self.annotations);
                 }
             }
             "message-end" => self.end(&delta, sink),
@@ -199,7 +199,7 @@ impl CohereStreamState {
 }
 
 /// Whether an event is an error.
-fn is_error(event: &shape::CohereEvent<'_>) -> bool {
+fn is_error(event: &wire::CohereEvent<'_>) -> bool {
     let kind = event.kind.as_ref().map_or("", |kind| &kind.0);
     (kind.is_empty() || kind == "error" || kind == "stream-error")
         && (event.message.is_some() || event.error.is_some())

@@ -2,12 +2,12 @@
 
 use gw_wire::usage::Usage;
 
-use super::shape;
+use super::wire;
 use crate::adapters::counts::count;
 
 /// Reads the usage from `tokens`. `billed_units` leaves out the tokens that Cohere adds to the prompt, so it is an
 /// estimate that serves only without `tokens`.
-pub(super) fn read(usage: &shape::CohereUsage<'_>) -> Option<Usage> {
+pub(super) fn read(usage: &wire::CohereUsage<'_>) -> Option<Usage> {
     let mut estimated = false;
     let counts = match (&usage.tokens, &usage.billed_units) {
         (Some(tokens), _) if tokens.input_tokens.is_some() || tokens.output_tokens.is_some() => tokens,

@@ -18,7 +18,6 @@ use crate::adapter::{Reading, Target};
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{LogprobsRule, ModelRules, SchemaDialect, System};
-use crate::settings::Api;
 
 /// The largest value of the API's 32-bit integers.
 const MAX_OUTPUT_TOKENS: u64 = i32::MAX as u64;
@@ -43,7 +42,7 @@ pub(in crate::adapters) fn encode(
     target: &Target<'_>,
     flavour: Flavour,
 ) -> Result<GeminiBody, Failure> {
-    let rules = target.rules(Api::Gemini);
+    let rules = target.rules;
     let mut warnings = dropped(conversation, &["logit_bias"]);
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));

@@ -23,7 +23,11 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(
+            crate::settings::Api::GEMINI.rules,
+            upstream_model,
+            "google/m",
+        ),
         issuer: None,
     }
 }

@@ -58,7 +58,7 @@ mod tests {
             ("gemini-2.0-flash", "high", None),
             ("gemma-3-27b-it", "high", None),
         ] {
-            let rules = ModelRules::of(Api::Gemini, name, "");
+            let rules = ModelRules::of(Api::GEMINI.rules, name, "");
             assert_eq!(thinking(&rules, effort), expected, "{name} {effort}");
         }
     }

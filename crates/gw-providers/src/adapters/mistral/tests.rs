@@ -23,7 +23,7 @@ use fixture;
 fn mistral() -> Box<dyn Adapter> {
     let settings = ProviderSettings {
         name: "mistral".to_owned(),
-        api: Api::Mistral,
+        api: Api::MISTRAL,
         base_url: None,
         api_keys: Vec::new(),
         headers: Vec::new(),
@@ -49,7 +49,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(Api::MISTRAL.rules, upstream_model, "mistral/m"),
         issuer: None,
     }
 }

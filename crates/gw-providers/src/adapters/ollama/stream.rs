@@ -7,8 +7,8 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::MAX_TOOL_CALLS;
 
-use super::reply::{UsedIds, tool_call};
-use super::shape::{OllamaCall, OllamaLine};
+use super::response::{UsedIds, tool_call};
+use super::wire::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::openai::lenient::LenientText;

@@ -15,9 +15,9 @@ fn server(num_ctx_max: Option<i64>) -> Result<Box<dyn Adapter>, SettingsError> {
 /// Like [`server`], but clients may send these members.
 fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapter>, SettingsError> {
     let options = num_ctx_max.map(|most| ("num_ctx_max".to_owned(), toml::Value::Integer(most)));
-    super::adapter(&ProviderSettings {
+    let built = super::build(&ProviderSettings {
         name: "ollama".to_owned(),
-        api: Api::Ollama,
+        api: Api::OLLAMA,
         base_url: None,
         api_keys: Vec::new(),
         headers: Vec::new(),
@@ -31,7 +31,8 @@ fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapte
         allow_members: members.iter().map(|&name| name.to_owned()).collect(),
         deny_betas: Vec::new(),
         options: options.into_iter().collect(),
-    })
+    })?;
+    Ok(built.adapter)
 }
 
 fn adapter() -> Box<dyn Adapter> {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use gw_wire::event::Event;
 use gw_wire::stream::MAX_TOOL_CALLS;
 
-use super::shape::OpenAiCall;
+use super::wire::OpenAiCall;
 
 /// The tool calls of one stream so far.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use gw_wire::event::Event;
 
 use super::lenient::Reference;
-use super::reply::add_reference;
+use super::response::add_reference;
 use crate::adapters::annotations::{Annotations, characters};
 
 /// More choices than any request asks for.

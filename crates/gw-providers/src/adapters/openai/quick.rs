@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::lenient::{LenientContent, LenientNumber, LenientText, RawText, TextOrJson};
-use super::shape::OpenAiEnvelope;
+use super::wire::OpenAiEnvelope;
 
 /// A value that the fast reader can read.
 pub(super) trait Quick<'de>: Sized {
@@ -137,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::envelope;
-    use crate::adapters::openai::shape::OpenAiEnvelope;
+    use crate::adapters::openai::wire::OpenAiEnvelope;
 
     /// Compares both readers on one text. Returns whether the fast reader gave a result.
     fn agree(text: &str) -> bool {

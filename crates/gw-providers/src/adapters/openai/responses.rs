@@ -26,7 +26,6 @@ use crate::adapters::bounded::Bounded;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
 use crate::seal::ReplayTarget;
-use crate::settings::Api;
 
 use item::{HostedTally, OutputItem, text};
 use stream::{ResponsesStream, ResponsesStreamState};
@@ -121,7 +120,7 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
 fn reasons(request: &ChatRequest, target: &Target<'_>) -> bool {
     match request.body.view("reasoning_effort").and_then(View::string) {
         Some(effort) => effort != "none",
-        None => target.rules(Api::OpenAi).reasons_unasked(),
+        None => target.rules.reasons_unasked(),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::calls::ToolCallTracker;
 use super::located::TextLocations;
-use super::shape::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
+use super::wire::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::{quick, repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
 use crate::adapters::sse_adapter::{

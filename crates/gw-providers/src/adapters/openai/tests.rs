@@ -22,7 +22,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(crate::settings::Api::OPENAI.rules, upstream_model, "x/y"),
         issuer: None,
     }
 }
@@ -168,7 +168,8 @@ fn completions_and_embeddings_have_their_own_paths() {
 
 #[test]
 fn model_lists_are_read_in_every_shape() {
-    let listed = |value: Value| provider("openai").decode_models(value.to_string().as_bytes());
+    let listed =
+        |value: Value| (provider("openai").traits().models.unwrap().read)(value.to_string().as_bytes());
     let read = |value: Value| {
         listed(value).map(|models| models.into_iter().map(|model| model.name).collect::<Vec<String>>())
     };
@@ -191,5 +192,5 @@ fn model_lists_are_read_in_every_shape() {
     ] {
         assert_eq!(listed(json!({"data": [entry]})).unwrap()[0].context_length, context_length, "{entry}");
     }
-    assert_eq!(provider("openai").list_models().unwrap().path, "/models");
+    assert_eq!((provider("openai").traits().models.unwrap().call)().path, "/models");
 }

@@ -7,30 +7,21 @@
 //! `constraints/vertexai.allowedPartnerModelFeatures` allows them
 //! (docs.cloud.google.com/gemini-enterprise-agent-platform/models/partner-models/claude/structured-outputs).
 
-use std::borrow::Cow;
-
 use gw_wire::conversation::Conversation;
 use gw_wire::dialects::messages::native::NativeHost;
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
-use gw_wire::reply::{ChatReply, EmbeddingsReply};
-use gw_wire::request::{ChatRequest, EmbeddingsRequest};
-use http::{HeaderMap, HeaderName, HeaderValue};
-use serde::Deserialize;
+use gw_wire::reply::ChatReply;
+use gw_wire::request::ChatRequest;
+use http::{HeaderName, HeaderValue};
 
 use super::location::ProjectLocation;
-use crate::adapter::{
-    Capabilities, CountCall, Encoded, HttpCall, ListedModel, Reading, Scheme, StreamDecoder, Target,
-};
+use crate::adapter::{CountCall, Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::anthropic::forward::{self, ForwardedBody};
 use crate::adapters::anthropic::request::{self, MessagesHost, VERTEX_VERSION};
-use crate::adapters::anthropic::{self, CAPABILITIES, details, errors, response, stream};
+use crate::adapters::anthropic::{self, response};
 use crate::adapters::counting::{counting, picked};
-use crate::adapters::failure::invalid;
-use crate::adapters::native::Dialect;
-use crate::adapters::tool_names::is_claude_name;
-use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
+use crate::adapters::native::{Dialect, Policy};
 
 /// The vendor name of Claude in the model rules.
 pub(super) const VENDOR: &str = "claude";
@@ -60,40 +51,8 @@ const BETAS: [&str; 12] = [
 #[derive(Debug)]
 pub(super) struct VertexClaude(pub(super) ProjectLocation);
 
-/// Whether an error body is Anthropic's: `{"type": "error", …}`. Google's error bodies have no `type`.
-pub(super) fn is_error(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct ErrorType<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Cow<'a, str>,
-    }
-    serde_json::from_slice::<ErrorType<'_>>(body).is_ok_and(|error| error.kind == "error")
-}
-
 impl Dialect for VertexClaude {
-    fn api(&self) -> Api {
-        Api::Vertex
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn takes_tool_name(&self, name: &str) -> bool {
-        is_claude_name(name)
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        details::FORMAT
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::claude()
-    }
+    const POLICY: &'static Policy = &anthropic::POLICY;
 
     fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Messages
@@ -130,10 +89,6 @@ impl Dialect for VertexClaude {
         }))
     }
 
-    fn native_stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::AnthropicStream::new(stream::AnthropicStreamState::native()))
-    }
-
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let mut encoded = request::encode(conversation, target, MessagesHost::Vertex)?;
         encoded.reading.is_claude = true;
@@ -143,31 +98,11 @@ impl Dialect for VertexClaude {
         Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(stream::AnthropicStream::default())
-    }
-
-    fn embed(&self, _: &[Cow<'_, str>], _: &EmbeddingsRequest, _: &Target<'_>) -> Result<HttpCall, Failure> {
-        Err(anthropic::no_embeddings())
-    }
-
-    fn decode_embed<'a>(&self, _: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
-        Err(anthropic::no_embeddings())
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        None
-    }
-
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        Err(invalid("this provider has no list of its models"))
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        anthropic::decoder(reading)
     }
 }

@@ -3,26 +3,18 @@
 
 use std::borrow::Cow;
 
-use gw_wire::conversation::{self, Conversation, ToolChoice};
+use gw_wire::conversation::{Conversation, ToolChoice};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
-use http::HeaderMap;
 
 use super::embeddings;
 use super::location::ProjectLocation;
-use crate::adapter::{
-    Capabilities, CountCall, Encoded, HttpCall, ListedModel, Scheme, StreamDecoder, Target,
-};
+use crate::adapter::{CountCall, Encoded, HttpCall, Reading, StreamDecoder, Target};
 use crate::adapters::counting::{counting, picked};
-use crate::adapters::failure::invalid;
 use crate::adapters::gemini::flavour::Flavour;
-use crate::adapters::gemini::{
-    CAPABILITIES, COUNT_MEMBER, contents, errors, media, method, post, request, response, stream,
-};
-use crate::adapters::native::Dialect;
-use crate::media_sizes::MediaSizes;
-use crate::settings::Api;
+use crate::adapters::gemini::{self, COUNT_MEMBER, method, post, request, response, stream};
+use crate::adapters::native::{Dialect, Policy};
 
 const PUBLISHER: &str = "google";
 
@@ -31,40 +23,13 @@ const PUBLISHER: &str = "google";
 pub(super) struct VertexGemini(pub(super) ProjectLocation);
 
 impl Dialect for VertexGemini {
-    fn api(&self) -> Api {
-        Api::Vertex
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
-    }
-
-    fn scheme(&self) -> Scheme {
-        Scheme::Bearer
-    }
-
-    fn takes_back(&self, image: &conversation::Source<'_>) -> bool {
-        media::can_be_sent_back(image)
-    }
-
-    fn takes_tool_name(&self, name: &str) -> bool {
-        request::is_tool_name(name)
-    }
-
-    /// API v1, which the gateway calls, has no mode `VALIDATED` (`FunctionCallingConfig.Mode` of
-    /// Google.Cloud.AIPlatform.V1 3.50.0; v1beta1 has it; read 2026-11-22), so function names are allowed only with
-    /// `ANY`.
-    fn names_allowed_tools(&self, choice: &ToolChoice<'_>) -> bool {
-        *choice == ToolChoice::Required
-    }
-
-    fn reasoning_format(&self) -> &'static str {
-        contents::SIGNATURE_FORMAT
-    }
-
-    fn usual_media_sizes(&self) -> MediaSizes {
-        MediaSizes::gemini()
-    }
+    const POLICY: &'static Policy = &Policy {
+        // API v1, which the gateway calls, has no mode `VALIDATED` (`FunctionCallingConfig.Mode` of
+        // Google.Cloud.AIPlatform.V1 3.50.0; v1beta1 has it; read 2026-11-22), so function names are allowed only with
+        // `ANY`.
+        names_allowed_tools: |choice| *choice == ToolChoice::Required,
+        ..gemini::POLICY
+    };
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let body = request::encode(conversation, target, Flavour::Vertex)?;
@@ -81,11 +46,11 @@ impl Dialect for VertexGemini {
         }))
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ChatReply<'a>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
     }
 
-    fn stream(&self) -> Box<dyn StreamDecoder> {
+    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::GeminiStream::default())
     }
 
@@ -101,17 +66,5 @@ impl Dialect for VertexGemini {
 
     fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body)
-    }
-
-    fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
-        errors::classify(status, headers, body)
-    }
-
-    fn list_models(&self) -> Option<HttpCall> {
-        None
-    }
-
-    fn decode_models(&self, _: &[u8]) -> Result<Vec<ListedModel>, Failure> {
-        Err(invalid("this provider has no list of its models"))
     }
 }

@@ -18,7 +18,7 @@ use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
     ProviderSettings {
         name: "gcp".to_owned(),
-        api: Api::Vertex,
+        api: Api::VERTEX,
         base_url: None,
         api_keys: keys.iter().map(|key| (SecretString::from(*key), 1)).collect(),
         headers: Vec::new(),
@@ -51,7 +51,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         most_tokens: None,
         max_output_tokens: None,
         context_length: None,
-        rules: None,
+        rules: crate::model_rules::ModelRules::of(Api::VERTEX.rules, upstream_model, "gcp/m"),
         issuer: None,
     }
 }
@@ -185,11 +185,11 @@ fn answers_streams_and_errors_are_read_as_gemini() {
     let error = br#"[{"error":{"code":401,"message":"Request had invalid authentication credentials.","status":"UNAUTHENTICATED"}}]"#;
     assert_eq!(adapter.classify(401, &http::HeaderMap::new(), error).kind, FailureKind::Auth);
     let mut events = 0;
-    let mut stream = adapter.chat_stream(&Reading::default());
+    let mut stream = adapter.stream(&Reading::default());
     stream.feed(b"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"x\"}]},\"finishReason\":\"STOP\"}]}\n\n", &mut |_| events += 1);
     stream.eof(&mut |_| events += 1);
     assert_eq!(events, 2);
-    assert!(adapter.list_models().is_none() && adapter.decode_models(b"{}").is_err());
+    assert!(adapter.traits().models.is_none());
 }
 
 #[test]

@@ -21,10 +21,10 @@ use secrecy::SecretString;
 /// The adapter of an API with the settings of an operator.
 pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
     let mut options = toml::Table::new();
-    if matches!(api, Api::Bedrock | Api::Vertex) {
+    if [Api::BEDROCK, Api::VERTEX].contains(&api) {
         options.insert("region".to_owned(), "eu-west-1".into());
     }
-    if api == Api::Vertex {
+    if api == Api::VERTEX {
         options.insert("project".to_owned(), "a-project".into());
     }
     let settings = ProviderSettings {
@@ -82,13 +82,13 @@ pub(crate) fn sizes(bytes: &[u8]) -> impl Iterator<Item = usize> {
 pub(crate) fn stream(adapter: &dyn Adapter, bytes: &[u8], sizes: impl Iterator<Item = usize>) {
     let sizes: Vec<usize> = sizes.take(bytes.len()).collect();
     for reading in &readings() {
-        let uncut = read(adapter.chat_stream(reading), iter::once(bytes));
-        let cut = read(adapter.chat_stream(reading), pieces(bytes, &sizes));
+        let uncut = read(adapter.stream(reading), iter::once(bytes));
+        let cut = read(adapter.stream(reading), pieces(bytes, &sizes));
         assert_eq!(cut, uncut, "cut into {sizes:?}, read by {reading:?}");
     }
     let reading = Reading::default();
-    let uncut = read(adapter.completion_stream(&reading), iter::once(bytes));
-    let cut = read(adapter.completion_stream(&reading), pieces(bytes, &sizes));
+    let uncut = read(adapter.stream(&reading), iter::once(bytes));
+    let cut = read(adapter.stream(&reading), pieces(bytes, &sizes));
     assert_eq!(cut, uncut, "cut into {sizes:?}, a text completion");
     client_sees_json(adapter, bytes);
 }
@@ -96,9 +96,9 @@ pub(crate) fn stream(adapter: &dyn Adapter, bytes: &[u8], sizes: impl Iterator<I
 /// Reads any bytes as a stream, in one piece and in two pieces with every border.
 pub(crate) fn cut_at_every_byte(adapter: &dyn Adapter, bytes: &[u8]) {
     let reading = Reading::default();
-    let uncut = read(adapter.chat_stream(&reading), iter::once(bytes));
+    let uncut = read(adapter.stream(&reading), iter::once(bytes));
     for at in 1..bytes.len() {
-        let cut = read(adapter.chat_stream(&reading), pieces(bytes, &[at]));
+        let cut = read(adapter.stream(&reading), pieces(bytes, &[at]));
         assert_eq!(cut, uncut, "cut at byte {at}");
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn answer(adapter: &dyn Adapter, bytes: &[u8]) {
         let _any = adapter.decode_completion(bytes, reading);
     }
     let _any = adapter.decode_embeddings(bytes, 2);
-    let _any = adapter.decode_models(bytes);
+    let _any = adapter.traits().models.map(|listing| (listing.read)(bytes));
     for status in [400, 401, 403, 404, 408, 413, 422, 424, 429, 500, 503, 529] {
         let _any = adapter.classify(status, &HeaderMap::new(), bytes);
     }
@@ -145,10 +145,10 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             most_tokens: None,
             max_output_tokens: Some(8192),
             context_length: Some(128_000),
-            rules: None,
+            rules: gw_providers::model_rules::ModelRules::of(api.rules, upstream_model, "any/a-model"),
             issuer: None,
         };
-        let most = adapter.capabilities();
+        let most = adapter.traits().capabilities;
         if let Ok(chat) = &chat {
             let share = ChoiceRange { n: chat.n.min(most.choices), prompts: 0..1 };
             call(*api, || adapter.chat(chat, &share, &target).map(|encoded| encoded.call));
@@ -261,7 +261,7 @@ fn client_sees_json(adapter: &dyn Adapter, bytes: &[u8]) {
         prompt_tokens: 0,
     });
     let mut out = Vec::new();
-    let mut decoder = adapter.chat_stream(&Reading::default());
+    let mut decoder = adapter.stream(&Reading::default());
     decoder.feed(bytes, &mut |event| normaliser.accept(event, &mut out));
     decoder.eof(&mut |event| normaliser.accept(event, &mut out));
     normaliser.eof();

@@ -96,11 +96,11 @@ fn translated(
     assert!(translate().is_ok_and(|(again, _)| again == chat), "another chat than before: {}", shown());
     let Ok(mut request) = parse_chat(Bytes::from(chat), &RequestLimits::default()) else { return };
     request.client = Some(Box::new(client));
-    for (adapter, model) in adapters.iter().flat_map(|(_, adapter)| MODELS.map(|model| (adapter, model))) {
-        let Some(encoded) = encode(&**adapter, &request, model) else { continue };
+    for ((api, adapter), model) in adapters.iter().flat_map(|of| MODELS.map(|model| (of, model))) {
+        let Some(encoded) = encode(*api, &**adapter, &request, model) else { continue };
         let body: Result<serde::de::IgnoredAny, _> = serde_json::from_slice(&encoded.call.body);
         assert!(body.is_ok(), "{model} is sent {}", String::from_utf8_lossy(&encoded.call.body));
-        let again = encode(&**adapter, &request, model);
+        let again = encode(*api, &**adapter, &request, model);
         assert!(
             again.is_some_and(|again| again.call.body == encoded.call.body),
             "{model}: not the same again"
@@ -111,7 +111,7 @@ fn translated(
     }
 }
 
-fn encode(adapter: &dyn Adapter, request: &ChatRequest, model: &str) -> Option<Encoded> {
+fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest, model: &str) -> Option<Encoded> {
     let target = Target {
         upstream_model: model,
         id: "any/a-model",
@@ -119,10 +119,10 @@ fn encode(adapter: &dyn Adapter, request: &ChatRequest, model: &str) -> Option<E
         most_tokens: None,
         max_output_tokens: Some(8192),
         context_length: Some(128_000),
-        rules: None,
+        rules: gw_providers::model_rules::ModelRules::of(api.rules, model, "any/a-model"),
         issuer: None,
     };
-    let share = ChoiceRange { n: request.n.min(adapter.capabilities().choices), prompts: 0..1 };
+    let share = ChoiceRange { n: request.n.min(adapter.traits().capabilities.choices), prompts: 0..1 };
     adapter.chat(request, &share, &target).ok()
 }
 

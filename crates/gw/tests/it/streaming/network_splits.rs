@@ -48,7 +48,7 @@ fn through<'a>(adapter: &OpenAi, meta: &GatewayMeta, pieces: impl IntoIterator<I
         prompt_tokens: 0,
     };
     let mut normaliser = Normaliser::new(opening);
-    let mut decoder = adapter.chat_stream(&Reading::default());
+    let mut decoder = adapter.stream(&Reading::default());
     for piece in pieces {
         decoder.feed(piece, &mut |event: Event<'_>| normaliser.accept(event, &mut out));
     }

@@ -130,7 +130,10 @@ fn the_call_is_a_post_with_the_version_and_no_key() {
         assert_eq!(call.headers["accept"], accept);
         assert!(!call.headers.contains_key("x-api-key"));
     }
-    assert_eq!(crate::adapters::anthropic::adapter().scheme(), crate::adapter::Scheme::Header("x-api-key"));
+    assert_eq!(
+        crate::adapters::anthropic::adapter().traits().scheme,
+        crate::adapter::Scheme::Header("x-api-key")
+    );
 }
 
 #[test]

@@ -151,11 +151,14 @@ fn a_lone_surrogate_does_not_lose_the_answer() {
 #[test]
 fn the_model_list_is_read() {
     let body = br#"{"data":[{"type":"model","id":"claude-opus-5-5","display_name":"x"},{"id":"claude-opus-5-5"},{"id":""},{},{"id":"b"}],"has_more":false}"#;
-    assert_eq!(names(adapter().decode_models(body)), ["claude-opus-5-5", "b"]);
+    assert_eq!(names((adapter().traits().models.unwrap().read)(body)), ["claude-opus-5-5", "b"]);
     for body in ["", "{}", "[]", r#"{"data":5}"#] {
-        assert_eq!(adapter().decode_models(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse);
+        assert_eq!(
+            (adapter().traits().models.unwrap().read)(body.as_bytes()).unwrap_err().kind,
+            FailureKind::InvalidResponse
+        );
     }
-    let call = adapter().list_models().unwrap();
+    let call = (adapter().traits().models.unwrap().call)();
     assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/v1/models?limit=1000"));
     assert_eq!(call.headers["anthropic-version"], "2023-06-01");
 }

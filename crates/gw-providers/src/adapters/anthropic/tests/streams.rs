@@ -42,7 +42,7 @@ impl Heard {
 }
 
 fn play<'c>(chunks: impl IntoIterator<Item = &'c [u8]>) -> Heard {
-    let mut decoder: Box<dyn StreamDecoder> = adapter().chat_stream(&Reading::default());
+    let mut decoder: Box<dyn StreamDecoder> = adapter().stream(&Reading::default());
     let mut heard = Heard::default();
     for chunk in chunks {
         decoder.feed(chunk, &mut |event| heard.hear(event));
@@ -226,7 +226,7 @@ fn a_stream_may_end_without_message_stop_only_after_its_stop_reason() {
         };
         let mut normaliser = Normaliser::new(opening);
         let mut out = Vec::new();
-        let mut decoder = adapter().chat_stream(&Reading::default());
+        let mut decoder = adapter().stream(&Reading::default());
         decoder.feed(text.as_bytes(), &mut |event| normaliser.accept(event, &mut out));
         decoder.eof(&mut |event| normaliser.accept(event, &mut out));
         normaliser.eof();
@@ -315,7 +315,7 @@ fn a_body_that_is_no_event_stream_is_an_invalid_response() {
 
 #[test]
 fn endless_events_and_blocks_are_errors() {
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut heard = Heard::default();
     for _ in 0..300 {
         decoder.feed(&[b'x'; 1 << 16], &mut |event| heard.hear(event));
@@ -355,7 +355,7 @@ fn a_common_delta_borrows_its_text() {
     let chunk = stream(&[TEXT]);
     let inside = chunk.as_bytes().as_ptr_range();
     let mut borrowed = 0;
-    adapter().chat_stream(&Reading::default()).feed(chunk.as_bytes(), &mut |event| {
+    adapter().stream(&Reading::default()).feed(chunk.as_bytes(), &mut |event| {
         if let Event::Text { text, .. } = event {
             borrowed += usize::from(inside.contains(&text.as_ptr()));
         }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::{Bedrock, body, encode, fixture, json_of, request, sent, target};
 use crate::adapter::{Adapter, ChoiceRange, Reading, Target};
 use crate::adapters::native::Native;
+use crate::model_rules::ModelRules;
+use crate::settings::Api;
 
 fn tool(name: &str) -> Value {
     json!({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}})
@@ -293,7 +295,8 @@ fn an_opaque_profile_uses_the_rules_of_its_catalogue_id() {
     let arn = "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123def456";
     let body = json!({"model": "x", "messages": [{"role": "user", "content": "x"}], "max_tokens": 900, "reasoning_effort": "high"});
     let of = |id: &str| {
-        let target = Target { id, clamp_max_tokens: Some(500), ..target(arn) };
+        let rules = ModelRules::of(Api::BEDROCK.rules, arn, id);
+        let target = Target { id, rules, clamp_max_tokens: Some(500), ..target(arn) };
         Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap()
     };
     let encoded = of("amazon/claude-opus-4.6");

@@ -14,7 +14,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)));
     ProviderSettings {
         name: "amazon".to_owned(),
-        api: Api::Bedrock,
+        api: Api::BEDROCK,
         base_url: base_url.map(str::to_owned),
         api_keys: key.into_iter().map(|key| (SecretString::from(key), 1)).collect(),
         headers: Vec::new(),
@@ -44,7 +44,7 @@ const KEYS: [(&str, &str); 2] =
 fn an_api_key_needs_a_region_and_no_signature() {
     let built = build(&settings(Some("ABSK"), None, &[("region", "eu-west-1")]), &KEYS).unwrap();
     assert_eq!(built.base_url.as_deref(), Some("https://bedrock-runtime.eu-west-1.amazonaws.com"));
-    assert!(built.signer.is_none() && built.adapter.scheme() == Scheme::Bearer);
+    assert!(built.signer.is_none() && built.adapter.traits().scheme == Scheme::Bearer);
     let built = build(&settings(Some("ABSK"), Some("http://127.0.0.1:1"), &[]), &[]).unwrap();
     assert!(built.base_url.is_none() && built.signer.is_none());
     let fault = build(&settings(Some("ABSK"), None, &[]), &[]).unwrap_err();

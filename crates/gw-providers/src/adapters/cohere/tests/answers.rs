@@ -44,7 +44,7 @@ fn citations_are_annotations_whole_and_streamed() {
         json!({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}}),
     ];
     let mut seen = Vec::new();
-    let mut decoder = adapter.chat_stream(&Reading::default());
+    let mut decoder = adapter.stream(&Reading::default());
     for event in events {
         decoder.feed(format!("data: {event}\n\n").as_bytes(), &mut |event| {
             if let gw_wire::event::Event::Extra { name, value, .. } = event {
@@ -199,11 +199,17 @@ fn vectors_come_in_input_order() {
 
 #[test]
 fn models_that_cannot_be_called_are_not_listed() {
-    let call = adapter().list_models().unwrap();
+    let call = (adapter().traits().models.unwrap().call)();
     assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/v1/models?page_size=1000"));
     let body = include_bytes!("../../../../fixtures/cohere/models.response.json");
-    assert_eq!(names(adapter().decode_models(body)), ["command-a-03-2025", "embed-v4.0", "tuned"]);
-    assert!(adapter().decode_models(b"{}").is_err() && adapter().decode_models(b"<").is_err());
+    assert_eq!(
+        names((adapter().traits().models.unwrap().read)(body)),
+        ["command-a-03-2025", "embed-v4.0", "tuned"]
+    );
+    assert!(
+        (adapter().traits().models.unwrap().read)(b"{}").is_err()
+            && (adapter().traits().models.unwrap().read)(b"<").is_err()
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::adapter::{Encoded, Scheme};
 use crate::adapters::cohere::adapter;
 use crate::adapters::native::unsupported;
 use crate::adapters::trial::{body, embed, encode};
+use crate::settings::Api;
 
 macro_rules! golden {
     ($($name:ident: $warnings:expr,)+) => {
@@ -13,7 +14,7 @@ macro_rules! golden {
         fn $name() {
             let request = include_str!(concat!("../../../../fixtures/cohere/", stringify!($name), ".request.json"));
             let expected = include_str!(concat!("../../../../fixtures/cohere/", stringify!($name), ".upstream.json"));
-            let encoded = encode(&*adapter(), request, None).unwrap();
+            let encoded = encode(Api::COHERE, &*adapter(), request, None).unwrap();
             assert_eq!(body(&encoded.call), serde_json::from_str::<Value>(expected).unwrap());
             let warnings: &[&str] = $warnings;
             assert_eq!(encoded.warnings, warnings);
@@ -43,7 +44,7 @@ fn ask(more: Value) -> Encoded {
     let mut request = json!({"model": "cohere/m", "messages": [{"role": "user", "content": "hi"}]});
     let Value::Object(more) = more else { unreachable!() };
     request.as_object_mut().unwrap().extend(more);
-    encode(&*adapter(), &request.to_string(), None).unwrap()
+    encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap()
 }
 
 #[test]
@@ -130,8 +131,8 @@ fn streams_are_requested_as_server_sent_events() {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         assert_eq!(call.headers["accept"], accept);
     }
-    assert_eq!(adapter().scheme(), Scheme::Bearer);
-    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+    assert_eq!(adapter().traits().scheme, Scheme::Bearer);
+    assert_eq!(adapter().traits().capabilities.choices, 1, "several choices are asked for in several calls");
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn unsupported_content_is_a_400_that_names_the_field() {
         part(json!({"type": "image_url", "image_url": {"url": "data:application/pdf;base64,JVBERi0="}})),
         json!({"model": "m", "prompt": "a", "suffix": "b"}),
     ] {
-        let failure = encode(&*adapter(), &request.to_string(), None).unwrap_err();
+        let failure = encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap_err();
         let expected = unsupported("");
         assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
         assert!(failure.message.starts_with("Invalid '"), "{}", failure.message);
@@ -156,7 +157,7 @@ fn unsupported_content_is_a_400_that_names_the_field() {
 #[test]
 fn a_text_completion_is_one_user_message() {
     let request = json!({"model": "m", "prompt": ["a", "b"], "echo": true, "logprobs": 2, "best_of": 1});
-    let encoded = encode(&*adapter(), &request.to_string(), None).unwrap();
+    let encoded = encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap();
     assert_eq!(body(&encoded.call)["messages"], json!([{"role": "user", "content": "a"}]));
     assert_eq!(encoded.reading.echo.as_deref(), Some("a"));
     assert_eq!(encoded.warnings, ["parameter_dropped:best_of", "parameter_dropped:logprobs"]);
@@ -226,9 +227,13 @@ fn calls_their_ids_and_their_results_survive() {
 
 #[test]
 fn embeddings_are_requested_as_floats_without_truncation() {
-    let call =
-        embed(&*adapter(), &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64"}), None)
-            .unwrap();
+    let call = embed(
+        Api::COHERE,
+        &*adapter(),
+        &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64"}),
+        None,
+    )
+    .unwrap();
     assert_eq!(call.path, "/v2/embed");
     assert_eq!(
         body(&call),
@@ -236,16 +241,19 @@ fn embeddings_are_requested_as_floats_without_truncation() {
     );
     let own = json!({"model": "m", "input": "q", "dimensions": 256, "input_type": "search_query", "truncate": "END"});
     assert_eq!(
-        body(&embed(&*adapter(), &own, None).unwrap()),
+        body(&embed(Api::COHERE, &*adapter(), &own, None).unwrap()),
         json!({"model": "m", "input_type": "search_query", "texts": ["q"], "embedding_types": ["float"], "output_dimension": 256, "truncate": "END"})
     );
-    let odd = body(&embed(&*adapter(), &json!({"model": "m", "input": "q", "input_type": 5}), None).unwrap());
+    let odd = body(
+        &embed(Api::COHERE, &*adapter(), &json!({"model": "m", "input": "q", "input_type": 5}), None)
+            .unwrap(),
+    );
     assert_eq!(odd["input_type"], "search_document");
 }
 
 #[test]
 fn tokens_are_refused() {
-    let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
+    let failure = embed(Api::COHERE, &*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
 }
 

@@ -11,7 +11,7 @@ use crate::adapters::trial::{cut_everywhere, events, failures};
 const ALL: &str = include_str!("../../../../fixtures/cohere/all.stream.txt");
 
 fn decoder() -> Box<dyn StreamDecoder> {
-    adapter().chat_stream(&Reading::default())
+    adapter().stream(&Reading::default())
 }
 
 fn whole(stream: &str) -> Vec<String> {

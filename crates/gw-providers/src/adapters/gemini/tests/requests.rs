@@ -298,7 +298,7 @@ fn floats_are_requested_for_every_encoding() {
 
 #[test]
 fn token_arrays_are_refused() {
-    assert!(!adapter().capabilities().token_prompts);
+    assert!(!adapter().traits().capabilities.token_prompts);
     let tokens = embeddings(r#"{"model":"google/gemini-embedding-001","input":[1,2]}"#);
     let failure = adapter().embeddings(&tokens, 0..1, &target("gemini-embedding-001")).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unsupported);

@@ -84,7 +84,7 @@ fn sources_are_annotations_whole_and_streamed() {
     let (name, value) = reply.choices[0].extras.last().unwrap();
     assert_eq!((&**name, value.get()), ("annotations", expected));
     let mut extras = Vec::new();
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut sink = |event: gw_wire::event::Event<'_>| {
         if let gw_wire::event::Event::Extra { name, value, .. } = event {
             extras.push(format!("{name} {}", value.get()));
@@ -240,12 +240,18 @@ fn embeddings_are_read_in_order() {
 
 #[test]
 fn listed_models_have_no_resource_prefix() {
-    let call = adapter().list_models().unwrap();
+    let call = (adapter().traits().models.unwrap().call)();
     assert_eq!((call.method.as_str(), &*call.path), ("GET", "/v1beta/models?pageSize=1000"));
     let body = include_bytes!("../../../../fixtures/gemini/models.response.json");
-    assert_eq!(names(adapter().decode_models(body)), ["gemini-2.5-pro", "gemini-embedding-001"]);
-    assert_eq!(adapter().decode_models(b"[").unwrap_err().kind, FailureKind::InvalidResponse);
-    assert_eq!(adapter().scheme(), Scheme::Header("x-goog-api-key"));
+    assert_eq!(
+        names((adapter().traits().models.unwrap().read)(body)),
+        ["gemini-2.5-pro", "gemini-embedding-001"]
+    );
+    assert_eq!(
+        (adapter().traits().models.unwrap().read)(b"[").unwrap_err().kind,
+        FailureKind::InvalidResponse
+    );
+    assert_eq!(adapter().traits().scheme, Scheme::Header("x-goog-api-key"));
 }
 
 #[test]

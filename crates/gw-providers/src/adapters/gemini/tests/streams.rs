@@ -12,7 +12,7 @@ const LIST: &str = include_str!("../../../../fixtures/gemini/generate_content.li
 
 /// Formats the events of a stream as lines and joins adjacent pieces of the same kind.
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut lines: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
         let (kind, text) = match &event {
@@ -307,7 +307,7 @@ proptest! {
 
 #[test]
 fn the_code_of_an_error_decides_its_kind() {
-    let mut decoder = adapter().chat_stream(&Reading::default());
+    let mut decoder = adapter().stream(&Reading::default());
     let mut kinds = Vec::new();
     let stream = "data: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\",\"message\":\"x\",\"details\":[{\"retryDelay\":\"9s\"}]}}\n\n";
     decoder.feed(stream.as_bytes(), &mut |event| {

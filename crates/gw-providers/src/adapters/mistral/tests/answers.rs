@@ -13,7 +13,7 @@ use crate::adapter::Reading;
 
 /// The events of a stream. Adjacent pieces of one kind are joined.
 fn stream_events(pieces: &[&[u8]]) -> Vec<String> {
-    let mut decoder = mistral().chat_stream(&Reading::default());
+    let mut decoder = mistral().stream(&Reading::default());
     let mut told: Vec<(String, String)> = Vec::new();
     let mut sink = |event: Event<'_>| {
         let (head, piece) = match event {
@@ -219,7 +219,7 @@ fn completions_are_read_as_texts() {
         ("def f(a, b):\n    ", Some(Finish::Length))
     );
     assert_eq!(reply.usage.map(|usage| usage.total()), Some(99));
-    let mut decoder = mistral.completion_stream(&Reading::default());
+    let mut decoder = mistral.stream(&Reading::default());
     let mut text = String::new();
     decoder.feed(fixture!("fim.stream.txt").as_bytes(), &mut |event| {
         if let Event::Text { text: piece, .. } = event {

@@ -316,10 +316,13 @@ fn embeddings_have_mistrals_names() {
 #[test]
 fn capabilities_scheme_and_model_list_are_mistrals() {
     let mistral = mistral();
-    let can = mistral.capabilities();
+    let can = mistral.traits().capabilities;
     assert!(can.suffix && can.image_urls && !can.token_prompts && !can.openai_fields);
-    assert_eq!((can.choices, can.prompts, mistral.scheme()), (128, 1, Scheme::Bearer));
-    assert_eq!(mistral.list_models().unwrap().path, "/models");
+    assert_eq!((can.choices, can.prompts, mistral.traits().scheme), (128, 1, Scheme::Bearer));
+    assert_eq!((mistral.traits().models.unwrap().call)().path, "/models");
     let list = r#"{"object":"list","data":[{"id":"mistral-small-latest","capabilities":{}},{"id":"codestral-latest"}]}"#;
-    assert_eq!(names(mistral.decode_models(list.as_bytes())), ["mistral-small-latest", "codestral-latest"]);
+    assert_eq!(
+        names((mistral.traits().models.unwrap().read)(list.as_bytes())),
+        ["mistral-small-latest", "codestral-latest"]
+    );
 }

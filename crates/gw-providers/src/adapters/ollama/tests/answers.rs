@@ -131,12 +131,18 @@ fn vectors_come_in_input_order() {
 
 #[test]
 fn each_model_of_the_server_is_listed_once() {
-    let call = adapter().list_models().unwrap();
+    let call = (adapter().traits().models.unwrap().call)();
     assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/api/tags"));
     let body = include_bytes!("../../../../fixtures/ollama/models.response.json");
-    assert_eq!(names(adapter().decode_models(body)), ["deepseek-r1:latest", "llama3.2:latest", "only-model"]);
-    assert!(adapter().decode_models(b"{\"models\":[]}").unwrap().is_empty());
-    assert!(adapter().decode_models(b"{}").is_err() && adapter().decode_models(b"<").is_err());
+    assert_eq!(
+        names((adapter().traits().models.unwrap().read)(body)),
+        ["deepseek-r1:latest", "llama3.2:latest", "only-model"]
+    );
+    assert!((adapter().traits().models.unwrap().read)(b"{\"models\":[]}").unwrap().is_empty());
+    assert!(
+        (adapter().traits().models.unwrap().read)(b"{}").is_err()
+            && (adapter().traits().models.unwrap().read)(b"<").is_err()
+    );
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn log_probabilities_have_openais_shape() {
     let read: Value = serde_json::from_str(reply.choices[0].logprobs.as_ref().unwrap().get()).unwrap();
     assert_eq!(read, expected);
     let mut told = Vec::new();
-    let mut stream = adapter.chat_stream(&Reading::default());
+    let mut stream = adapter.stream(&Reading::default());
     stream.feed(format!("{body}\n").as_bytes(), &mut |event| {
         if let gw_wire::event::Event::Text { logprobs: Some(logprobs), .. } = event {
             told.push(serde_json::from_str::<Value>(logprobs.get()).unwrap());

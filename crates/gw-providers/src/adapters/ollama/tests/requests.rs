@@ -6,6 +6,7 @@ use super::{adapter, allowing, server};
 use crate::adapter::Encoded;
 use crate::adapters::native::unsupported;
 use crate::adapters::trial::{body, embed, encode};
+use crate::settings::Api;
 
 macro_rules! golden {
     ($($name:ident: $path:literal, $warnings:expr,)+) => {
@@ -13,7 +14,7 @@ macro_rules! golden {
         fn $name() {
             let request = include_str!(concat!("../../../../fixtures/ollama/", stringify!($name), ".request.json"));
             let expected = include_str!(concat!("../../../../fixtures/ollama/", stringify!($name), ".upstream.json"));
-            let encoded = encode(&*adapter(), request, Some(8192)).unwrap();
+            let encoded = encode(Api::OLLAMA, &*adapter(), request, Some(8192)).unwrap();
             assert_eq!(body(&encoded.call), serde_json::from_str::<Value>(expected).unwrap());
             let warnings: &[&str] = $warnings;
             assert_eq!(encoded.warnings, warnings);
@@ -37,13 +38,15 @@ fn ask(more: Value) -> Encoded {
     let mut request = json!({"model": "ollama/m", "messages": [{"role": "user", "content": "hi"}]});
     let Value::Object(more) = more else { unreachable!() };
     request.as_object_mut().unwrap().extend(more);
-    encode(&*adapter(), &request.to_string(), None).unwrap()
+    encode(Api::OLLAMA, &*adapter(), &request.to_string(), None).unwrap()
 }
 
 #[test]
 fn keep_alive_is_sent_only_if_the_operator_allows_it() {
     let request = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "keep_alive": -1});
-    let encoded = |members| encode(&*allowing(None, members).unwrap(), &request.to_string(), None).unwrap();
+    let encoded = |members| {
+        encode(Api::OLLAMA, &*allowing(None, members).unwrap(), &request.to_string(), None).unwrap()
+    };
     let (held, allowed) = (encoded(&[]), encoded(&["keepAlive"]));
     assert_eq!(body(&held.call).get("keep_alive"), None);
     assert_eq!(held.warnings, ["parameter_dropped:keep_alive"]);
@@ -61,10 +64,12 @@ fn the_context_length_is_sent_and_truncation_is_off() {
         (None, Some(32_768), json!(32_768)),
         (None, None, Value::Null),
     ] {
-        let sent = body(&encode(&*server(most).unwrap(), &request, context).unwrap().call);
+        let sent = body(&encode(Api::OLLAMA, &*server(most).unwrap(), &request, context).unwrap().call);
         assert_eq!(sent["options"]["num_ctx"], asked, "{context:?} {most:?}");
         assert_eq!((&sent["truncate"], &sent["shift"]), (&json!(false), &json!(false)));
-        let vectors = embed(&*server(most).unwrap(), &json!({"model": "m", "input": "a"}), context).unwrap();
+        let vectors =
+            embed(Api::OLLAMA, &*server(most).unwrap(), &json!({"model": "m", "input": "a"}), context)
+                .unwrap();
         assert_eq!(body(&vectors)["options"]["num_ctx"], asked);
     }
     assert!(server(Some(0)).is_err() && server(Some(-1)).is_err());
@@ -81,7 +86,7 @@ fn the_member_stream_is_always_sent() {
         assert_eq!(body(&call)["stream"], json!(stream == true));
         assert_eq!(call.headers["accept"], accept);
     }
-    assert_eq!(adapter().capabilities().choices, 1, "several choices are asked for in several calls");
+    assert_eq!(adapter().traits().capabilities.choices, 1, "several choices are asked for in several calls");
 }
 
 #[test]
@@ -164,18 +169,18 @@ fn unsupported_content_is_a_400_that_names_the_field() {
         part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
         part(json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}})),
     ] {
-        let failure = encode(&*adapter(), &request.to_string(), None).unwrap_err();
+        let failure = encode(Api::OLLAMA, &*adapter(), &request.to_string(), None).unwrap_err();
         let expected = unsupported("");
         assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
         assert!(failure.message.starts_with("Invalid 'messages'"), "{}", failure.message);
     }
-    assert!(!adapter().capabilities().image_urls && adapter().capabilities().suffix);
+    assert!(!adapter().traits().capabilities.image_urls && adapter().traits().capabilities.suffix);
 }
 
 #[test]
 fn a_text_completion_without_a_suffix_is_a_chat() {
     let request = json!({"model": "m", "prompt": "a", "suffix": "", "echo": true, "best_of": 1});
-    let encoded = encode(&*adapter(), &request.to_string(), None).unwrap();
+    let encoded = encode(Api::OLLAMA, &*adapter(), &request.to_string(), None).unwrap();
     assert_eq!(encoded.call.path, "/api/chat");
     assert_eq!(body(&encoded.call)["messages"], json!([{"role": "user", "content": "a"}]));
     assert_eq!(encoded.reading.echo.as_deref(), Some("a"));
@@ -246,6 +251,7 @@ fn tool_schemas_keep_every_key() {
 #[test]
 fn embeddings_are_requested_as_numbers_without_truncation() {
     let call = embed(
+        Api::OLLAMA,
         &*adapter(),
         &json!({"model": "m", "input": ["a", "b\n"], "encoding_format": "base64", "dimensions": 64}),
         None,
@@ -260,6 +266,6 @@ fn embeddings_are_requested_as_numbers_without_truncation() {
 
 #[test]
 fn tokens_are_refused() {
-    let failure = embed(&*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
+    let failure = embed(Api::OLLAMA, &*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
 }

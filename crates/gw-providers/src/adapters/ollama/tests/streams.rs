@@ -12,7 +12,7 @@ const ALL: &str = include_str!("../../../../fixtures/ollama/all.stream.ndjson");
 const SUFFIX: &str = include_str!("../../../../fixtures/ollama/suffix.stream.ndjson");
 
 fn decoder() -> Box<dyn StreamDecoder> {
-    adapter().chat_stream(&Reading::default())
+    adapter().stream(&Reading::default())
 }
 
 fn whole(stream: &str) -> Vec<String> {
@@ -81,7 +81,7 @@ fn a_suffix_completion_is_streamed() {
         "finish length",
         "end",
     ];
-    let decoder = adapter().completion_stream(&Reading::default());
+    let decoder = adapter().stream(&Reading::default());
     assert_eq!(events(decoder, [SUFFIX.as_bytes()]), expected);
 }
 

@@ -99,7 +99,7 @@ fn answers_and_streams_are_read_as_anthropic() {
     assert_eq!(reply.choices[0].content.as_deref(), Some("x"));
     assert_eq!(reply.usage.map(|usage| usage.prompt), Some(10));
     assert!(adapter.decode_chat(text.as_bytes(), &Reading::default()).is_err());
-    let (mut events, mut stream) = (0, adapter.chat_stream(&reading));
+    let (mut events, mut stream) = (0, adapter.stream(&reading));
     stream.feed(b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n", &mut |_| events += 1);
     assert_eq!(events, 1);
 }

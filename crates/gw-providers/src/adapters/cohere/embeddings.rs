@@ -10,7 +10,7 @@ use gw_wire::usage::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::shape::CohereTokens;
+use super::wire::CohereTokens;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};

@@ -12,7 +12,6 @@ use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::model_rules::{Effort, ModelRules, Thinks};
-use crate::settings::Api;
 
 /// Members of a chat that are copied from the client's request: Mistral's own, and those that it shares with OpenAI.
 const COPIED_MEMBERS: [&str; 8] = [
@@ -31,7 +30,7 @@ const COPIED_FIM_MEMBERS: [&str; 4] = ["stop", "metadata", "prompt_cache_key", "
 /// Encodes a conversation, or the one prompt of a text completion.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
     let is_completion = conversation.body.get("messages").is_none();
-    let rules = target.rules(Api::Mistral);
+    let rules = target.rules;
     // Codestral continues the text of a prompt. Other models answer it.
     if is_completion && (conversation.suffix.is_some() || rules.fills_in) {
         return fim(conversation, target, rules);

@@ -13,7 +13,6 @@ use crate::adapters::function_tool::write_function;
 use crate::adapters::native::dropped;
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{Effort, ModelRules, Off, Thinks};
-use crate::settings::Api;
 
 /// Ollama's own options, which clients may send beside OpenAI's members. Their values are numbers.
 const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
@@ -27,7 +26,7 @@ pub(super) fn encode(
     num_ctx: Option<u64>,
     allows_keep_alive: bool,
 ) -> Result<Encoded, Failure> {
-    let rules = target.rules(Api::Ollama);
+    let rules = target.rules;
     let mut warnings = dropped(conversation, &["logit_bias"]);
     let mut out = Vec::with_capacity(1024);
     let mut body = ObjectWriter::begin(&mut out);

@@ -6,7 +6,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{CohereCall, CohereMessage, CohereReply, add_citations};
+use super::wire::{CohereCall, CohereMessage, CohereReply, add_citations};
 use super::{finish, logprobs, usage};
 use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
@@ -16,7 +16,7 @@ use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
 /// Reads a chat answer. It does not hold the model's name.
-pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let message = reply.message.filter(|message| message.get().starts_with('{'));

@@ -8,7 +8,7 @@ use gw_wire::reply::{ChatChoice, ChatReply, STOP_SEQUENCE, TextChoice, TextReply
 use serde_json::Value;
 
 use super::lenient::Reference;
-use super::shape::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
+use super::wire::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
 use super::{quick, repair, usage};
 use crate::adapters::annotations::{Annotations, CitedSource};
 use crate::adapters::failure::{body_text, gave_up, invalid, invalid_json, reported};

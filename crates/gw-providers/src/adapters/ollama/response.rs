@@ -7,14 +7,14 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
 use serde_json::Value;
 
-use super::shape::{OllamaCall, OllamaLine};
+use super::wire::{OllamaCall, OllamaLine};
 use super::{errors, logprobs};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::model_list::{ModelList, makes_embeddings};
 
 /// Reads an answer of `/api/chat` or `/api/generate`.
-pub(super) fn read(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let line: OllamaLine<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if line.error.is_some() {

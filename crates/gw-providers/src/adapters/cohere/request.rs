@@ -12,7 +12,6 @@ use crate::adapters::function_tool::write_function;
 use crate::adapters::native::{dropped, unsupported};
 use crate::adapters::openai::post;
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
-use crate::settings::Api;
 
 /// Cohere's own members of a chat, which are copied from the client's request.
 const COPIED_MEMBERS: [&str; 3] = ["k", "citation_options", "safety_mode"];
@@ -29,7 +28,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if conversation.parallel_tool_calls == Some(false) {
         warnings.extend(dropped(conversation, &["parallel_tool_calls"]));
     }
-    let rules = target.rules(Api::Cohere);
+    let rules = target.rules;
     let mut written = messages::write(conversation, rules)?;
     // Cohere refuses some members beside tools. Tools that may not be called are left out for them.
     let never = conversation.tool_choice == ToolChoice::Never;

@@ -5,14 +5,8 @@ use std::time::Duration;
 use gw_wire::failure::Failure;
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use toml::Value;
 
 use crate::missing_model::names_model;
-use crate::presets;
-use crate::settings::{ProviderSettings, SettingsError};
-
-/// The name of the option.
-const OPTION: &str = "responses";
 
 /// The time for which a provider counts as one without the API, once it did not know the URL.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
@@ -20,7 +14,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 /// Whether a provider has the Responses API. It is learned from the provider's answers, if neither the configuration nor
 /// the table of known providers tells.
 #[derive(Debug)]
-pub(crate) struct NativeResponses {
+pub struct NativeResponses {
     /// None: it is learned.
     known: Option<bool>,
     learned: Mutex<Learned>,
@@ -39,7 +33,8 @@ enum Learned {
 }
 
 impl NativeResponses {
-    fn new(known: Option<bool>) -> Self {
+    /// What the configuration or the table of known providers says; None: it is learned.
+    pub(crate) fn new(known: Option<bool>) -> Self {
         Self { known, learned: Mutex::default() }
     }
 
@@ -48,24 +43,8 @@ impl NativeResponses {
         Self::new(Some(false))
     }
 
-    /// The value of the configuration, or else the one of the known provider.
-    ///
-    /// # Errors
-    /// The option has another value than true, false and "auto".
-    pub(crate) fn of(settings: &ProviderSettings) -> Result<Self, SettingsError> {
-        let known = match settings.options.get(OPTION) {
-            Some(Value::Boolean(known)) => Some(*known),
-            Some(Value::String(word)) if word == "auto" => None,
-            Some(_) => {
-                return Err(SettingsError::Option { name: OPTION, expected: "true, false or \"auto\"" });
-            }
-            None => presets::has_responses(settings),
-        };
-        Ok(Self::new(known))
-    }
-
     /// Whether requests go to the provider's own endpoint.
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.known.unwrap_or_else(|| match *self.learned.lock() {
             Learned::Nothing | Learned::Has => true,
             Learned::Lacks { until } => until <= Instant::now(),
@@ -74,12 +53,12 @@ impl NativeResponses {
 
     /// Whether the configuration or the table of known providers tells it. What was learned does not count, so that the
     /// answer to a request does not depend on earlier ones.
-    pub(super) fn is_certain(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         self.known.is_some()
     }
 
     /// Notes that the endpoint answered.
-    pub(super) fn note_answer(&self) {
+    pub(crate) fn note_answer(&self) {
         if self.known.is_none() {
             let mut learned = self.learned.lock();
             if *learned == Learned::Nothing || self.is_over(*learned) {
@@ -90,7 +69,7 @@ impl NativeResponses {
 
     /// Notes a 404 or 405 of the endpoint. Returns whether the request goes to chat completions instead: the provider does
     /// not know the URL. A 404 for a missing model says nothing about the URL.
-    pub(super) fn note_refusal(&self, failure: &Failure, model: &str) -> bool {
+    pub(crate) fn note_refusal(&self, failure: &Failure, model: &str) -> bool {
         if let Some(known) = self.known {
             return !known;
         }
@@ -107,7 +86,7 @@ impl NativeResponses {
     }
 
     /// Forgets what was learned, because the configuration is read again.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         *self.learned.lock() = Learned::Nothing;
     }
 
@@ -119,10 +98,13 @@ impl NativeResponses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapters::failure::classify;
+    use crate::adapter::Adapter;
+    use crate::adapters::openai::OpenAi;
+    use crate::presets;
 
     fn refusal(body: &str) -> Failure {
-        classify(404, &http::HeaderMap::new(), body.as_bytes())
+        let openai = OpenAi::new(presets::find("openai").unwrap().quirks);
+        (openai.traits().classify)(404, &http::HeaderMap::new(), body.as_bytes())
     }
 
     fn unknown_url() -> Failure {

@@ -1,0 +1,162 @@
+//! The operations on models, one row each: where they are called, and their names in the ledger, reports, metrics, spans
+//! and keys of the response cache.
+
+/// An operation on a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// An operation of OpenAI's older APIs.
+    Plain(PlainOperation),
+    /// Anthropic's Messages API.
+    Messages,
+    /// OpenAI's Responses API.
+    Responses,
+}
+
+/// An operation whose body needs no translation: a provider with OpenAI's dialect gets it with small edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlainOperation {
+    /// A chat completion. Other APIs are translated into it.
+    Chat,
+    /// A text completion.
+    Completion,
+    /// Embeddings.
+    Embeddings,
+}
+
+/// The facts about an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationRow {
+    /// The path of its URL.
+    pub path: &'static str,
+    /// The name in the ledger, in metrics and as `gateway.operation`.
+    pub name: &'static str,
+    /// The name in reports and in their filters.
+    pub surface: &'static str,
+    /// `gen_ai.operation.name` of OpenTelemetry's conventions.
+    pub semantic_name: &'static str,
+    /// The name in the key of a cached answer. Another name makes every kept answer unknown.
+    pub cache_name: &'static str,
+    /// The beginning of an answer's id.
+    pub id_prefix: &'static str,
+    /// The rest of the id has hyphens.
+    pub has_hyphens_in_id: bool,
+    /// The member with the prompt.
+    pub prompt_member: &'static str,
+    /// The model writes a text, whose length is not known before. Otherwise the tokens of the prompt are all that it
+    /// costs, and the answer has no `gateway` object.
+    pub writes_text: bool,
+}
+
+const CHAT: OperationRow = OperationRow {
+    path: "/v1/chat/completions",
+    name: "chat",
+    surface: "chat",
+    semantic_name: "chat",
+    cache_name: "chat",
+    id_prefix: "chatcmpl-",
+    has_hyphens_in_id: true,
+    prompt_member: "messages",
+    writes_text: true,
+};
+
+impl PlainOperation {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Completion, Self::Embeddings];
+
+    /// The facts about the operation.
+    #[must_use]
+    pub const fn row(self) -> &'static OperationRow {
+        match self {
+            Self::Chat => &CHAT,
+            Self::Completion => &OperationRow {
+                path: "/v1/completions",
+                name: "completion",
+                surface: "completions",
+                semantic_name: "text_completion",
+                cache_name: "completion",
+                id_prefix: "cmpl-",
+                prompt_member: "prompt",
+                ..CHAT
+            },
+            Self::Embeddings => &OperationRow {
+                path: "/v1/embeddings",
+                name: "embeddings",
+                surface: "embeddings",
+                semantic_name: "embeddings",
+                cache_name: "embedding",
+                id_prefix: "cmpl-",
+                prompt_member: "input",
+                writes_text: false,
+                ..CHAT
+            },
+        }
+    }
+}
+
+impl Operation {
+    /// All operations, in the order of the documentation.
+    pub const ALL: [Self; 5] = [
+        Self::Plain(PlainOperation::Chat),
+        Self::Responses,
+        Self::Messages,
+        Self::Plain(PlainOperation::Completion),
+        Self::Plain(PlainOperation::Embeddings),
+    ];
+
+    /// The facts about the operation.
+    #[must_use]
+    pub const fn row(self) -> &'static OperationRow {
+        match self {
+            Self::Plain(plain) => plain.row(),
+            Self::Messages => &OperationRow {
+                path: "/v1/messages",
+                name: "messages",
+                surface: "messages",
+                id_prefix: "msg_",
+                has_hyphens_in_id: false,
+                ..CHAT
+            },
+            Self::Responses => &OperationRow {
+                path: "/v1/responses",
+                name: "responses",
+                surface: "responses",
+                id_prefix: "resp_",
+                has_hyphens_in_id: false,
+                prompt_member: "input",
+                ..CHAT
+            },
+        }
+    }
+
+    /// The operation with this name in the ledger.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|operation| operation.row().name == name)
+    }
+}
+
+impl From<PlainOperation> for Operation {
+    fn from(plain: PlainOperation) -> Self {
+        Self::Plain(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_operation_has_a_row_with_names_of_its_own() {
+        let columns: [fn(&OperationRow) -> &'static str; 3] =
+            [|row| row.path, |row| row.name, |row| row.surface];
+        for column in columns {
+            let values: HashSet<_> = Operation::ALL.map(|operation| column(operation.row())).into();
+            assert_eq!(values.len(), Operation::ALL.len());
+        }
+        for plain in PlainOperation::ALL {
+            assert_eq!(Operation::named(plain.row().name), Some(Operation::Plain(plain)));
+        }
+    }
+}
