@@ -1,0 +1,57 @@
+/** An answer of the API that is no success, in the API's own words. */
+export class ApiError extends Error {
+  override readonly name = "ApiError";
+
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly requestId: string | null,
+  ) {
+    super(message);
+  }
+}
+
+const NEXT_STEPS: Record<string, string> = {
+  invalid_api_key: "Sign in again, or check that the key is neither revoked nor expired.",
+  admin_required: "Sign in with a key of the role viewer, operator or admin.",
+  role_not_allowed: "Ask an administrator for a key with more rights.",
+  cross_site_request: "Open the console at the address that the gateway was started with.",
+  configured_in_file: "Change the file that the message names, then reload the configuration.",
+  invalid_configuration: "Correct the members that the message names.",
+  version_mismatch: "Somebody else changed it first. Load it again and repeat your change.",
+  store_unavailable: "The store does not answer. Wait a moment and repeat, or choose a shorter time.",
+  rate_limit_exceeded: "Wait until the limit has room again.",
+  insufficient_quota: "Raise the budget of the key or its team, or wait for the next period.",
+  model_not_found: "Choose a model of the catalogue.",
+  model_not_allowed: "Choose a model that the key may use, or change the key's models.",
+};
+
+/** What the reader can do about an error. */
+export function nextStep(error: Error): string {
+  if (!(error instanceof ApiError)) return "Check that the gateway runs and that this page can reach it.";
+  const known = NEXT_STEPS[error.code];
+  if (known) return known;
+  if (error.status >= 500) return "Repeat it in a moment. If it stays, look at the log of the gateway.";
+  return "Correct the request and repeat it.";
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+/** The error that a response stands for. Every shape of the gateway's errors has `error.message`. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  const body: unknown = await response.json().catch(() => undefined);
+  const error = member(body, "error");
+  return new ApiError(
+    response.status,
+    text(member(error, "code")) ?? text(member(error, "type")) ?? `http_${response.status}`,
+    text(member(error, "message")) ?? `The gateway answered with status ${response.status}.`,
+    response.headers.get("x-request-id"),
+  );
+}

@@ -1,0 +1,74 @@
+import { useEffect, useRef } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { onThemeChange } from "@/app/theme";
+import type { ChartSeries } from "./Chart";
+
+interface PlotProps {
+  times: readonly number[];
+  series: readonly ChartSeries[];
+  format: (value: number) => string;
+  height: number;
+}
+
+/** The colour of a custom property as the canvas needs it. */
+function colour(host: HTMLElement, property: string): string {
+  host.style.color = `var(${property})`;
+  const value = getComputedStyle(host).color;
+  host.style.color = "";
+  return value;
+}
+
+function options({ series, format, height }: PlotProps, host: HTMLElement): uPlot.Options {
+  const axis = {
+    stroke: colour(host, "--color-muted"),
+    grid: { stroke: colour(host, "--color-line"), width: 1 },
+    ticks: { stroke: colour(host, "--color-line"), width: 1 },
+    font: `12px ${getComputedStyle(host).fontFamily}`,
+  };
+  return {
+    width: Math.max(host.clientWidth, 200),
+    height,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false } },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    axes: [axis, { ...axis, size: 72, values: (_plot, values) => values.map(format) }],
+    series: [
+      {},
+      ...series.map((item, index) => ({
+        label: item.label,
+        stroke: colour(host, `--color-chart-${(index % 4) + 1}`),
+        width: 2,
+        points: { show: series.length === 1 && item.values.length < 60 },
+      })),
+    ],
+  };
+}
+
+/** The canvas of a chart. It is drawn anew when the size, the data or the colours change. */
+export default function Plot(props: PlotProps) {
+  const host = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const element = host.current;
+    if (!element) return;
+    let plot: uPlot | undefined;
+    const draw = () => {
+      plot?.destroy();
+      const data: uPlot.AlignedData = [[...props.times], ...props.series.map((item) => [...item.values])];
+      plot = new uPlot(options(props, element), data, element);
+    };
+    draw();
+    const resize = new ResizeObserver(() => {
+      plot?.setSize({ width: Math.max(element.clientWidth, 200), height: props.height });
+    });
+    resize.observe(element);
+    const stop = onThemeChange(draw);
+    return () => {
+      stop();
+      resize.disconnect();
+      plot?.destroy();
+    };
+  }, [props]);
+  return <div ref={host} className="w-full overflow-hidden" style={{ height: props.height }} />;
+}

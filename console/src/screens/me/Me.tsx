@@ -1,0 +1,10 @@
+import { Empty } from "@/components/Notice";
+import { Screen } from "@/components/Screen";
+
+export function Me() {
+  return (
+    <Screen title="My key">
+      <Empty title="Nothing here yet." />
+    </Screen>
+  );
+}
