@@ -1,6 +1,5 @@
 import { lazy, Suspense, useMemo } from "react";
 import { utc } from "@/format/time";
-import { Button } from "../Button";
 import { Loading } from "../Notice";
 import { type Column, DataTable } from "../table/DataTable";
 
@@ -37,20 +36,19 @@ export function Chart({ title, times, series, format, axisFormat, view, onView, 
         `${item.label}: ${format(item.values.reduce<number>((most, v) => Math.max(most, v ?? 0), 0))} at most`,
     )
     .join(", ");
-  const toggle = (
-    <Button look="quiet" onClick={() => onView(view === "chart" ? "table" : "chart")}>
-      {view === "chart" ? "Show as a table" : "Show as a chart"}
-    </Button>
-  );
   return (
     <section aria-label={title} className="card min-w-0 p-4">
-      <div className="mb-2 flex flex-wrap items-center justify-between gap-2">
+      <div className="flex items-center justify-between gap-2">
         <h3>{title}</h3>
-        <div className="flex items-center gap-3">
-          <Legend series={series} />
-          {toggle}
-        </div>
+        <button
+          type="button"
+          className="link text-xs"
+          onClick={() => onView(view === "chart" ? "table" : "chart")}
+        >
+          {view === "chart" ? "Show as a table" : "Show as a chart"}
+        </button>
       </div>
+      <Legend series={series} />
       {view === "table" ? (
         <SeriesTable title={title} times={times} series={series} format={format} csvName={csvName} />
       ) : (
@@ -67,9 +65,8 @@ export function Chart({ title, times, series, format, axisFormat, view, onView, 
 const SWATCHES = ["bg-chart-1", "bg-chart-2", "bg-chart-3", "bg-chart-4"];
 
 function Legend({ series }: { series: readonly ChartSeries[] }) {
-  if (series.length < 2) return null;
   return (
-    <ul className="flex flex-wrap gap-3 text-muted">
+    <ul className="my-2 flex flex-wrap gap-x-3 text-xs text-muted">
       {series.map((item, index) => (
         <li key={item.label} className="inline-flex items-center gap-1.5">
           <span aria-hidden="true" className={`h-0.5 w-4 ${SWATCHES[index % SWATCHES.length]}`} />

@@ -11,6 +11,12 @@ interface PlotProps {
   height: number;
 }
 
+/** How the axis writes times: the smallest step, its format, and what stands in a second line when the day changes. */
+const TIMES: uPlot.Axis["values"] = [
+  [86_400, "{DD} {MMM}", null, null, null, null, null, null, 0],
+  [60, "{HH}:{mm}", "\n{DD} {MMM}", null, "\n{DD} {MMM}", null, null, null, 0],
+];
+
 /** The colour of a custom property as the canvas needs it. */
 function colour(host: HTMLElement, property: string): string {
   host.style.color = `var(${property})`;
@@ -33,14 +39,18 @@ function options({ series, format, height }: PlotProps, host: HTMLElement): uPlo
     cursor: { drag: { x: false, y: false } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 72, values: (_plot, values) => values.map(format) }],
+    axes: [
+      { ...axis, values: TIMES },
+      { ...axis, size: 72, values: (_plot, values) => values.map(format) },
+    ],
     series: [
       {},
       ...series.map((item, index) => ({
         label: item.label,
         stroke: colour(host, `--color-chart-${(index % 4) + 1}`),
         width: 2,
-        points: { show: series.length === 1 && item.values.length < 60 },
+        fill: series.length === 1 ? colour(host, "--color-tint") : undefined,
+        points: { show: false },
       })),
     ],
   };

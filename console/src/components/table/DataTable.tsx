@@ -91,9 +91,8 @@ export function DataTable<T>(props: DataTableProps<T>) {
           ) : null}
         </div>
       ) : null}
-      <section
+      <div
         ref={scroller}
-        aria-label={label}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         className={`card relative overflow-auto ${isVirtual ? "max-h-[70dvh]" : ""}`}
@@ -116,7 +115,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
             <PlainRows rows={sorted} numbers={numbers} />
           )}
         </table>
-      </section>
+      </div>
     </div>
   );
 }

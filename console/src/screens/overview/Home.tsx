@@ -1,10 +1,10 @@
-import { Empty } from "@/components/Notice";
-import { Screen } from "@/components/Screen";
+import { Navigate } from "@tanstack/react-router";
+import { useSignedIn } from "@/api/session";
+import { OverviewScreen } from "./Overview";
 
+/** The first screen: the overview, or the own key of somebody who may see nothing else. */
 export function Home() {
-  return (
-    <Screen title="Overview">
-      <Empty title="Nothing here yet." />
-    </Screen>
-  );
+  const { rights, api } = useSignedIn();
+  if (rights.read) return <OverviewScreen />;
+  return <Navigate to={api.same_origin ? "/me" : "/clients"} replace />;
 }

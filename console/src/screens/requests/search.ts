@@ -17,8 +17,14 @@ export const FILTERS = [
 export type Filter = (typeof FILTERS)[number];
 
 /** What the request log keeps in the address. */
-export function requestsSearch(search: Search) {
-  return texts(search, [...FILTERS, "live", "sort"] as const);
-}
+export type RequestsSearch = { [filter in Filter]?: string | undefined } & {
+  live?: "true" | undefined;
+  sort?: string | undefined;
+};
 
-export type RequestsSearch = ReturnType<typeof requestsSearch>;
+export function requestsSearch(search: Search): RequestsSearch {
+  return {
+    ...texts(search, [...FILTERS, "sort"]),
+    ...(search.live === "true" ? { live: "true" as const } : {}),
+  };
+}
