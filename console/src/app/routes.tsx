@@ -2,6 +2,7 @@ import { createRootRoute, createRoute, lazyRouteComponent } from "@tanstack/reac
 import { configurationSearch } from "@/screens/configuration/search";
 import { keysSearch } from "@/screens/keys/search";
 import { overviewSearch } from "@/screens/overview/search";
+import { playgroundSearch } from "@/screens/playground/search";
 import { providersSearch } from "@/screens/providers/search";
 import { requestsSearch } from "@/screens/requests/search";
 import { NotFound, ScreenError } from "./Fallbacks";
@@ -71,7 +72,7 @@ const model = createRoute({
 });
 const playground = createRoute({
   ...under("/playground"),
-  validateSearch: (search) => texts(search, ["models", "request", "surface"]),
+  validateSearch: playgroundSearch,
   component: lazyRouteComponent(() => import("@/screens/playground/Playground"), "Playground"),
 });
 const clients = createRoute({
