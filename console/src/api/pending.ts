@@ -6,6 +6,17 @@ type Row = components["schemas"]["LoggedRequest"];
 type Answer<T> = { headers: { [name: string]: unknown }; content: { "application/json": T } };
 type Nothing = { query?: never; header?: never; path?: never; cookie?: never };
 
+/** An operation with a simpler body: which members need each other is more than these types can say. */
+type WithBody<Operation, Body> = Omit<Operation, "requestBody"> & {
+  requestBody: { content: { "application/json": Body } };
+};
+
+/** What limits a key or a team. */
+export type Limits = Pick<
+  components["schemas"]["KeyFields"],
+  "rpm" | "burst" | "tpm" | "max_in_flight" | "budget_usd" | "budget_period" | "on_budget" | "unpriced"
+>;
+
 export interface Session {
   object: "session";
   signed_in: boolean;
@@ -177,11 +188,15 @@ export interface PendingPaths {
     };
     delete?: never;
   };
-  "/admin/v1/keys": Omit<paths["/admin/v1/keys"], "get"> & {
+  "/admin/v1/keys": Omit<paths["/admin/v1/keys"], "get" | "post"> & {
     get: Omit<paths["/admin/v1/keys"]["get"], "responses"> & {
       responses: {
         200: Answer<{ object: "list"; data: KeyWithLimit[]; has_more: boolean; next: string | null }>;
       };
     };
+    post: WithBody<paths["/admin/v1/keys"]["post"], components["schemas"]["KeyFields"]>;
+  };
+  "/admin/v1/teams/{team_id}": Omit<paths["/admin/v1/teams/{team_id}"], "put"> & {
+    put: WithBody<paths["/admin/v1/teams/{team_id}"]["put"], Limits>;
   };
 }

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { Loading, Problem } from "./Notice";
 
 interface LoadedProps<T> {
-  query: UseQueryResult<T, Error>;
+  query: UseQueryResult<T, unknown>;
   /** What loads: "the keys". */
   what: string;
   children: (data: T) => ReactNode;

@@ -23,14 +23,16 @@ export function Notice({ look = "info", children }: NoticeProps) {
 }
 
 interface ProblemProps {
-  error: Error | null | undefined;
+  /** What was thrown; nothing is shown without it. */
+  error: unknown;
   /** Repeats what failed. */
   onRetry?: () => void;
 }
 
 /** An error in the API's own words, and what to do about it. */
-export function Problem({ error, onRetry }: ProblemProps) {
-  if (!error) return null;
+export function Problem({ error: thrown, onRetry }: ProblemProps) {
+  if (thrown === null || thrown === undefined) return null;
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   return (
     <Notice look="bad">
       <p className="font-medium break-words">{error.message}</p>

@@ -54,12 +54,15 @@ function definitions<T>(columns: readonly Column<T>[]): ColumnDef<T>[] {
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, rowKey, sort, onSort, csvName, empty, tools } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const order = parseSort(sort);
+  const order = useMemo(() => parseSort(sort), [sort]);
+  const sorting = useMemo(() => (order ? [{ id: order.column, desc: order.isDescending }] : []), [order]);
   const table = useReactTable({
     data: rows as T[],
     columns: useMemo(() => definitions(columns), [columns]),
     getRowId: rowKey,
-    state: { sorting: order ? [{ id: order.column, desc: order.isDescending }] : [] },
+    state: { sorting },
+    // There are no pages; without this every new order sets a state of the table.
+    autoResetPageIndex: false,
     getCoreRowModel: getCoreRowModel(),
     getSortedRowModel: getSortedRowModel(),
   });
