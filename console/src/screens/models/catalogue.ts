@@ -35,3 +35,45 @@ const NO_CHAT = new Set([
   "transcription",
   "video",
 ]);
+
+export interface ModelFilters {
+  search?: string | undefined;
+  provider?: string | undefined;
+  category?: string | undefined;
+  feature?: string | undefined;
+}
+
+/** The models that match every filter. `search` looks for each of its words in the id, the name and the description. */
+export function matching(models: readonly Model[], filters: ModelFilters): Model[] {
+  const words = (filters.search ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  return models.filter((model) => {
+    const text = `${model.id} ${model.name ?? ""} ${model.description ?? ""}`.toLowerCase();
+    return (
+      words.every((word) => text.includes(word)) &&
+      (!filters.provider || model.provider === filters.provider) &&
+      (!filters.category || model.category?.includes(filters.category)) &&
+      (!filters.feature || model.features?.includes(filters.feature))
+    );
+  });
+}
+
+function distinct(values: readonly string[]): string[] {
+  return [...new Set(values)].toSorted();
+}
+
+export function providersOf(models: readonly Model[]): string[] {
+  return distinct(models.map((model) => model.provider));
+}
+
+export function categoriesOf(models: readonly Model[]): string[] {
+  return distinct(models.flatMap((model) => model.category ?? []));
+}
+
+export function featuresOf(models: readonly Model[]): string[] {
+  return distinct(models.flatMap((model) => model.features ?? []));
+}
+
+/** A name of the catalogue in words: `function_calling` is "function calling". */
+export function words(name: string): string {
+  return name.replaceAll("_", " ");
+}
