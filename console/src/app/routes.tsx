@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { configurationSearch } from "@/screens/configuration/search";
 import { keysSearch } from "@/screens/keys/search";
+import { modelsSearch } from "@/screens/models/search";
 import { overviewSearch } from "@/screens/overview/search";
 import { playgroundSearch } from "@/screens/playground/search";
 import { providersSearch } from "@/screens/providers/search";
@@ -58,7 +59,7 @@ const configuration = createRoute({
 // Each of these screens defines what it keeps in the address in its own folder, as the ones above do.
 const models = createRoute({
   ...under("/models"),
-  validateSearch: (search) => texts(search, ["search", "provider", "feature", "sort", "compare"]),
+  validateSearch: modelsSearch,
   component: lazyRouteComponent(() => import("@/screens/models/Models"), "Models"),
 });
 const compare = createRoute({

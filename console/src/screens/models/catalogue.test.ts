@@ -5,7 +5,11 @@ function model(id: string, more: Partial<Model> = {}): Model {
   return { id, object: "model", created: 0, owned_by: "demo", provider: "demo", ...more };
 }
 
-const chat = model("demo/chat", { name: "Demo Chat", category: ["chat"], features: ["streaming", "json_mode"] });
+const chat = model("demo/chat", {
+  name: "Demo Chat",
+  category: ["chat"],
+  features: ["streaming", "json_mode"],
+});
 const embed = model("demo/embed", { category: ["embedding"], provider: "other", features: [] });
 
 it("knows which models answer conversations", () => {

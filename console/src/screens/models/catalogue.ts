@@ -19,6 +19,19 @@ export function useModels() {
   });
 }
 
+/** One model by its id. */
+export function useModel(id: string) {
+  return useQuery({
+    queryKey: ["get", "/v1/models/{model_id}", id],
+    queryFn: async ({ signal }): Promise<Model> => {
+      const params = { path: { model_id: id } };
+      const { data } = await client.GET("/v1/models/{model_id}", { params, signal });
+      if (!data || !isModel(data)) throw new Error("The gateway answered without a model.");
+      return data;
+    },
+  });
+}
+
 /** Whether a model answers conversations. An unknown category counts as a chat. */
 export function canChat(model: Model): boolean {
   const categories = model.category ?? [];
