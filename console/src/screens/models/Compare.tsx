@@ -6,22 +6,29 @@ import { buttonClass } from "@/components/Button";
 import { Loaded } from "@/components/Loaded";
 import { Empty } from "@/components/Notice";
 import { Screen } from "@/components/Screen";
-import { count, percent, ratio, tokensPerSecond, UNKNOWN, usd } from "@/format/numbers";
+import { count, percent, ratio, tokens, tokensPerSecond, UNKNOWN, usd } from "@/format/numbers";
 import { duration } from "@/format/time";
 import { type Model, useModels } from "./catalogue";
 import { percentage } from "./columns";
-import { MEASURED_SPAN, type Measured, useMeasured } from "./measured";
+import { MEASURED_DAYS, type Measured, useMeasured } from "./measured";
 import { FEWEST, idsOf } from "./search";
 
 const route = getRouteApi("/models/compare");
 type Comparison = Schemas["ModelComparison"];
 
-const HIGHLIGHTS: { name: keyof Comparison["highlights"]; label: string }[] = [
-  { name: "cheapest", label: "cheapest" },
-  { name: "fastest", label: "fastest" },
-  { name: "best_quality", label: "best quality" },
-  { name: "best_code", label: "best code" },
-  { name: "longest_context", label: "longest context" },
+type Published = Comparison["comparison"][string];
+
+/** What the comparison praises, and the figure that it is about. A model whose figure is unknown is not praised. */
+const HIGHLIGHTS: {
+  name: keyof Comparison["highlights"];
+  label: string;
+  figure: (model: Published) => number | null | undefined;
+}[] = [
+  { name: "cheapest", label: "cheapest", figure: (model) => model.pricing.gateway_output_per_m },
+  { name: "fastest", label: "fastest", figure: (model) => model.performance.latency_p50_ms },
+  { name: "best_quality", label: "best quality", figure: (model) => model.quality_scores.overall },
+  { name: "best_code", label: "best code", figure: (model) => model.quality_scores.code },
+  { name: "longest_context", label: "longest context", figure: (model) => model.context_length },
 ];
 
 /** Two to four models side by side: what is published, and what this gateway measured. */
@@ -68,7 +75,7 @@ function useComparison(ids: readonly string[]) {
 
 interface Compared {
   id: string;
-  published: Comparison["comparison"][string] | undefined;
+  published: Published | undefined;
   entry: Model | undefined;
   measured: Measured;
 }
@@ -80,8 +87,8 @@ interface Line {
 
 const PUBLISHED: readonly Line[] = [
   { label: "Provider", cell: ({ published }) => published?.provider ?? UNKNOWN },
-  { label: "Context", cell: ({ published }) => `${count(published?.context_length)} tokens` },
-  { label: "Longest answer", cell: ({ entry }) => `${count(entry?.max_output_tokens)} tokens` },
+  { label: "Context", cell: ({ published }) => tokens(published?.context_length) },
+  { label: "Longest answer", cell: ({ entry }) => tokens(entry?.max_output_tokens) },
   { label: "Input price / M tokens", cell: ({ published }) => usd(published?.pricing.gateway_input_per_m) },
   { label: "Output price / M tokens", cell: ({ published }) => usd(published?.pricing.gateway_output_per_m) },
   { label: "Latency p50", cell: ({ published }) => duration(published?.performance.latency_p50_ms) },
@@ -99,12 +106,12 @@ const MEASURED: readonly Line[] = [
   { label: "Speed", cell: ({ measured }) => tokensPerSecond(measured.tokensPerSecond) },
   { label: "Availability", cell: ({ measured }) => percentage(measured.availability) },
   { label: "Recent calls", cell: ({ measured }) => count(measured.samples) },
-  { label: `Requests of ${MEASURED_SPAN}`, cell: ({ measured }) => count(measured.requests) },
+  { label: `Requests in ${MEASURED_DAYS} days`, cell: ({ measured }) => count(measured.requests) },
   {
-    label: `Failed of ${MEASURED_SPAN}`,
+    label: `Failed in ${MEASURED_DAYS} days`,
     cell: ({ measured }) => percent(ratio(measured.failed, measured.requests)),
   },
-  { label: `Cost of ${MEASURED_SPAN}`, cell: ({ measured }) => usd(measured.costUsd) },
+  { label: `Cost in ${MEASURED_DAYS} days`, cell: ({ measured }) => usd(measured.costUsd) },
   { label: "Real cost / M tokens", cell: ({ measured }) => usd(measured.usdPerMillion) },
 ];
 
@@ -137,7 +144,7 @@ function Table({ ids }: { ids: readonly string[] }) {
                       <Link to="/models/$modelId" params={{ modelId: model.id }} className="link">
                         {model.id}
                       </Link>
-                      <Highlights id={model.id} highlights={data.highlights} />
+                      <Highlights model={model} highlights={data.highlights} />
                     </th>
                   ))}
                 </tr>
@@ -154,8 +161,11 @@ function Table({ ids }: { ids: readonly string[] }) {
   );
 }
 
-function Highlights({ id, highlights }: { id: string; highlights: Comparison["highlights"] }) {
-  const won = HIGHLIGHTS.filter((highlight) => highlights[highlight.name] === id);
+function Highlights({ model, highlights }: { model: Compared; highlights: Comparison["highlights"] }) {
+  const won = HIGHLIGHTS.filter(
+    ({ name, figure }) =>
+      highlights[name] === model.id && typeof (model.published && figure(model.published)) === "number",
+  );
   if (won.length === 0) return null;
   return (
     <span className="mt-1 flex flex-wrap gap-1">

@@ -9,7 +9,7 @@ import { count, percent, perMillion, ratio, tokens, tokensPerSecond, UNKNOWN, us
 import { duration } from "@/format/time";
 import { canChat, type Model, useModel, words } from "./catalogue";
 import { percentage } from "./columns";
-import { MEASURED_SPAN, type Measured, useMeasured } from "./measured";
+import { MEASURED_DAYS, type Measured, useMeasured } from "./measured";
 
 const route = getRouteApi("/models/$modelId");
 
@@ -150,9 +150,9 @@ function measuredFacts(measured: Measured): Fact[] {
     { label: "Speed", value: tokensPerSecond(measured.tokensPerSecond) },
     { label: "Availability", value: percentage(measured.availability) },
     { label: "Recent calls", value: count(measured.samples) },
-    { label: `Requests of ${MEASURED_SPAN}`, value: count(measured.requests) },
-    { label: `Failed of ${MEASURED_SPAN}`, value: percent(ratio(measured.failed, measured.requests)) },
-    { label: `Cost of ${MEASURED_SPAN}`, value: usd(measured.costUsd) },
+    { label: `Requests in ${MEASURED_DAYS} days`, value: count(measured.requests) },
+    { label: `Failed in ${MEASURED_DAYS} days`, value: percent(ratio(measured.failed, measured.requests)) },
+    { label: `Cost in ${MEASURED_DAYS} days`, value: usd(measured.costUsd) },
     {
       label: "Real cost",
       value: measured.usdPerMillion === null ? UNKNOWN : perMillion(measured.usdPerMillion),

@@ -67,7 +67,7 @@ export function measuredOf(
 }
 
 /** How far back the usage beside a model reaches. */
-export const MEASURED_SPAN = "30d";
+export const MEASURED_DAYS = 30;
 
 /** Our own figures for models: nothing for keys that may not read the management API. */
 export function useMeasured(): { of: (id: string) => Measured; mayRead: boolean } {
@@ -76,7 +76,7 @@ export function useMeasured(): { of: (id: string) => Measured; mayRead: boolean 
   const usage = api.useQuery(
     "get",
     "/admin/v1/usage",
-    { params: { query: { by: "model", since: MEASURED_SPAN } } },
+    { params: { query: { by: "model", since: `${MEASURED_DAYS}d` } } },
     { enabled: mayRead },
   );
   return useMemo(() => {
