@@ -38,7 +38,7 @@ interface DataTableProps<T> {
 }
 
 /** More rows than this are drawn only where the reader looks. */
-const VIRTUAL_FROM = 100;
+const VIRTUAL_FROM = 60;
 
 function definitions<T>(columns: readonly Column<T>[]): ColumnDef<T>[] {
   return columns.map((column) => ({
