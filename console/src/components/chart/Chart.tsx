@@ -95,7 +95,13 @@ function SeriesTable({ title, times, series, format, csvName }: SeriesTableProps
   );
   const columns = useMemo<Column<Line>[]>(
     () => [
-      { id: "at", header: "Time", value: (line) => line.at, cell: (line) => utc(line.at) },
+      {
+        id: "at",
+        header: "Time (UTC)",
+        value: (line) => line.at,
+        // Seconds are always zero: the steps are hours or days.
+        cell: (line) => utc(line.at).slice(0, 16),
+      },
       ...series.map((item, index) => ({
         id: item.label,
         header: item.label,

@@ -94,6 +94,8 @@ function useLog(filters: FilterValues) {
       initialPageParam: null,
       getNextPageParam: (page: { next: string | null }) => page.next,
       placeholderData: keepPreviousData,
+      // Rows never change, so comparing each page with its older self would be wasted work.
+      structuralSharing: false,
     },
   );
 }
