@@ -12,11 +12,13 @@ export class ApiError extends Error {
   }
 }
 
+/** Codes whose messages say what to do themselves. */
+const COMPLETE = new Set(["sign_in_failed", "cross_site_request"]);
+
 const NEXT_STEPS: Record<string, string> = {
-  invalid_api_key: "Sign in again, or check that the key is neither revoked nor expired.",
+  invalid_api_key: "Check that the key is complete, and neither revoked nor expired.",
   admin_required: "Sign in with a key of the role viewer, operator or admin.",
   role_not_allowed: "Ask an administrator for a key with more rights.",
-  cross_site_request: "Open the console at the address that the gateway was started with.",
   configured_in_file: "Change the file that the message names, then reload the configuration.",
   invalid_configuration: "Correct the members that the message names.",
   version_mismatch: "Somebody else changed it first. Load it again and repeat your change.",
@@ -27,9 +29,10 @@ const NEXT_STEPS: Record<string, string> = {
   model_not_allowed: "Choose a model that the key may use, or change the key's models.",
 };
 
-/** What the reader can do about an error. */
-export function nextStep(error: Error): string {
+/** What the reader can do about an error, if its message does not say it. */
+export function nextStep(error: Error): string | undefined {
   if (!(error instanceof ApiError)) return "Check that the gateway runs and that this page can reach it.";
+  if (COMPLETE.has(error.code)) return undefined;
   const known = NEXT_STEPS[error.code];
   if (known) return known;
   if (error.status >= 500) return "Repeat it in a moment. If it stays, look at the log of the gateway.";

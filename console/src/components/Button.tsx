@@ -11,7 +11,7 @@ export type ButtonLook = keyof typeof LOOKS;
 
 /** The classes of a button, for links that look like one. */
 export function buttonClass(look: ButtonLook = "plain"): string {
-  return `inline-flex items-center justify-center gap-1.5 rounded-md border px-3 py-1.5 font-medium whitespace-nowrap disabled:opacity-60 ${LOOKS[look]}`;
+  return `inline-flex h-9 items-center justify-center gap-1.5 rounded-md border px-3 font-medium whitespace-nowrap disabled:opacity-60 ${LOOKS[look]}`;
 }
 
 interface ButtonProps extends ComponentProps<"button"> {

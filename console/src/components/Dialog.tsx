@@ -10,6 +10,15 @@ interface DialogProps {
   children: ReactNode;
 }
 
+/** The focus goes to the first field, or to the first control where there is no field. */
+function focusFirstField(event: Event) {
+  if (!(event.currentTarget instanceof HTMLElement)) return;
+  const field = event.currentTarget.querySelector<HTMLElement>("input, textarea, select");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+}
+
 /**
  * A modal dialog. The backdrop is our own, because Radix' overlay adds a `<style>` element, which the content
  * security policy refuses.
@@ -21,6 +30,7 @@ export function Dialog({ title, description, isOpen, onClose, isWide = false, ch
         <div aria-hidden="true" className="fixed inset-0 z-40 bg-[rgb(0_0_0/0.45)]" />
         <Radix.Content
           {...(description ? {} : { "aria-describedby": undefined })}
+          onOpenAutoFocus={focusFirstField}
           className={`card fixed top-[6dvh] left-1/2 z-50 max-h-[88dvh] w-[calc(100%-2rem)] -translate-x-1/2 overflow-y-auto p-5 shadow-xl ${isWide ? "max-w-3xl" : "max-w-lg"}`}
         >
           <div className="mb-4 flex items-start justify-between gap-4">

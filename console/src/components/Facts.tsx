@@ -8,7 +8,7 @@ export interface Fact {
 /** Labels and their values. */
 export function Facts({ facts }: { facts: readonly Fact[] }) {
   return (
-    <dl className="card grid grid-cols-1 gap-x-8 gap-y-3 p-4 sm:grid-cols-2 lg:grid-cols-3 xl:grid-cols-4">
+    <dl className="card grid grid-cols-2 gap-x-6 gap-y-3 p-4 lg:grid-cols-3 xl:grid-cols-4">
       {facts.map((fact) => (
         <div key={fact.label} className="min-w-0">
           <dt className="text-muted">{fact.label}</dt>

@@ -33,10 +33,11 @@ interface ProblemProps {
 export function Problem({ error: thrown, onRetry }: ProblemProps) {
   if (thrown === null || thrown === undefined) return null;
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const step = nextStep(error);
   return (
     <Notice look="bad">
       <p className="font-medium break-words">{error.message}</p>
-      <p>{nextStep(error)}</p>
+      {step ? <p>{step}</p> : null}
       {error instanceof ApiError ? (
         <p className="mt-1 font-mono text-xs">
           {error.status} {error.code}

@@ -1,4 +1,4 @@
-import { lazy, Suspense, useMemo } from "react";
+import { lazy, Suspense, useMemo, useState } from "react";
 import { utc } from "@/format/time";
 import { Loading } from "../Notice";
 import { type Column, DataTable } from "../table/DataTable";
@@ -30,6 +30,7 @@ const HEIGHT = 200;
 
 /** A chart over time. The same values are a table, and a CSV file. */
 export function Chart({ title, times, series, format, axisFormat, view, onView, csvName }: ChartProps) {
+  const [point, setPoint] = useState<number | null>(null);
   const summary = series
     .map(
       (item) =>
@@ -48,13 +49,19 @@ export function Chart({ title, times, series, format, axisFormat, view, onView, 
           {view === "chart" ? "Show as a table" : "Show as a chart"}
         </button>
       </div>
-      <Legend series={series} />
+      <Legend times={times} series={series} format={format} point={view === "chart" ? point : null} />
       {view === "table" ? (
         <SeriesTable title={title} times={times} series={series} format={format} csvName={csvName} />
       ) : (
         <div role="img" aria-label={`${title}. ${summary}. The same values are in the table.`}>
           <Suspense fallback={<Loading what="the chart" />}>
-            <Plot times={times} series={series} format={axisFormat ?? format} height={HEIGHT} />
+            <Plot
+              times={times}
+              series={series}
+              format={axisFormat ?? format}
+              height={HEIGHT}
+              onPoint={setPoint}
+            />
           </Suspense>
         </div>
       )}
@@ -64,15 +71,24 @@ export function Chart({ title, times, series, format, axisFormat, view, onView, 
 
 const SWATCHES = ["bg-chart-1", "bg-chart-2", "bg-chart-3", "bg-chart-4"];
 
-function Legend({ series }: { series: readonly ChartSeries[] }) {
+interface LegendProps extends Pick<ChartProps, "times" | "series" | "format"> {
+  /** The moment that the pointer is at. */
+  point: number | null;
+}
+
+/** The names of the lines, with their values at the pointer. */
+function Legend({ times, series, format, point }: LegendProps) {
+  const time = point === null ? undefined : times[point];
   return (
-    <ul className="my-2 flex flex-wrap gap-x-3 text-xs text-muted">
+    <ul className="my-2 flex min-h-5 flex-wrap gap-x-3 text-xs text-muted tabular-nums">
       {series.map((item, index) => (
         <li key={item.label} className="inline-flex items-center gap-1.5">
           <span aria-hidden="true" className={`h-0.5 w-4 ${SWATCHES[index % SWATCHES.length]}`} />
           {item.label}
+          {point === null ? null : <strong className="text-text">{format(item.values[point] ?? 0)}</strong>}
         </li>
       ))}
+      {time === undefined ? null : <li>{utc(new Date(time * 1000)).slice(5, 16)}</li>}
     </ul>
   );
 }
@@ -95,7 +111,13 @@ function SeriesTable({ title, times, series, format, csvName }: SeriesTableProps
   );
   const columns = useMemo<Column<Line>[]>(
     () => [
-      { id: "at", header: "Time", value: (line) => line.at, cell: (line) => utc(line.at) },
+      {
+        id: "at",
+        header: "Time (UTC)",
+        value: (line) => line.at,
+        // Seconds are always zero: the steps are hours or days.
+        cell: (line) => utc(line.at).slice(0, 16),
+      },
       ...series.map((item, index) => ({
         id: item.label,
         header: item.label,

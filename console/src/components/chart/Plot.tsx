@@ -7,8 +7,11 @@ import type { ChartSeries } from "./Chart";
 interface PlotProps {
   times: readonly number[];
   series: readonly ChartSeries[];
+  /** A value on the axis. */
   format: (value: number) => string;
   height: number;
+  /** The place in `times` that the pointer is at, or nothing. */
+  onPoint: (index: number | null) => void;
 }
 
 /** How the axis writes times: the smallest step, its format, and what stands in a second line when the day changes. */
@@ -25,7 +28,7 @@ function colour(host: HTMLElement, property: string): string {
   return value;
 }
 
-function options({ series, format, height }: PlotProps, host: HTMLElement): uPlot.Options {
+function options({ series, format, height, onPoint }: PlotProps, host: HTMLElement): uPlot.Options {
   const axis = {
     stroke: colour(host, "--color-muted"),
     grid: { stroke: colour(host, "--color-line"), width: 1 },
@@ -36,6 +39,7 @@ function options({ series, format, height }: PlotProps, host: HTMLElement): uPlo
     width: Math.max(host.clientWidth, 200),
     height,
     legend: { show: false },
+    hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
     cursor: { drag: { x: false, y: false } },
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
@@ -57,7 +61,7 @@ function options({ series, format, height }: PlotProps, host: HTMLElement): uPlo
 }
 
 /** The canvas of a chart. It is drawn anew when the size, the data or the colours change. */
-export default function Plot(props: PlotProps) {
+export default function Plot({ times, series, format, height, onPoint }: PlotProps) {
   const host = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const element = host.current;
@@ -65,12 +69,12 @@ export default function Plot(props: PlotProps) {
     let plot: uPlot | undefined;
     const draw = () => {
       plot?.destroy();
-      const data: uPlot.AlignedData = [[...props.times], ...props.series.map((item) => [...item.values])];
-      plot = new uPlot(options(props, element), data, element);
+      const data: uPlot.AlignedData = [[...times], ...series.map((item) => [...item.values])];
+      plot = new uPlot(options({ times, series, format, height, onPoint }, element), data, element);
     };
     draw();
     const resize = new ResizeObserver(() => {
-      plot?.setSize({ width: Math.max(element.clientWidth, 200), height: props.height });
+      plot?.setSize({ width: Math.max(element.clientWidth, 200), height });
     });
     resize.observe(element);
     const stop = onThemeChange(draw);
@@ -79,6 +83,6 @@ export default function Plot(props: PlotProps) {
       resize.disconnect();
       plot?.destroy();
     };
-  }, [props]);
-  return <div ref={host} className="w-full overflow-hidden" style={{ height: props.height }} />;
+  }, [times, series, format, height, onPoint]);
+  return <div ref={host} className="w-full overflow-hidden" style={{ height }} />;
 }

@@ -5,7 +5,7 @@ import {
   type Row,
   useReactTable,
 } from "@tanstack/react-table";
-import { type ReactNode, useMemo, useRef } from "react";
+import { type ReactNode, useMemo, useState } from "react";
 import { type Cell, csv, download } from "@/format/csv";
 import { Button } from "../Button";
 import { PlainRows, VirtualRows } from "./Rows";
@@ -38,7 +38,7 @@ interface DataTableProps<T> {
 }
 
 /** More rows than this are drawn only where the reader looks. */
-const VIRTUAL_FROM = 100;
+const VIRTUAL_FROM = 60;
 
 function definitions<T>(columns: readonly Column<T>[]): ColumnDef<T>[] {
   return columns.map((column) => ({
@@ -53,7 +53,7 @@ function definitions<T>(columns: readonly Column<T>[]): ColumnDef<T>[] {
 /** A table whose columns sort, whose rows go into a CSV file, and which stays fast with 100,000 rows. */
 export function DataTable<T>(props: DataTableProps<T>) {
   const { label, columns, rows, rowKey, sort, onSort, csvName, empty, tools } = props;
-  const scroller = useRef<HTMLDivElement>(null);
+  const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const order = useMemo(() => parseSort(sort), [sort]);
   const sorting = useMemo(() => (order ? [{ id: order.column, desc: order.isDescending }] : []), [order]);
   const table = useReactTable({
@@ -95,7 +95,7 @@ export function DataTable<T>(props: DataTableProps<T>) {
         </div>
       ) : null}
       <div
-        ref={scroller}
+        ref={setScroller}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
         className={`card relative overflow-auto ${isVirtual ? "max-h-[70dvh]" : ""}`}

@@ -1,6 +1,6 @@
 import { flexRender, type Row } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import type { RefObject } from "react";
+import { memo } from "react";
 
 interface RowsProps<T> {
   rows: Row<T>[];
@@ -10,7 +10,16 @@ interface RowsProps<T> {
 
 const ROW_HEIGHT = 37;
 
-function TableRow<T>({ row, index, numbers }: { row: Row<T>; index: number; numbers: ReadonlySet<string> }) {
+interface TableRowProps<T> {
+  row: Row<T>;
+  index: number;
+  numbers: ReadonlySet<string>;
+}
+
+/** A row is drawn anew only when its data change, not when the reader scrolls. */
+const TableRow = memo(DrawnRow) as typeof DrawnRow;
+
+function DrawnRow<T>({ row, index, numbers }: TableRowProps<T>) {
   return (
     <tr aria-rowindex={index + 2} className="border-t border-line hover:bg-raised">
       {row.getVisibleCells().map((cell) => (
@@ -36,16 +45,17 @@ export function PlainRows<T>({ rows, numbers }: RowsProps<T>) {
 }
 
 interface VirtualRowsProps<T> extends RowsProps<T> {
-  scroller: RefObject<HTMLElement | null>;
+  /** The element that scrolls, once it is on the page. */
+  scroller: HTMLElement | null;
 }
 
 /** The rows in sight, between two spaces as high as the rows that are out of sight. */
 export function VirtualRows<T>({ rows, numbers, scroller }: VirtualRowsProps<T>) {
   const virtualizer = useVirtualizer({
     count: rows.length,
-    getScrollElement: () => scroller.current,
+    getScrollElement: () => scroller,
     estimateSize: () => ROW_HEIGHT,
-    overscan: 12,
+    overscan: 8,
   });
   const items = virtualizer.getVirtualItems();
   const above = items[0]?.start ?? 0;

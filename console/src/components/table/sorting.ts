@@ -22,11 +22,13 @@ export function nextSort(sort: Sort | undefined, column: string, isNumber: boole
   return isFirst ? `${column}.${first === "desc" ? "asc" : "desc"}` : undefined;
 }
 
+const TEXTS = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+
 /** Orders two cells; empty cells come first, so that they are last when the largest is first. */
 export function compareCells(a: Cell, b: Cell): number {
   const isEmptyA = a === null || a === undefined;
   const isEmptyB = b === null || b === undefined;
   if (isEmptyA || isEmptyB) return Number(isEmptyB) - Number(isEmptyA);
   if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), "en", { numeric: true, sensitivity: "base" });
+  return TEXTS.compare(String(a), String(b));
 }

@@ -1,4 +1,4 @@
-import { type FormEvent, useState } from "react";
+import { type ComponentProps, type FormEvent, useState } from "react";
 import { Button } from "@/components/Button";
 import { Dialog } from "@/components/Dialog";
 import { TextField } from "@/components/Field";
@@ -7,6 +7,7 @@ import { type Change, type Subject, useDryRun, useSave } from "./changes";
 import { Diff } from "./Diff";
 import { linesOf } from "./diff";
 import { MembersField } from "./MembersField";
+import { ProviderFields } from "./ProviderFields";
 import { TargetsField } from "./TargetsField";
 import type { Value } from "./value";
 
@@ -42,11 +43,7 @@ export function Editor({ subject, before, onSaved, onClose }: EditorProps) {
         {isNew ? (
           <TextField label="Name" required value={name} onChange={(event) => setName(event.target.value)} />
         ) : null}
-        {subject.section === "aliases" ? (
-          <TargetsField value={value} onChange={setValue} />
-        ) : (
-          <MembersField section={subject.section} value={value} onChange={setValue} onProblem={setProblem} />
-        )}
+        <Fields section={subject.section} value={value} onChange={setValue} onProblem={setProblem} />
         <div>
           <h3 className="mb-1">What changes</h3>
           <Diff label="Difference" before={before} after={value} />
@@ -62,6 +59,16 @@ export function Editor({ subject, before, onSaved, onClose }: EditorProps) {
       </form>
     </Dialog>
   );
+}
+
+type FieldsProps = ComponentProps<typeof MembersField>;
+
+/** The fields of a section: the common members have fields of their own. */
+function Fields({ section, value, onChange, onProblem }: FieldsProps) {
+  if (section === "aliases") return <TargetsField value={value} onChange={onChange} />;
+  if (section === "providers")
+    return <ProviderFields value={value} onChange={onChange} onProblem={onProblem} />;
+  return <MembersField section={section} value={value} onChange={onChange} onProblem={onProblem} />;
 }
 
 function titleOf({ section, name }: Subject): string {

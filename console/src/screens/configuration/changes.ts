@@ -24,11 +24,6 @@ function present<T>(data: T | undefined): T {
   return data;
 }
 
-/** An object with any members, which the types of the client cannot express. */
-function free(value: Value): Record<string, never> {
-  return value as Record<string, never>;
-}
-
 /** Replaces a value, or only checks the change. No value deletes it. */
 async function send(subject: Subject, value: Value | null, isDryRun: boolean): Promise<Change> {
   const rest = parameters(subject, isDryRun);
@@ -36,12 +31,12 @@ async function send(subject: Subject, value: Value | null, isDryRun: boolean): P
     const path = { section: subject.section, name: subject.name };
     const url = "/admin/v1/config/{section}/{name}";
     if (value === null) return present((await client.DELETE(url, { params: { ...rest, path } })).data);
-    return present((await client.PUT(url, { params: { ...rest, path }, body: free(value) })).data);
+    return present((await client.PUT(url, { params: { ...rest, path }, body: value })).data);
   }
   const path = { section: subject.section };
   const url = "/admin/v1/config/{section}";
   if (value === null) return present((await client.DELETE(url, { params: { ...rest, path } })).data);
-  return present((await client.PUT(url, { params: { ...rest, path }, body: free(value) })).data);
+  return present((await client.PUT(url, { params: { ...rest, path }, body: value })).data);
 }
 
 /** A value that follows another one when that has rested for a moment. */

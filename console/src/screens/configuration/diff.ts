@@ -46,7 +46,22 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
   return lines;
 }
 
-/** The difference of two values as lines of JSON. */
+const SECRET = /(^|_)(keys?|secret|token|password|authorization)$/i;
+
+/** A value whose secrets are only named, because a screen has more readers than a store. */
+export function withoutSecrets(value: unknown, isSecret = false): unknown {
+  if (typeof value === "string") return isSecret && value !== "***" ? "(a new secret)" : value;
+  if (Array.isArray(value)) return value.map((item) => withoutSecrets(item, isSecret));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      withoutSecrets(member, isSecret || SECRET.test(name)),
+    ]),
+  );
+}
+
+/** The difference of two values as lines of JSON, without their secrets. */
 export function diffValues(before: unknown, after: unknown): DiffLine[] {
-  return diffLines(linesOf(before), linesOf(after));
+  return diffLines(linesOf(withoutSecrets(before)), linesOf(withoutSecrets(after)));
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseMembers, targetsText, withTargets } from "./value";
+import { memberText, parseMembers, targetsText, withMember, withTargets } from "./value";
 
 it("reads an object and says why something is none", () => {
   expect(parseMembers(' {"a": 1} ')).toEqual({ value: { a: 1 } });
@@ -15,4 +15,15 @@ it("edits the targets of an alias and keeps its other members", () => {
     targets: ["c/d", "e/f"],
     agent: true,
   });
+});
+
+it("sets a member by its text and takes it away without one", () => {
+  const value = { api_key: "***", timeouts: { idle_ms: 1 } };
+  expect(memberText(value, "api_key")).toBe("***");
+  expect(memberText(value, "timeouts")).toBe("");
+  expect(withMember(value, "base_url", " https://x.example/v1 ")).toEqual({
+    ...value,
+    base_url: "https://x.example/v1",
+  });
+  expect(withMember(value, "api_key", "")).toEqual({ timeouts: { idle_ms: 1 } });
 });

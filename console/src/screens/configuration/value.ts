@@ -34,3 +34,15 @@ export function withTargets(value: Value, text: string): Value {
 export function oneLine(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
+
+/** A member as the text of a field; other values than texts have no field. */
+export function memberText(value: Value, name: string): string {
+  const member = value[name];
+  return typeof member === "string" ? member : "";
+}
+
+/** A value with another member. An empty text takes the member away. */
+export function withMember(value: Value, name: string, text: string): Value {
+  const { [name]: _old, ...rest } = value;
+  return text.trim() === "" ? rest : { ...rest, [name]: text.trim() };
+}

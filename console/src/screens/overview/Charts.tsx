@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import type { Overview } from "@/api/pending";
 import { Chart, type ChartView } from "@/components/chart/Chart";
-import { count, short, tokens, usd } from "@/format/numbers";
+import { count, short, usd } from "@/format/numbers";
 import { fillSeries, type Point } from "./series";
 
 interface ChartsProps {
@@ -10,7 +10,6 @@ interface ChartsProps {
   onView: (view: ChartView) => void;
 }
 
-const requests = (value: number) => `${count(value)} requests`;
 const succeeded = (point: Point) => point.requests - point.failed;
 const axisUsd = (value: number) => (value === 0 ? "$0" : `$${Number(value.toPrecision(2))}`);
 
@@ -39,7 +38,7 @@ export function Charts({ overview, view, onView }: ChartsProps) {
           line("Failed", (p) => p.failed),
           line("Cache hits", (p) => p.cache_hits),
         ],
-        format: requests,
+        format: count,
         axisFormat: short,
         csvName: "requests",
       },
@@ -47,7 +46,7 @@ export function Charts({ overview, view, onView }: ChartsProps) {
         title: "Tokens",
         times,
         series: [line("Prompt", (p) => p.prompt_tokens), line("Completion", (p) => p.completion_tokens)],
-        format: tokens,
+        format: count,
         axisFormat: short,
         csvName: "tokens",
       },

@@ -39,6 +39,8 @@ export function Requests() {
   const log = useLog(filters);
   const rows = useMemo(() => merged(live.rows, log.data?.pages ?? []), [live.rows, log.data]);
 
+  const searched = log.data?.pages.reduce((sum, page) => sum + (page.searched ?? 0), 0) ?? 0;
+
   return (
     <Screen
       title="Requests"
@@ -69,7 +71,7 @@ export function Requests() {
           sort={search.sort}
           onSort={(sort) => change({ sort })}
           csvName="requests"
-          empty={<NoRequests hasFilters={Object.keys(filters).length > 0} />}
+          empty={<NoRequests hasFilters={Object.keys(filters).length > 0} mayHaveMore={log.hasNextPage} />}
         />
       ) : null}
       {log.hasNextPage ? (
@@ -77,7 +79,10 @@ export function Requests() {
           <Button onClick={() => log.fetchNextPage()} disabled={log.isFetchingNextPage}>
             Load older requests
           </Button>
-          <span className="text-muted">{count(rows.length)} loaded</span>
+          <span className="text-muted">
+            {count(rows.length)} loaded
+            {searched > 0 ? `, ${count(searched)} searched` : ""}
+          </span>
         </div>
       ) : null}
     </Screen>
@@ -94,6 +99,8 @@ function useLog(filters: FilterValues) {
       initialPageParam: null,
       getNextPageParam: (page: { next: string | null }) => page.next,
       placeholderData: keepPreviousData,
+      // Rows never change, so comparing each page with its older self would be wasted work.
+      structuralSharing: false,
     },
   );
 }
@@ -131,7 +138,20 @@ function LiveState({ live }: { live: LiveRequests }) {
   );
 }
 
-function NoRequests({ hasFilters }: { hasFilters: boolean }) {
+interface NoRequestsProps {
+  hasFilters: boolean;
+  /** Whether only the newest part of the log was searched. */
+  mayHaveMore: boolean;
+}
+
+function NoRequests({ hasFilters, mayHaveMore }: NoRequestsProps) {
+  if (mayHaveMore) {
+    return (
+      <Empty title="No match among the requests that were searched.">
+        <p>Older requests may match. Load them, or choose a range.</p>
+      </Empty>
+    );
+  }
   if (hasFilters) {
     return (
       <Empty title="No request matches these filters.">

@@ -16,9 +16,9 @@ export const COLUMNS: readonly Column<LoggedRequest>[] = [
         to="/requests/$requestId"
         params={{ requestId: row.request_id }}
         className="link tabular-nums"
-        title={row.request_id}
+        title={`${row.at} ${row.request_id}`}
       >
-        {utcMillis(row.at).replace(" UTC", "")}
+        {utcMillis(row.at).slice(5, 23)}
       </Link>
     ),
   },

@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { startTransition, useEffect, useState } from "react";
 import { apiUrl, type Schemas } from "@/api/client";
 import { sessionQuery } from "@/api/session";
 
@@ -14,7 +14,7 @@ export interface LiveRequests {
 }
 
 /** How many live rows the page keeps. */
-const MOST_ROWS = 1000;
+const MOST_ROWS = 500;
 /** Rows are shown in batches, so that a busy gateway does not keep the page busy. */
 const BATCH_MS = 250;
 const OFF: LiveRequests = { rows: [], dropped: 0, state: "off" };
@@ -67,7 +67,10 @@ export function useLiveRequests(filters: Record<string, string | undefined>, isO
       const [rows, lost] = [fresh, dropped];
       fresh = [];
       dropped = 0;
-      setLive((now) => ({ ...now, rows: prepend(now.rows, rows), dropped: now.dropped + lost }));
+      // A transition is drawn in small steps, so typing and clicking go first.
+      startTransition(() =>
+        setLive((now) => ({ ...now, rows: prepend(now.rows, rows), dropped: now.dropped + lost })),
+      );
     }, BATCH_MS);
     return () => {
       clearInterval(timer);
