@@ -1,5 +1,7 @@
 import { createRootRoute, createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { auditSearch } from "@/screens/audit/search";
 import { configurationSearch } from "@/screens/configuration/search";
+import { guardsSearch } from "@/screens/guards/search";
 import { keysSearch } from "@/screens/keys/search";
 import { modelsSearch } from "@/screens/models/search";
 import { overviewSearch } from "@/screens/overview/search";
@@ -87,7 +89,7 @@ const reference = createRoute({
 });
 const guards = createRoute({
   ...under("/guards"),
-  validateSearch: (search) => texts(search, ["session", "sort"]),
+  validateSearch: guardsSearch,
   component: lazyRouteComponent(() => import("@/screens/guards/Guards"), "Guards"),
 });
 const cache = createRoute({
@@ -96,7 +98,7 @@ const cache = createRoute({
 });
 const audit = createRoute({
   ...under("/audit"),
-  validateSearch: (search) => texts(search, ["actor", "action", "object", "since", "until"]),
+  validateSearch: auditSearch,
   component: lazyRouteComponent(() => import("@/screens/audit/Audit"), "Audit"),
 });
 
