@@ -21,6 +21,8 @@ export default defineConfig(({ command }) => ({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     cssCodeSplit: false,
+    // The licences of everything that is bundled are served beside it.
+    license: { fileName: "licenses.txt" },
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
   },

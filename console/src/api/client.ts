@@ -28,6 +28,13 @@ export const client = createClient<Paths>({
 });
 client.use(whole);
 
+/** The body of an answer that must have one. */
+export async function bodyOf<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  const { data } = await answer;
+  if (data === undefined) throw new Error("The gateway answered without a body.");
+  return data;
+}
+
 /** The client as queries and mutations: `api.useQuery("get", "/v1/me")`. */
 export const api = createQueries(client);
 

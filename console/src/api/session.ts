@@ -1,5 +1,5 @@
 import { type QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { client } from "./client";
+import { bodyOf, client } from "./client";
 import type { Session } from "./pending";
 
 export type { Session };
@@ -10,11 +10,8 @@ export type SignedIn = Session & Required<Pick<Session, "kind" | "id" | "name" |
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
   staleTime: 60_000,
-  queryFn: async ({ signal }): Promise<Session> => {
-    const { data } = await client.GET("/auth/session", { signal, headers: { accept: "application/json" } });
-    if (!data) throw new Error("The gateway answered without a session.");
-    return data;
-  },
+  queryFn: ({ signal }) =>
+    bodyOf(client.GET("/auth/session", { signal, headers: { accept: "application/json" } })),
 });
 
 export function isSignedIn(session: Session | undefined): session is SignedIn {
@@ -44,13 +41,10 @@ function forgetAnswers(queries: QueryClient): void {
 
 type Proof = { key: string } | { token: string };
 
-async function prove(proof: Proof): Promise<Session> {
-  const { data } =
-    "key" in proof
-      ? await client.POST("/auth/key", { body: proof })
-      : await client.POST("/auth/link", { body: proof });
-  if (!data) throw new Error("The gateway answered without a session.");
-  return data;
+function prove(proof: Proof): Promise<Session> {
+  return bodyOf(
+    "key" in proof ? client.POST("/auth/key", { body: proof }) : client.POST("/auth/link", { body: proof }),
+  );
 }
 
 /** Signs in with a key or with the token of a link. */

@@ -25,10 +25,16 @@ export function Layout() {
   if (!isSignedIn(session.data) || link.isSigningIn) {
     return <SignIn session={session.data} isLinkSigningIn={link.isSigningIn} linkError={link.error} />;
   }
-  return <Frame session={session.data} />;
+  return <Frame session={session.data} linkError={link.error} />;
 }
 
-function Frame({ session }: { session: SignedIn }) {
+interface FrameProps {
+  session: SignedIn;
+  /** Why the link that opened this page was refused, although an older session goes on. */
+  linkError: Error | null;
+}
+
+function Frame({ session, linkError }: FrameProps) {
   const path = useRouterState({ select: (state) => state.location.pathname });
   const [isMenuOpen, setMenuOpen] = useState(false);
   const palette = usePalette();
@@ -66,6 +72,11 @@ function Frame({ session }: { session: SignedIn }) {
         </div>
       </aside>
       <main id="main" tabIndex={-1} className="min-w-0 px-4 py-5 outline-none lg:px-8 lg:py-7">
+        {linkError ? (
+          <div className="mb-4">
+            <Problem error={linkError} />
+          </div>
+        ) : null}
         <Outlet />
       </main>
       {palette.isUsed ? (

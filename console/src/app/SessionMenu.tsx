@@ -2,6 +2,7 @@ import { type SignedIn, useSignOut } from "@/api/session";
 import { Button } from "@/components/Button";
 import { Select } from "@/components/Field";
 import { Problem } from "@/components/Notice";
+import { consoleRoot } from "./places";
 import { setTheme, type Theme, useTheme } from "./theme";
 
 const THEMES: { value: Theme; label: string }[] = [
@@ -38,7 +39,12 @@ export function SessionMenu({ session }: { session: SignedIn }) {
       <Button onClick={() => signOut.mutate()} disabled={signOut.isPending}>
         Sign out
       </Button>
-      {session.version ? <p className="px-1 text-xs text-muted">Version {session.version}</p> : null}
+      <p className="px-1 text-xs text-muted">
+        {session.version ? `Version ${session.version}, ` : ""}
+        <a className="underline" href={new URL("licenses.txt", consoleRoot).href}>
+          licences
+        </a>
+      </p>
     </div>
   );
 }

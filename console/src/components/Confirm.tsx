@@ -42,7 +42,10 @@ export function Confirm({ action, question, children, look = "danger", label, on
       </Radix.Trigger>
       <Radix.Portal>
         <div aria-hidden="true" className="fixed inset-0 z-40 bg-[rgb(0_0_0/0.45)]" />
-        <Radix.Content className="card fixed top-[15dvh] left-1/2 z-50 w-[calc(100%-2rem)] max-w-md -translate-x-1/2 p-5 shadow-xl">
+        <Radix.Content
+          aria-modal="true"
+          className="card fixed top-[15dvh] left-1/2 z-50 w-[calc(100%-2rem)] max-w-md -translate-x-1/2 p-5 shadow-xl"
+        >
           <Radix.Title>{question}</Radix.Title>
           <Radix.Description asChild>
             <div className="mt-2 mb-4 text-muted">{children}</div>

@@ -1,5 +1,5 @@
 import * as Radix from "@radix-ui/react-dialog";
-import type { ReactNode } from "react";
+import { type ReactNode, useRef } from "react";
 
 interface DialogProps {
   title: string;
@@ -10,13 +10,22 @@ interface DialogProps {
   children: ReactNode;
 }
 
-/** The focus goes to the first field, or to the first control where there is no field. */
-function focusFirstField(event: Event) {
-  if (!(event.currentTarget instanceof HTMLElement)) return;
-  const field = event.currentTarget.querySelector<HTMLElement>("input, textarea, select");
-  if (!field) return;
-  event.preventDefault();
-  field.focus();
+/** The focus goes to the first field, and back to where it was when the dialog closes. */
+function useDialogFocus() {
+  const opener = useRef<Element>(null);
+  function onOpenAutoFocus(event: Event) {
+    opener.current = document.activeElement;
+    if (!(event.currentTarget instanceof HTMLElement)) return;
+    const field = event.currentTarget.querySelector<HTMLElement>("input, textarea, select");
+    if (!field) return;
+    event.preventDefault();
+    field.focus();
+  }
+  function onCloseAutoFocus(event: Event) {
+    event.preventDefault();
+    if (opener.current instanceof HTMLElement) opener.current.focus();
+  }
+  return { onOpenAutoFocus, onCloseAutoFocus };
 }
 
 /**
@@ -24,13 +33,15 @@ function focusFirstField(event: Event) {
  * security policy refuses.
  */
 export function Dialog({ title, description, isOpen, onClose, isWide = false, children }: DialogProps) {
+  const focus = useDialogFocus();
   return (
     <Radix.Root open={isOpen} onOpenChange={(open) => (open ? undefined : onClose())}>
       <Radix.Portal>
         <div aria-hidden="true" className="fixed inset-0 z-40 bg-[rgb(0_0_0/0.45)]" />
         <Radix.Content
           {...(description ? {} : { "aria-describedby": undefined })}
-          onOpenAutoFocus={focusFirstField}
+          aria-modal="true"
+          {...focus}
           className={`card fixed top-[6dvh] left-1/2 z-50 max-h-[88dvh] w-[calc(100%-2rem)] -translate-x-1/2 overflow-y-auto p-5 shadow-xl ${isWide ? "max-w-3xl" : "max-w-lg"}`}
         >
           <div className="mb-4 flex items-start justify-between gap-4">

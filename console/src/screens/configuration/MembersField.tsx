@@ -12,7 +12,8 @@ interface MembersFieldProps {
 
 const EXAMPLES: Partial<Record<ListSection | TableSection, string>> = {
   providers: '{ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": "…" }',
-  models: '{ "pricing": { "prompt": 0.15, "completion": 0.6 } }',
+  models:
+    '{ "context_length": 32768, "pricing": { "official_input_per_m": 0.1, "official_output_per_m": 0.3 } }',
   timeouts: '{ "idle_ms": 90000 }',
 };
 

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { client, type Schemas } from "@/api/client";
+import { bodyOf, client, type Schemas } from "@/api/client";
 import type { Value } from "./value";
 
 export type ListSection = "aliases" | "providers" | "models";
@@ -19,24 +19,17 @@ function parameters(subject: Subject, isDryRun: boolean) {
   };
 }
 
-function present<T>(data: T | undefined): T {
-  if (data === undefined) throw new Error("The gateway answered without a body.");
-  return data;
-}
-
 /** Replaces a value, or only checks the change. No value deletes it. */
-async function send(subject: Subject, value: Value | null, isDryRun: boolean): Promise<Change> {
+function send(subject: Subject, value: Value | null, isDryRun: boolean): Promise<Change> {
   const rest = parameters(subject, isDryRun);
   if (subject.name !== undefined) {
-    const path = { section: subject.section, name: subject.name };
+    const params = { ...rest, path: { section: subject.section, name: subject.name } };
     const url = "/admin/v1/config/{section}/{name}";
-    if (value === null) return present((await client.DELETE(url, { params: { ...rest, path } })).data);
-    return present((await client.PUT(url, { params: { ...rest, path }, body: value })).data);
+    return bodyOf(value === null ? client.DELETE(url, { params }) : client.PUT(url, { params, body: value }));
   }
-  const path = { section: subject.section };
+  const params = { ...rest, path: { section: subject.section } };
   const url = "/admin/v1/config/{section}";
-  if (value === null) return present((await client.DELETE(url, { params: { ...rest, path } })).data);
-  return present((await client.PUT(url, { params: { ...rest, path }, body: value })).data);
+  return bodyOf(value === null ? client.DELETE(url, { params }) : client.PUT(url, { params, body: value }));
 }
 
 /** A value that follows another one when that has rested for a moment. */
@@ -83,10 +76,8 @@ export function useSave() {
 export function useUndo() {
   const reload = useReload();
   return useMutation({
-    mutationFn: async (version: number | undefined) =>
-      present(
-        (await client.POST("/admin/v1/config/undo", { body: version === undefined ? {} : { version } })).data,
-      ),
+    mutationFn: (version: number | undefined) =>
+      bodyOf(client.POST("/admin/v1/config/undo", { body: version === undefined ? {} : { version } })),
     onSuccess: reload,
   });
 }

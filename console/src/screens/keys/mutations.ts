@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { client, type Schemas } from "@/api/client";
+import { bodyOf, client, type Schemas } from "@/api/client";
 import type { Limits } from "@/api/pending";
 
 type KeyFields = Schemas["KeyFields"];
@@ -13,22 +13,10 @@ function useReload() {
     });
 }
 
-function present<T>(data: T | undefined): T {
-  if (data === undefined) throw new Error("The gateway answered without a body.");
-  return data;
-}
-
 export function useCreateKey() {
   const reload = useReload();
   return useMutation({
-    mutationFn: async (fields: KeyFields) =>
-      present(
-        (
-          await client.POST("/admin/v1/keys", {
-            body: fields,
-          })
-        ).data,
-      ),
+    mutationFn: (fields: KeyFields) => bodyOf(client.POST("/admin/v1/keys", { body: fields })),
     onSuccess: reload,
   });
 }
@@ -45,14 +33,12 @@ export function useChangeKey(keyId: string) {
 export function useRotateKey(keyId: string) {
   const reload = useReload();
   return useMutation({
-    mutationFn: async (graceSeconds: number) =>
-      present(
-        (
-          await client.POST("/admin/v1/keys/{key_id}/rotate", {
-            params: { path: { key_id: keyId } },
-            body: { grace_seconds: graceSeconds },
-          })
-        ).data,
+    mutationFn: (graceSeconds: number) =>
+      bodyOf(
+        client.POST("/admin/v1/keys/{key_id}/rotate", {
+          params: { path: { key_id: keyId } },
+          body: { grace_seconds: graceSeconds },
+        }),
       ),
     onSuccess: reload,
   });

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
-import { client } from "@/api/client";
+import { bodyOf, client } from "@/api/client";
 import { Button } from "@/components/Button";
 import { Select, TextField } from "@/components/Field";
 import { Loaded } from "@/components/Loaded";
@@ -20,7 +20,7 @@ const STRATEGIES = [
   "availability",
   "least_busy",
   "round_robin",
-];
+] as const;
 
 /** Asks where a request would go. No provider is called. */
 export function Explain() {
@@ -47,23 +47,23 @@ export function Explain() {
 }
 
 function useExplanation({ model = "", key, strategy }: ProvidersSearch) {
+  const known = STRATEGIES.find((item) => item === strategy);
   return useQuery({
     queryKey: ["post", "/admin/v1/routing/explain", model, key, strategy],
     enabled: model !== "",
     retry: false,
-    queryFn: async ({ signal }) => {
-      const { data } = await client.POST("/admin/v1/routing/explain", {
-        signal,
-        params: { query: key ? { key } : {} },
-        body: {
-          model,
-          messages: [{ role: "user", content: "Hello!" }],
-          ...(strategy ? { routing: { strategy } } : {}),
-        } as never,
-      });
-      if (!data) throw new Error("The gateway answered without an explanation.");
-      return data;
-    },
+    queryFn: ({ signal }) =>
+      bodyOf(
+        client.POST("/admin/v1/routing/explain", {
+          signal,
+          params: { query: key ? { key } : {} },
+          body: {
+            model,
+            messages: [{ role: "user", content: "Hello!" }],
+            ...(known ? { routing: { strategy: known } } : {}),
+          },
+        }),
+      ),
   });
 }
 
@@ -73,8 +73,6 @@ function ExplainForm({ search }: { search: ProvidersSearch }) {
   const [model, setModel] = useState(search.model ?? "");
   const [key, setKey] = useState(search.key ?? "");
   const [strategy, setStrategy] = useState(search.strategy ?? "");
-  const strategies =
-    strategy === "" || STRATEGIES.includes(strategy) ? STRATEGIES : [...STRATEGIES, strategy];
 
   function submit(event: FormEvent) {
     event.preventDefault();
@@ -101,7 +99,7 @@ function ExplainForm({ search }: { search: ProvidersSearch }) {
         label="Strategy"
         options={[
           { value: "", label: "of the configuration" },
-          ...strategies.map((value) => ({ value, label: value })),
+          ...STRATEGIES.map((value) => ({ value, label: value })),
         ]}
         value={strategy}
         onChange={(event) => setStrategy(event.target.value)}

@@ -6,9 +6,9 @@ import { cost, count, tokens, usd } from "@/format/numbers";
 
 const KINDS: Record<string, string> = {
   prompt: "Prompt",
-  cached: "Prompt, read from the provider's cache",
-  cache_write: "Prompt, written to the provider's cache",
-  cache_write_1h: "Prompt, written to the provider's cache for an hour",
+  cached: "Prompt from cache",
+  cache_write: "Prompt to cache",
+  cache_write_1h: "Prompt to cache, an hour",
   completion: "Completion",
   reasoning: "Reasoning",
 };
