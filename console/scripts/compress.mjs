@@ -28,15 +28,19 @@ const names = entries
   .map((entry) => relative(built, join(entry.parentPath, entry.name)))
   .sort();
 const total = { plain: 0, br: 0, gz: 0 };
+/** A larger file is kept as gzip alone: it is no part of the first load, and the program stays smaller. */
+const LARGEST_TWICE = 1024 * 1024;
+
 for (const name of names) {
   const content = await readFile(join(built, name));
-  const [br, gz] = [brotliCompressSync(content, brotli), gzip(content)];
+  const gz = gzip(content);
+  const br = content.length > LARGEST_TWICE ? undefined : brotliCompressSync(content, brotli);
   const target = join(assets, name);
   await mkdir(dirname(target), { recursive: true });
-  await writeFile(`${target}.br`, br);
+  if (br) await writeFile(`${target}.br`, br);
   await writeFile(`${target}.gz`, gz);
   total.plain += content.length;
-  total.br += br.length;
+  total.br += br?.length ?? 0;
   total.gz += gz.length;
 }
 console.log(`${names.length} files: ${total.plain} bytes, ${total.br} as .br, ${total.gz} as .gz`);

@@ -47,7 +47,7 @@ export function Audit() {
           download="audit.csv"
           className={buttonClass()}
         >
-          CSV of the API
+          CSV
         </a>
       }
     >
@@ -61,7 +61,6 @@ export function Audit() {
           columns={COLUMNS}
           rows={rows}
           rowKey={(row) => String(row.seq)}
-          csvName="audit"
           empty={<Empty title="No change matches these filters." />}
         />
       ) : null}

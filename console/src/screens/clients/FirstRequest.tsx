@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import { client } from "@/api/client";
 import { useRight, useSignedIn } from "@/api/session";
 import { Status } from "@/components/Badge";
 import { Notice } from "@/components/Notice";
 import { cost } from "@/format/numbers";
 import { duration } from "@/format/time";
-import { useLiveRequests } from "../requests/live";
+import { type LoggedRequest, useLiveRequests } from "../requests/live";
+import { keyIdOf, useOfferedKey } from "./newKey";
 
 const POLL_MS = 2000;
 
@@ -28,15 +29,27 @@ function Waiting() {
   );
 }
 
+/** The first request that ended since the page was opened; with a new key only a request of that key. */
+function useFirstRequest(): LoggedRequest | undefined {
+  const secret = useOfferedKey();
+  const [first, setFirst] = useState<LoggedRequest>();
+  const live = useLiveRequests({ key: secret === null ? undefined : keyIdOf(secret) }, first === undefined);
+  const arrived = live.rows.at(-1);
+  useEffect(() => {
+    if (arrived) setFirst((before) => before ?? arrived);
+  }, [arrived]);
+  return first ?? arrived;
+}
+
 function Live() {
-  const live = useLiveRequests({}, true);
-  const first = live.rows.at(-1);
+  const first = useFirstRequest();
   if (!first) return <Waiting />;
   return (
     <Notice look={first.status === "ok" ? "good" : "warn"}>
       <span className="font-medium">Your first request has arrived.</span>{" "}
-      {first.model ?? first.requested_model} over {first.surface}, <Status status={first.status} /> in{" "}
-      {duration(first.latency_ms)}, cost {cost(first.cost_usd, first.unpriced ?? false)}.{" "}
+      {first.model ?? first.requested_model} over {first.surface} with the key {first.key_name || first.key}:{" "}
+      <Status status={first.status} /> in {duration(first.latency_ms)}, cost{" "}
+      {cost(first.cost_usd, first.unpriced ?? false)}.{" "}
       <Link to="/requests/$requestId" params={{ requestId: first.request_id }} className="link">
         See the request
       </Link>

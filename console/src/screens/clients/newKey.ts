@@ -18,3 +18,10 @@ export function useOfferKey(): (secret: string | null) => void {
 export function useOfferedKey(): string | null {
   return useQuery<string | null>({ queryKey: PLACE, queryFn: skipToken }).data ?? null;
 }
+
+/** The id of a key: the first characters of its secret. */
+export function keyIdOf(secret: string): string {
+  return secret.slice(0, ID_LENGTH);
+}
+
+const ID_LENGTH = "sk-gw-Ab12Cd".length;

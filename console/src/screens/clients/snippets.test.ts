@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { bareName, type Endpoint, originOf, PLACEHOLDER } from "./endpoint";
+import { keyIdOf } from "./newKey";
 import { CLIENTS } from "./snippets";
 
 const ENDPOINT: Endpoint = {
@@ -59,4 +60,8 @@ it("finds the address that clients reach", () => {
 it("takes the provider off a model's name", () => {
   expect(bareName("openai/gpt-6-luna")).toBe("gpt-6-luna");
   expect(bareName("fast")).toBe("fast");
+});
+
+it("knows a key by the first characters of its secret", () => {
+  expect(keyIdOf("sk-gw-Ab12CdEfGhIj")).toBe("sk-gw-Ab12Cd");
 });

@@ -10,29 +10,24 @@ import { count, usd } from "@/format/numbers";
 import { duration, utc } from "@/format/time";
 import { COLUMNS } from "../requests/columns";
 import type { LoggedRequest } from "../requests/live";
+import { totalOf } from "./Sessions";
 
 const MOST = 1000;
 
-/** What the requests of a session add up to. */
-export function sumsOf(rows: readonly LoggedRequest[]) {
-  const first = rows[0];
-  const last = rows.at(-1);
-  const ended = last ? Date.parse(last.at) : Number.NaN;
-  const began = first ? Date.parse(first.at) - first.latency_ms : Number.NaN;
-  return {
-    failed: rows.filter((row) => row.status !== "ok").length,
-    tokens: rows.reduce((sum, row) => sum + row.total_tokens, 0),
-    costUsd: rows.reduce((sum, row) => sum + (row.cost_usd ?? 0), 0),
-    unpriced: rows.filter((row) => row.cost_usd === null || row.unpriced).length,
-    lastsMs: Number.isNaN(began) ? null : ended - began,
-  };
+/** How long a session lasted: from the begin of its first request to the end of its last one. */
+export function lastsMs(rows: readonly Pick<LoggedRequest, "at" | "latency_ms">[]): number | null {
+  const [first, last] = [rows[0], rows.at(-1)];
+  if (!first || !last) return null;
+  return Date.parse(last.at) - Date.parse(first.at) + first.latency_ms;
 }
 
 /** The requests of one session in the order of time. */
 export function OneSession({ session }: { session: string }) {
   const log = api.useQuery("get", "/admin/v1/requests", { params: { query: { session, limit: MOST } } });
   const rows = useMemo(() => (log.data?.data ?? []).toReversed(), [log.data]);
-  const sums = sumsOf(rows);
+  // The figures are those of every other report.
+  const usage = api.useQuery("get", "/admin/v1/usage", { params: { query: { by: "session", session } } });
+  const sums = totalOf(usage.data);
   return (
     <div className="flex flex-col gap-4">
       <div className="flex flex-wrap items-center gap-3">
@@ -50,12 +45,12 @@ export function OneSession({ session }: { session: string }) {
             <Facts
               facts={[
                 { label: "Began", value: rows[0] ? utc(rows[0].at) : "–" },
-                { label: "Lasted", value: duration(sums.lastsMs) },
-                { label: "Requests", value: count(rows.length) },
-                { label: "Failed", value: count(sums.failed) },
-                { label: "Tokens", value: count(sums.tokens) },
-                { label: "Cost", value: usd(sums.costUsd) },
-                { label: "Unpriced requests", value: count(sums.unpriced) },
+                { label: "Lasted", value: duration(lastsMs(rows)) },
+                { label: "Requests", value: count(sums?.requests) },
+                { label: "Failed", value: count(sums?.failed) },
+                { label: "Tokens", value: count(sums?.total_tokens) },
+                { label: "Cost", value: usd(sums?.cost_usd) },
+                { label: "Unpriced requests", value: count(sums?.unpriced_requests) },
               ]}
             />
             <DataTable

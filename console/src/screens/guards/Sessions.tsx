@@ -22,6 +22,12 @@ export function sessionsOf(report: unknown): SessionSums[] {
   return report.data.filter((row) => typeof row?.session === "string");
 }
 
+/** The total of a report. */
+export function totalOf(report: unknown): Schemas["UsageSums"] | undefined {
+  const isReport = typeof report === "object" && report !== null && "total" in report;
+  return isReport ? (report as { total: Schemas["UsageSums"] }).total : undefined;
+}
+
 /** The sessions of a span with what each of them did and cost. */
 export function Sessions({ search, onChange }: SessionsProps) {
   const usage = api.useQuery("get", "/admin/v1/usage", {
