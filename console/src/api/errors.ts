@@ -12,6 +12,9 @@ export class ApiError extends Error {
   }
 }
 
+/** The status of an error inside a stream, whose answer had begun as a success. */
+export const IN_STREAM = 0;
+
 /** Codes whose messages say what to do themselves. */
 const COMPLETE = new Set(["sign_in_failed", "cross_site_request"]);
 
@@ -35,7 +38,8 @@ export function nextStep(error: Error): string | undefined {
   if (COMPLETE.has(error.code)) return undefined;
   const known = NEXT_STEPS[error.code];
   if (known) return known;
-  if (error.status >= 500) return "Repeat it in a moment. If it stays, look at the log of the gateway.";
+  if (error.status >= 500 || error.status === IN_STREAM)
+    return "Repeat it in a moment. If it stays, look at the log of the gateway.";
   return "Correct the request and repeat it.";
 }
 

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { ApiError, nextStep } from "@/api/errors";
+import { ApiError, IN_STREAM, nextStep } from "@/api/errors";
 
 const LOOKS = {
   info: "border-line bg-tint text-text",
@@ -40,7 +40,7 @@ export function Problem({ error: thrown, onRetry }: ProblemProps) {
       {step ? <p>{step}</p> : null}
       {error instanceof ApiError ? (
         <p className="mt-1 font-mono text-xs">
-          {error.status} {error.code}
+          {error.status === IN_STREAM ? "in the stream" : error.status} {error.code}
           {error.requestId ? ` · ${error.requestId}` : ""}
         </p>
       ) : null}

@@ -85,7 +85,7 @@ export function AnswerCard({ model, run }: { model: string; run: Run }) {
       ))}
       <Problem error={run.error} />
       <div className="mt-auto flex flex-col gap-2 border-t border-line pt-2">
-        <Figures run={run} />
+        {run.state === "done" && run.totalMs === null ? null : <Figures run={run} />}
         <div className="flex flex-wrap items-center gap-2">
           {answer.cacheHit ? <Badge look="accent">from the cache</Badge> : null}
           {answer.answeredBy && answer.answeredBy !== model ? (

@@ -70,8 +70,14 @@ it("reads Messages", () => {
 });
 
 it("keeps what arrived before an error, and no cost without a price", () => {
-  const failed = read("chat", { choices: [{ delta: { content: "Hi" } }] }, { error: { message: "Failed." } });
-  expect(failed).toMatchObject({ text: "Hi", error: "Failed." });
+  const failed = read(
+    "chat",
+    { choices: [{ delta: { content: "Hi" } }] },
+    {
+      error: { message: "Failed.", type: "upstream_error", code: "upstream_stream_error" },
+    },
+  );
+  expect(failed).toMatchObject({ text: "Hi", error: { message: "Failed.", code: "upstream_stream_error" } });
   const unpriced = read("chat", { usage: { cost_usd: 0 }, gateway: { warnings: ["price_unknown"] } });
   expect(unpriced.costUsd).toBeNull();
   expect(hasBegun(unpriced)).toBe(false);

@@ -23,7 +23,7 @@ export interface Answer {
   warnings: readonly string[];
   finish: string | null;
   /** The error inside a stream. */
-  error: string | null;
+  error: { code: string; message: string } | null;
 }
 
 export const NO_ANSWER: Answer = {
@@ -83,6 +83,13 @@ function withFigures(answer: Answer, usage: unknown, gateway: unknown): Answer {
   };
 }
 
+/** An error of any surface. */
+function errorIn(value: unknown): Answer["error"] {
+  const message = text(at(value, "message"));
+  if (message === "") return null;
+  return { message, code: text(at(value, "code")) || text(at(value, "type")) };
+}
+
 function chat(answer: Answer, data: Json): Answer {
   let next = withFigures(answer, data.usage, data.gateway);
   const delta = at(data, "choices", 0, "delta");
@@ -118,8 +125,11 @@ function responses(answer: Answer, data: Json): Answer {
     case "response.incomplete":
     case "response.failed": {
       const next = withFigures(answer, at(data, "response", "usage"), at(data, "response", "gateway"));
-      const error = text(at(data, "response", "error", "message")) || null;
-      return { ...next, error, finish: text(at(data, "response", "status")) || null };
+      return {
+        ...next,
+        error: errorIn(at(data, "response", "error")),
+        finish: text(at(data, "response", "status")) || null,
+      };
     }
     default:
       return answer;
@@ -166,7 +176,7 @@ export function withEvent(surface: Surface, answer: Answer, event: ServerEvent):
     return answer;
   }
   if (typeof data !== "object" || data === null) return answer;
-  const error = text(at(data, "error", "message"));
+  const error = errorIn(at(data, "error"));
   if (error) return { ...answer, error };
   return READERS[surface](answer, data as Json);
 }

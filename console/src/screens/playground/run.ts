@@ -1,5 +1,5 @@
 import { apiUrl } from "@/api/client";
-import { errorOf } from "@/api/errors";
+import { ApiError, errorOf, IN_STREAM } from "@/api/errors";
 import { type Answer, hasBegun, NO_ANSWER, withEvent } from "./answer";
 import { SURFACE_PATHS, type Surface } from "./draft";
 import { eventsOf } from "./sse";
@@ -56,7 +56,8 @@ export async function send(
         show(run);
       }
     }
-    const error = run.answer.error === null ? null : new Error(run.answer.error);
+    const failed = run.answer.error;
+    const error = failed && new ApiError(IN_STREAM, failed.code, failed.message, run.requestId);
     run = { ...run, state: error ? "failed" : "done", error };
   } catch (failure) {
     const error = failure instanceof Error ? failure : new Error(String(failure));
