@@ -1,0 +1,139 @@
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { isSignedIn, type SignedIn, useSession } from "@/api/session";
+import { Button } from "@/components/Button";
+import { Loading, Problem } from "@/components/Notice";
+import { navFor } from "./nav";
+import { SessionMenu } from "./SessionMenu";
+import { SignIn } from "./SignIn";
+import { useSignInLink } from "./SignInLink";
+
+const CommandPalette = lazy(() => import("./CommandPalette"));
+
+/** Everything around the screens. Without a session it is the sign-in, and the address stays. */
+export function Layout() {
+  const session = useSession();
+  const link = useSignInLink();
+  if (session.data === undefined) {
+    return (
+      <main className="p-6">
+        <title>Model Gateway</title>
+        {session.error ? <Problem error={session.error} onRetry={session.refetch} /> : <Loading />}
+      </main>
+    );
+  }
+  if (!isSignedIn(session.data) || link.isSigningIn) {
+    return <SignIn session={session.data} isLinkSigningIn={link.isSigningIn} linkError={link.error} />;
+  }
+  return <Frame session={session.data} linkError={link.error} />;
+}
+
+interface FrameProps {
+  session: SignedIn;
+  /** Why the link that opened this page was refused, although an older session goes on. */
+  linkError: Error | null;
+}
+
+function Frame({ session, linkError }: FrameProps) {
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  const palette = usePalette();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes when the screen changes
+  useEffect(() => setMenuOpen(false), [path]);
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded focus:bg-surface focus:p-2"
+      >
+        Go to the content
+      </a>
+      <aside className="border-b border-line bg-surface lg:sticky lg:top-0 lg:flex lg:h-dvh lg:flex-col lg:overflow-y-auto lg:border-r lg:border-b-0">
+        <div className="flex items-center justify-between px-4 py-3">
+          <span className="font-semibold">Model Gateway</span>
+          <Button
+            className="lg:hidden"
+            aria-expanded={isMenuOpen}
+            aria-controls="menu"
+            onClick={() => setMenuOpen(!isMenuOpen)}
+          >
+            Menu
+          </Button>
+        </div>
+        <div id="menu" className={`${isMenuOpen ? "flex" : "hidden"} flex-col lg:flex lg:flex-1`}>
+          <div className="px-3">
+            <Button className="w-full justify-between!" onClick={palette.open} aria-keyshortcuts="Control+K">
+              <span>Go to…</span>
+              <kbd className="font-mono text-xs text-muted">Ctrl K</kbd>
+            </Button>
+          </div>
+          <Navigation session={session} />
+          <SessionMenu session={session} />
+        </div>
+      </aside>
+      <main id="main" tabIndex={-1} className="min-w-0 px-4 py-5 outline-none lg:px-8 lg:py-7">
+        {linkError ? (
+          <div className="mb-4">
+            <Problem error={linkError} />
+          </div>
+        ) : null}
+        <Outlet />
+      </main>
+      {palette.isUsed ? (
+        <Suspense fallback={null}>
+          <CommandPalette session={session} isOpen={palette.isOpen} onClose={palette.close} />
+        </Suspense>
+      ) : null}
+    </div>
+  );
+}
+
+function Navigation({ session }: { session: SignedIn }) {
+  return (
+    <nav aria-label="Screens" className="flex-1 px-3 py-2">
+      {navFor(session).map((group) => (
+        <div key={group.label} className="mt-3">
+          <p className="px-2 pb-1 text-xs font-medium text-muted">{group.label}</p>
+          <ul>
+            {group.items.map((item) => (
+              <li key={item.to}>
+                <Link
+                  to={item.to}
+                  activeOptions={{ exact: item.to === "/", includeSearch: false }}
+                  className="block rounded-md px-2 py-1.5 hover:bg-raised aria-[current=page]:bg-tint aria-[current=page]:font-medium aria-[current=page]:text-accent"
+                >
+                  {item.label}
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  );
+}
+
+/** Ctrl+K (on a Mac ⌘K) opens the command palette. Its code loads at the first use. */
+function usePalette() {
+  const [isOpen, setOpen] = useState(false);
+  const [isUsed, setUsed] = useState(false);
+  useEffect(() => {
+    function onKey(event: KeyboardEvent) {
+      if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      setUsed(true);
+      setOpen((was) => !was);
+    }
+    window.addEventListener("keydown", onKey);
+    return () => window.removeEventListener("keydown", onKey);
+  }, []);
+  return {
+    isOpen,
+    isUsed,
+    open: () => {
+      setUsed(true);
+      setOpen(true);
+    },
+    close: () => setOpen(false),
+  };
+}

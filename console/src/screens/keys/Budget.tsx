@@ -1,0 +1,42 @@
+import type { Schemas } from "@/api/client";
+import type { BindingLimit } from "@/api/pending";
+import { Meter } from "@/components/Meter";
+import { count, decimal, ratio, usd } from "@/format/numbers";
+import { relative } from "@/format/time";
+
+type Budgeted = Pick<Schemas["Team"], "budget_usd" | "budget_period" | "budget">;
+
+const PERIODS = { day: "a day", week: "a week", month: "a month", total: "in total" } as const;
+
+/** A budget in words: `$25.00 a month`. */
+export function budgetText({ budget_usd, budget_period }: Budgeted): string {
+  if (budget_usd === null) return "no budget";
+  return `${usd(budget_usd)} ${PERIODS[budget_period ?? "month"]}`;
+}
+
+/** What is spent of a budget, as a bar. */
+export function BudgetBar({ owner, of }: { owner: string; of: Budgeted }) {
+  if (of.budget_usd === null) return <span className="text-muted">no budget</span>;
+  const spent = of.budget?.spent_usd ?? 0;
+  const resets = of.budget?.resets_at ? `, anew ${relative(of.budget.resets_at)}` : "";
+  return (
+    <Meter
+      label={`Budget of ${owner}`}
+      used={ratio(spent, of.budget_usd) ?? 1}
+      text={`${usd(spent)} of ${budgetText(of)}${resets}`}
+    />
+  );
+}
+
+const LIMITS: Record<BindingLimit["limit"], (left: number) => string> = {
+  requests_per_minute: (left) => `${count(left)} requests of this minute left`,
+  tokens_per_minute: (left) => `${count(left)} tokens of this minute left`,
+  in_flight: (left) => `${count(left)} requests in flight left`,
+  budget: (left) => `${usd(left)} left`,
+};
+
+/** The limit that ends first, of the key or of its team. */
+export function bindingText(limit: BindingLimit | null | undefined): string {
+  if (!limit) return "nothing limits it";
+  return `${LIMITS[limit.limit](limit.left)} (${decimal(limit.left_percent)} %), by the ${limit.scope}`;
+}

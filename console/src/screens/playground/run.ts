@@ -1,0 +1,67 @@
+import { apiUrl } from "@/api/client";
+import { ApiError, errorOf, IN_STREAM } from "@/api/errors";
+import { type Answer, hasBegun, NO_ANSWER, withEvent } from "./answer";
+import { SURFACE_PATHS, type Surface } from "./draft";
+import { eventsOf } from "./sse";
+
+/** One request of the playground and its answer. */
+export interface Run {
+  state: "running" | "done" | "failed" | "stopped";
+  answer: Answer;
+  /** The time to the first token, measured here. */
+  ttftMs: number | null;
+  totalMs: number | null;
+  requestId: string | null;
+  error: Error | null;
+}
+
+export const NEW_RUN: Run = {
+  state: "running",
+  answer: NO_ANSWER,
+  ttftMs: null,
+  totalMs: null,
+  requestId: null,
+  error: null,
+};
+
+/** A page shows a growing answer at most this often. */
+const SHOW_MS = 60;
+
+/** Sends a request and tells `show` how its answer grows. It never throws: a failure is a state of the run. */
+export async function send(
+  surface: Surface,
+  body: object,
+  signal: AbortSignal,
+  show: (run: Run) => void,
+): Promise<void> {
+  const started = performance.now();
+  let run = NEW_RUN;
+  let shown = started;
+  try {
+    const response = await fetch(apiUrl(SURFACE_PATHS[surface]), {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal,
+    });
+    run = { ...run, requestId: response.headers.get("x-request-id") };
+    if (!response.ok) throw await errorOf(response);
+    if (!response.body) throw new Error("The answer has no body.");
+    for await (const event of eventsOf(response.body)) {
+      const answer = withEvent(surface, run.answer, event);
+      const now = performance.now();
+      run = { ...run, answer, ttftMs: run.ttftMs ?? (hasBegun(answer) ? now - started : null) };
+      if (now - shown > SHOW_MS) {
+        shown = now;
+        show(run);
+      }
+    }
+    const failed = run.answer.error;
+    const error = failed && new ApiError(IN_STREAM, failed.code, failed.message, run.requestId);
+    run = { ...run, state: error ? "failed" : "done", error };
+  } catch (failure) {
+    const error = failure instanceof Error ? failure : new Error(String(failure));
+    run = signal.aborted ? { ...run, state: "stopped" } : { ...run, state: "failed", error };
+  }
+  show({ ...run, totalMs: performance.now() - started });
+}

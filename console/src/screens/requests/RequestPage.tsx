@@ -1,0 +1,164 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { api } from "@/api/client";
+import type { RequestDetail } from "@/api/pending";
+import { useSignedIn } from "@/api/session";
+import { apiBase } from "@/app/places";
+import { Badge, Status } from "@/components/Badge";
+import { buttonClass } from "@/components/Button";
+import { Copy } from "@/components/Copy";
+import { type Fact, Facts } from "@/components/Facts";
+import { Loaded } from "@/components/Loaded";
+import { Screen, Section } from "@/components/Screen";
+import { cost, tokens, usd } from "@/format/numbers";
+import { duration, utcMillis } from "@/format/time";
+import { Attempts } from "./Attempts";
+import { Costs } from "./Costs";
+import { curlOf } from "./curl";
+import { Neighbours } from "./Neighbours";
+import { Payload } from "./Payload";
+
+const route = getRouteApi("/requests/$requestId");
+
+/** One request: what was called, why, what it cost, and what was said if that was kept. */
+export function RequestPage() {
+  const { requestId } = route.useParams();
+  const request = api.useQuery("get", "/admin/v1/requests/{request_id}", {
+    params: { path: { request_id: requestId } },
+  });
+  return (
+    <Screen
+      title={`Request ${requestId}`}
+      lead={
+        <Link to="/requests" className="link">
+          All requests
+        </Link>
+      }
+      actions={request.data ? <Actions request={request.data} /> : null}
+    >
+      <Loaded query={request} what="the request">
+        {(data) => (
+          <>
+            <Facts facts={factsOf(data)} />
+            <Section title="Upstream calls">
+              <Attempts request={data} />
+            </Section>
+            <Section title="Why this route">
+              <Route request={data} />
+            </Section>
+            <Section title="Tokens and cost">
+              <Costs request={data} />
+            </Section>
+            <Warnings warnings={data.warnings ?? []} />
+            <Section title="Prompt and answer">
+              <Payload request={data} />
+            </Section>
+            <Section title="Its session">
+              <Neighbours request={data} />
+            </Section>
+          </>
+        )}
+      </Loaded>
+    </Screen>
+  );
+}
+
+function Actions({ request }: { request: RequestDetail }) {
+  const { rights, api: served } = useSignedIn();
+  return (
+    <>
+      <Copy
+        label="Copy as curl"
+        text={() => curlOf(request, served.same_origin ? apiBase : `http://${served.listen}/v1`)}
+      />
+      {rights.generate && served.same_origin ? (
+        <Link
+          to="/playground"
+          search={{ request: request.request_id, models: request.requested_model }}
+          className={buttonClass()}
+        >
+          Open in the playground
+        </Link>
+      ) : null}
+    </>
+  );
+}
+
+function cacheState(request: RequestDetail): string {
+  if (request.cache_hit) return `answered from the cache, saved ${usd(request.saved_usd)}`;
+  return "not from the cache: no equal answer was stored, or the request did not ask for it";
+}
+
+function factsOf(request: RequestDetail): Fact[] {
+  return [
+    { label: "Status", value: <Status status={request.status} /> },
+    { label: "Time", value: utcMillis(request.at) },
+    { label: "Asked for", value: request.requested_model },
+    { label: "Answered by", value: request.model ?? "no model" },
+    { label: "Provider", value: request.provider ?? "none" },
+    {
+      label: "Key",
+      value: (
+        <Link to="/keys/$keyId" params={{ keyId: request.key }} className="link">
+          {request.key_name || request.key}
+        </Link>
+      ),
+    },
+    { label: "Team", value: request.team ?? "none" },
+    { label: "Surface", value: `${request.surface}${request.stream ? ", streamed" : ""}` },
+    { label: "Latency", value: duration(request.latency_ms) },
+    { label: "Time to first token", value: duration(request.ttft_ms) },
+    { label: "Tokens", value: `${tokens(request.total_tokens)}${request.estimated ? " (estimated)" : ""}` },
+    { label: "Cost", value: cost(request.cost_usd, request.unpriced ?? false) },
+    { label: "Cache", value: cacheState(request) },
+    { label: "User of the client", value: request.user ?? "none" },
+    { label: "Address of the client", value: request.client ?? "unknown" },
+  ];
+}
+
+function Route({ request }: { request: RequestDetail }) {
+  const steps = (request.attempts ?? []).map((attempt, index) => ({
+    number: index + 1,
+    text: `${attempt.model} at ${attempt.provider}: ${attempt.status === "ok" ? "answered" : attempt.status}`,
+  }));
+  const isSame = request.requested_model === request.model;
+  return (
+    <div className="card flex flex-col items-start gap-2 p-4">
+      <p>
+        The request asked for <strong>{request.requested_model}</strong>
+        {request.model && !isSame ? (
+          <>
+            {" "}
+            and was answered by <strong>{request.model}</strong>
+          </>
+        ) : null}
+        . The candidates were ordered with the strategy <strong>{request.strategy}</strong>.{" "}
+        {request.fallback_used ? <Badge look="warn">a fallback answered</Badge> : null}
+      </p>
+      <ol className="list-decimal pl-5">
+        {steps.map((step) => (
+          <li key={step.number}>{step.text}</li>
+        ))}
+      </ol>
+      <Link
+        to="/providers"
+        search={{ tab: "explain", model: request.requested_model, key: request.key }}
+        className="link"
+      >
+        Explain where it would go now
+      </Link>
+    </div>
+  );
+}
+
+function Warnings({ warnings }: { warnings: readonly string[] }) {
+  if (warnings.length === 0) return null;
+  return (
+    <Section title="Warnings">
+      <ul className="card list-disc p-4 pl-8">
+        {warnings.map((warning) => (
+          <li key={warning}>{warning}</li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

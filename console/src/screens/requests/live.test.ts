@@ -1,0 +1,16 @@
+import { expect, it } from "vitest";
+import { type LoggedRequest, prepend } from "./live";
+
+const row = (id: number) => ({ request_id: `req_${id}` }) as LoggedRequest;
+
+it("shows the newest row first and forgets the oldest ones", () => {
+  expect(prepend([row(1)], [row(2), row(3)]).map((item) => item.request_id)).toEqual([
+    "req_3",
+    "req_2",
+    "req_1",
+  ]);
+  const many = Array.from({ length: 600 }, (_, index) => row(index));
+  const shown = prepend([], many);
+  expect(shown).toHaveLength(500);
+  expect(shown[0]?.request_id).toBe("req_599");
+});
