@@ -10,7 +10,9 @@ const assets = fileURLToPath(new URL("../../crates/gw-console/assets/", import.m
 
 async function namesBelow(folder) {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.isFile()).map((entry) => relative(folder, join(entry.parentPath, entry.name)));
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)));
 }
 
 const faults = [];
@@ -24,12 +26,17 @@ for (const name of await namesBelow(assets)) {
     continue;
   }
   if (name.endsWith(".gz")) seen.add(plain);
-  const [embedded, source] = [inflate(await readFile(join(assets, name))), await readFile(join(built, plain))];
+  const [embedded, source] = [
+    inflate(await readFile(join(assets, name))),
+    await readFile(join(built, plain)),
+  ];
   if (!embedded.equals(source)) faults.push(`${name} differs from what the sources build to`);
 }
 for (const name of wanted) if (!seen.has(name)) faults.push(`${name} is not embedded`);
 if (faults.length > 0) {
-  console.error(`${faults.join("\n")}\nRun \`npm run build\` in console/ and commit crates/gw-console/assets/.`);
+  console.error(
+    `${faults.join("\n")}\nRun \`npm run build\` in console/ and commit crates/gw-console/assets/.`,
+  );
   process.exit(1);
 }
 console.log(`${wanted.size} embedded files are what the sources build to`);
