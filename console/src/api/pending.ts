@@ -106,6 +106,7 @@ export type RequestDetail = Omit<Row, "attempts"> & {
     currency: string;
     model: string;
     price_as_of: string | null;
+    price_source?: string | null;
     lines: CostLine[];
     other_attempts_usd: number;
     total_usd: number;

@@ -77,10 +77,10 @@ export function bytes(value: Figure): string {
   return `${unit === 0 ? count(size) : decimal(size)} ${units[unit]}`;
 }
 
-/** The change from one span to the next, with its sign. */
-export function change(now: Figure, before: Figure): string {
+/** The change from one span to the next, with its sign, or nothing when there was nothing before. */
+export function change(now: Figure, before: Figure): string | null {
   const part = ratio(known(now) && known(before) ? now - before : null, before);
-  if (part === null) return known(now) && now !== 0 ? "none before" : "no change";
+  if (part === null) return null;
   if (part === 0) return "no change";
   return `${part > 0 ? "+" : "−"}${ONE_DIGIT.format(Math.abs(part) * 100)} %`;
 }

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { client } from "@/api/client";
+import { api, client } from "@/api/client";
 import { useRight, useSignedIn } from "@/api/session";
 import { Status } from "@/components/Badge";
 import { Notice } from "@/components/Notice";
@@ -33,12 +33,27 @@ function Waiting() {
 function useFirstRequest(): LoggedRequest | undefined {
   const secret = useOfferedKey();
   const [first, setFirst] = useState<LoggedRequest>();
-  const live = useLiveRequests({ key: secret === null ? undefined : keyIdOf(secret) }, first === undefined);
-  const arrived = live.rows.at(-1);
+  const key = secret === null ? {} : { key: keyIdOf(secret) };
+  const live = useLiveRequests(key, first === undefined);
+  const logged = useLoggedRequest(key, first === undefined && live.state === "lost");
+  const arrived = live.rows.at(-1) ?? logged;
   useEffect(() => {
     if (arrived) setFirst((before) => before ?? arrived);
   }, [arrived]);
   return first ?? arrived;
+}
+
+/** The newest request since now, read again and again where the live requests cannot be followed. */
+function useLoggedRequest(key: { key?: string }, isOn: boolean): LoggedRequest | undefined {
+  const [since] = useState(() => new Date().toISOString());
+  const query = { ...key, since, limit: 1 };
+  const log = api.useQuery(
+    "get",
+    "/admin/v1/requests",
+    { params: { query } },
+    { enabled: isOn, refetchInterval: POLL_MS },
+  );
+  return log.data?.data[0];
 }
 
 function Live() {

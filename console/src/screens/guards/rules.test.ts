@@ -3,7 +3,7 @@ import { rulesOf } from "./rules";
 
 it("reads the guards of the configuration", () => {
   const guards = [
-    { max_calls: 300, max_cost_usd: 5 },
+    { max_calls: 300, max_cost_usd: "5" },
     { match: { keys: ["agents"], teams: ["a", "b"] }, max_repeats: 20, action: "warn" },
   ];
   expect(rulesOf({ guards })).toEqual([

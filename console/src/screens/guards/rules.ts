@@ -43,8 +43,9 @@ export function rulesOf(settings: unknown): Rule[] {
     action: guard.action === "warn" ? "warn" : "stop",
     scope: scopeOf(guard.match),
     limits: LIMITS.flatMap(([member, words]) => {
-      const value = guard[member];
-      return typeof value === "number" ? [words(value)] : [];
+      // Amounts are texts, so that they keep their digits.
+      const value = Number(guard[member] ?? Number.NaN);
+      return Number.isFinite(value) ? [words(value)] : [];
     }),
   }));
 }

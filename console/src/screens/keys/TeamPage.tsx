@@ -41,7 +41,7 @@ export function TeamPage() {
             </Section>
             <p className="flex flex-wrap gap-4">
               <Link to="/keys" search={{ team: data.id }} className="link">
-                Its {count(data.keys)} keys
+                Its keys ({count(data.keys)})
               </Link>
               <Link to="/requests" search={{ team: data.id }} className="link">
                 Its requests

@@ -38,15 +38,21 @@ function SpeedTile({ label, metric, values, show, measured }: SpeedTileProps) {
   );
 }
 
+/** A figure beside that of the span before: `+50 %, before: 1,234`. */
+function compared(now: number, before: number, show: (value: number) => string): string {
+  const part = change(now, before);
+  return `${part === null ? "" : `${part}, `}before: ${show(before)}`;
+}
+
 /** The figures of the span, and how they changed since the span before. */
 export function Tiles({ overview }: { overview: Overview }) {
   const { total, previous, speed } = overview;
-  const since = (name: keyof Overview["total"]) =>
-    previous ? `${change(total[name], previous.total[name])} to the span before` : undefined;
+  const since = (name: keyof Overview["total"], show: (value: number) => string = count) =>
+    previous ? compared(total[name], previous.total[name], show) : undefined;
   const measured = speed.is_complete ? "" : `, newest ${count(speed.samples)} requests`;
   return (
     <dl className="grid grid-cols-2 gap-3 md:grid-cols-3 xl:grid-cols-5">
-      <Tile metric="spend" label="Spend" value={usd(total.cost_usd)} note={since("cost_usd")} />
+      <Tile metric="spend" label="Spend" value={usd(total.cost_usd)} note={since("cost_usd", usd)} />
       <Tile metric="requests" label="Requests" value={count(total.requests)} note={since("requests")} />
       <Tile
         metric="tokens"
@@ -100,7 +106,7 @@ export function Tiles({ overview }: { overview: Overview }) {
         metric="savings"
         label="Saved by the cache"
         value={usd(total.saved_usd)}
-        note={since("saved_usd")}
+        note={since("saved_usd", usd)}
       />
     </dl>
   );

@@ -63,7 +63,7 @@ export function AnswerCard({ model, run }: { model: string; run: Run }) {
   return (
     <article aria-label={`Answer of ${model}`} className="card flex min-w-0 flex-col gap-2 p-3">
       <div className="flex flex-wrap items-center justify-between gap-2">
-        <h3 className="min-w-0 break-words">{model}</h3>
+        <h2 className="min-w-0 break-words text-sm">{model}</h2>
         <span role="status" className="text-xs text-muted">
           {STATES[run.state]}
         </span>

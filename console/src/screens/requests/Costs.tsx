@@ -57,8 +57,7 @@ export function Costs({ request }: { request: RequestDetail }) {
         {breakdown && breakdown.other_attempts_usd > 0
           ? `, of which ${usd(breakdown.other_attempts_usd)} for calls that did not answer`
           : ""}
-        . {breakdown?.price_as_of ? `Prices of ${breakdown.model} as of ${breakdown.price_as_of}.` : ""}
-        {breakdown ? "" : noBreakdown(request)}
+        . {breakdown ? priceText(breakdown) : noBreakdown(request)}
       </p>
       {breakdown && !breakdown.matches_log ? (
         <Notice look="warn">
@@ -68,6 +67,12 @@ export function Costs({ request }: { request: RequestDetail }) {
       ) : null}
     </div>
   );
+}
+
+/** Which prices the lines have, and of when. */
+function priceText({ model, price_source, price_as_of }: NonNullable<RequestDetail["cost"]>): string {
+  const source = price_source ? ` from ${price_source}` : "";
+  return `Prices of ${model}${source}${price_as_of ? `, as of ${price_as_of}` : ""}.`;
 }
 
 function noBreakdown(request: RequestDetail): string {
