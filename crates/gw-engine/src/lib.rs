@@ -21,6 +21,7 @@ mod limit_error;
 pub mod limit_use;
 mod messages;
 pub mod metrics;
+mod names_map;
 pub mod payloads;
 mod pipeline;
 mod plan;

@@ -3,7 +3,6 @@
 mod exact_cost;
 mod gen_ai;
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,6 +20,7 @@ use prometheus_client::registry::{Registry, Unit};
 use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
 use crate::catalog::Model;
+use crate::names_map::NamesMap;
 use crate::semantic_names;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -92,7 +92,7 @@ pub struct Metrics {
     /// The overhead before the first upstream call, and after the last one.
     overhead: [Histogram; 2],
     gen_ai: GenAiMetrics,
-    models: RwLock<HashMap<Arc<str>, Arc<ModelMetrics>>>,
+    models: RwLock<NamesMap<Arc<str>, Arc<ModelMetrics>>>,
 }
 
 /// The end of a request, as the metrics see it.

@@ -48,30 +48,33 @@ impl InProcess {
         replicas: u32,
     ) -> Result<AdmissionPermit, Box<Refused>> {
         // Nothing is counted before every budget is known.
-        self.learn_budgets(subjects).await?;
+        let unix = self.learn_budgets(subjects).await?;
         let mut permit = AdmissionPermit::default();
         for subject in subjects {
             let limits = divided(subject.limits(), replicas);
             let passed = self.pass_rates(subject.state(), &limits, &mut permit);
-            if let Err(refusal) = passed.and_then(|()| self.check_budget(subject)) {
+            if let Err(refusal) = passed.and_then(|()| self.check_budget(subject, unix)) {
                 return Err(Box::new(Refused { limits: permit.limits, refusal }));
             }
         }
         Ok(permit)
     }
 
-    /// Asks the ledger about every budget with unknown spending.
-    async fn learn_budgets(&self, subjects: &[Arc<Subject>]) -> Result<(), Refusal> {
+    /// Asks the ledger about every budget with unknown spending. Returns the unix second after that, if there is a
+    /// budget.
+    async fn learn_budgets(&self, subjects: &[Arc<Subject>]) -> Result<Option<i64>, Refusal> {
+        let mut unix = None;
         for subject in subjects {
             let Some(budget) = subject.limits().budget else { continue };
             let state = &subject.state().budget;
-            if !state.is_known(budget, self.clock.unix_seconds()) {
+            if !state.is_known(budget, *unix.get_or_insert_with(|| self.clock.unix_seconds())) {
                 let name = (subject.kind(), subject.id());
-                let learned = state.learn_spending(name, budget, &*self.clock, &*self.ledger).await;
+                let learned = Box::pin(state.learn_spending(name, budget, &*self.clock, &*self.ledger)).await;
                 learned.map_err(|_| Refusal::StoreUnavailable)?;
+                unix = Some(self.clock.unix_seconds());
             }
         }
-        Ok(())
+        Ok(unix)
     }
 
     /// How far the limits of these subjects are used up.
@@ -110,9 +113,11 @@ impl InProcess {
         Ok(())
     }
 
-    fn check_budget(&self, subject: &Subject) -> Result<(), Refusal> {
+    /// Checks the budget of a subject at this unix second, or now.
+    fn check_budget(&self, subject: &Subject, unix: Option<i64>) -> Result<(), Refusal> {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
-        let decision = subject.state().budget.check(budget, self.clock.unix_seconds());
+        let unix = unix.unwrap_or_else(|| self.clock.unix_seconds());
+        let decision = subject.state().budget.check(budget, unix);
         decision.map_err(|denial| budget_refusal(denial, subject))
     }
 
@@ -123,8 +128,7 @@ impl InProcess {
         request: &ReservationRequest,
         replicas: u32,
     ) -> Result<(Reservation, i128), Refusal> {
-        self.learn_budgets(subjects).await?;
-        let unix = self.clock.unix_seconds();
+        let unix = self.learn_budgets(subjects).await?.unwrap_or_else(|| self.clock.unix_seconds());
         let mut reservation = Reservation::default();
         let mut granted = request.max_femtos;
         for subject in subjects {

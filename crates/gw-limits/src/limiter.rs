@@ -154,7 +154,7 @@ impl Limiter {
     ) -> Result<AdmissionPermit, Box<Refused>> {
         match &self.0.redis {
             None => self.0.in_process.admit(subjects, 1).await,
-            Some(redis) => redis.admit(&self.0.in_process, request_id, subjects).await,
+            Some(redis) => Box::pin(redis.admit(&self.0.in_process, request_id, subjects)).await,
         }
     }
 
@@ -169,7 +169,7 @@ impl Limiter {
     ) -> Result<AdmissionPermit, Box<Refused>> {
         let free: Vec<_> = subjects.iter().map(|subject| Arc::new(subject.without_budget())).collect();
         let Some(redis) = &self.0.redis else { return self.0.in_process.admit(&free, 1).await };
-        match redis.admit(&self.0.in_process, request_id, subjects).await {
+        match Box::pin(redis.admit(&self.0.in_process, request_id, subjects)).await {
             Err(refused) if matches!(refused.refusal, Refusal::Budget { .. } | Refusal::StoreUnavailable) => {
                 // Redis has taken its places back, so this process counts within its share of the limits.
                 self.0.in_process.admit(&free, redis.replica_count()).await
@@ -182,7 +182,7 @@ impl Limiter {
     pub async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
         match &self.0.redis {
             None => Some(self.0.in_process.inspect(subjects).await),
-            Some(redis) => redis.inspect(&*self.0.in_process.ledger, subjects).await,
+            Some(redis) => Box::pin(redis.inspect(&*self.0.in_process.ledger, subjects)).await,
         }
     }
 
@@ -220,7 +220,7 @@ impl Limiter {
         let request = ReservationRequest { tokens, max_femtos, min_femtos: min_femtos.clamp(0, max_femtos) };
         match &self.0.redis {
             None => self.0.in_process.reserve(subjects, &request, 1).await,
-            Some(redis) => redis.reserve(&self.0.in_process, request_id, subjects, &request).await,
+            Some(redis) => Box::pin(redis.reserve(&self.0.in_process, request_id, subjects, &request)).await,
         }
     }
 
@@ -231,7 +231,7 @@ impl Limiter {
     /// The limit that the request goes beyond.
     pub async fn enter_session(&self, request: &SessionRequest<'_>) -> Result<SessionUse, SessionLimit> {
         if let Some(redis) = &self.0.redis
-            && let Some(decision) = redis.enter_session(request).await
+            && let Some(decision) = Box::pin(redis.enter_session(request)).await
         {
             return decision;
         }

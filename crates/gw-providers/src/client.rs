@@ -111,7 +111,7 @@ impl Client {
             Dialled::Http1(connection) => self.over_http1(connection, request, clocks).await,
             Dialled::Http2(connection) => {
                 self.pool.share(&connection);
-                self.over_http2(connection, request, clocks).await
+                Box::pin(self.over_http2(connection, request, clocks)).await
             }
         };
         outcome.map_err(SendError::into_failure)?
@@ -121,7 +121,7 @@ impl Client {
     /// connection.
     async fn send_on_open(&self, request: Request<Bytes>, clocks: &Timeouts) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
-            self.over_http2(shared, request, clocks).await
+            Box::pin(self.over_http2(shared, request, clocks)).await
         } else if let Some(idle) = self.pool.take() {
             self.over_http1(idle, request, clocks).await
         } else {
@@ -147,7 +147,6 @@ impl Client {
         *request.method_mut() = call.method;
         *request.uri_mut() = uri;
         *request.headers_mut() = call.headers;
-        request.headers_mut().insert(HOST, origin.host_header.clone());
         Ok(request)
     }
 
@@ -157,7 +156,9 @@ impl Client {
         request: Request<Bytes>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
-        let (connection, head) = connection.exchange(request, Instant::now() + clocks.first_token).await?;
+        let host = &self.dialler.origin.host_header;
+        let deadline = Instant::now() + clocks.first_token;
+        let (connection, head) = connection.exchange(request, host, deadline).await?;
         let ResponseHead { status, headers, framing, stays_open } = head;
         let exchange = Exchange::new(connection, framing, stays_open, Arc::clone(&self.pool));
         Ok(read_head(status, headers, UpstreamBody::http1(exchange)))
@@ -177,12 +178,11 @@ impl Client {
                 return Err(SendError { unsent: Some(request), failure });
             }
         }
-        let host = request.headers_mut().remove(HOST);
+        request.headers_mut().remove(HOST);
         let outcome = connection.exchange(request, Instant::now() + clocks.first_token).await;
         let (stream, response) = outcome.map_err(|mut lost| {
             if let Some(unsent) = &mut lost.unsent {
                 *unsent.uri_mut() = path;
-                unsent.headers_mut().extend(host.map(|host| (HOST, host)));
             }
             lost
         })?;

@@ -2,7 +2,8 @@
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN, VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, HeaderName,
+    ORIGIN, VARY,
 };
 use http::{HeaderMap, HeaderValue};
 
@@ -104,15 +105,12 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Adds the CORS headers that every answer has.
-    pub(crate) fn apply(self, response: &mut HeaderMap) {
-        if self.varies {
-            response.append(VARY, HeaderValue::from_static("origin"));
-        }
-        if let Some(origin) = self.origin {
-            response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-        }
+    /// The CORS headers that every answer has.
+    pub(crate) fn headers(self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        let varies = self.varies.then(|| (VARY, HeaderValue::from_static("origin")));
+        let exposed = self.origin.is_some().then_some((ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED));
+        let origin = self.origin.map(|origin| (ACCESS_CONTROL_ALLOW_ORIGIN, origin));
+        varies.into_iter().chain(origin).chain(exposed)
     }
 }
 
@@ -126,7 +124,7 @@ mod tests {
             request.insert(ORIGIN, HeaderValue::from_static(origin));
         }
         let mut response = HeaderMap::new();
-        cors.allow(&request).apply(&mut response);
+        response.extend(cors.allow(&request).headers());
         response
     }
 

@@ -21,7 +21,7 @@ use crate::client_dialect;
 use crate::cut::until_cut;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
-use crate::response::{ExtraHeaders, GatewayReply, HttpReply, spell_reset};
+use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, spell_reset};
 use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
@@ -42,8 +42,8 @@ static LIMIT_NAMES: [[HeaderName; 3]; 2] = [
 
 /// Nearly all values of the headers of limits fit into this many bytes.
 const LIMIT_TEXT_BYTES: usize = 96;
-/// Nearly all answers have at most this many headers of the limits and of the answer itself.
-const MOST_HEADERS: usize = 12;
+/// Nearly all answers have at most this many headers.
+const MOST_HEADERS: usize = 20;
 
 /// `true` leaves the gateway's own members out of the answer, for clients that refuse unknown members.
 const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
@@ -144,24 +144,25 @@ where
     });
     let reply = until_cut(&state, Some(&log), calling).await?;
     extra.extend(reply.headers);
-    Ok(answered(reply.body, record))
+    Ok(answered(reply.body, record, extra))
 }
 
 /// The answer to a client. A call in the background takes the record of its request along.
-fn answered(body: ReplyBody, record: &mut RequestRecord) -> GatewayReply {
-    match body {
-        ReplyBody::Full(body) => HttpReply::json(body),
-        ReplyBody::Stream(stream) => HttpReply::events(stream),
+fn answered(body: ReplyBody, record: &mut RequestRecord, extra: &mut ExtraHeaders) -> GatewayReply {
+    let content = match body {
+        ReplyBody::Full(body) => Content::Full(body),
+        ReplyBody::Stream(stream) => Content::Stream(stream),
         ReplyBody::Background(first) => {
             first.hand_over.give(Box::new(record.hand_on()));
             match first.body {
-                ReplyBody::Stream(stream) => HttpReply::events(stream),
-                ReplyBody::Full(body) => HttpReply::json(body),
+                ReplyBody::Stream(stream) => Content::Stream(stream),
+                ReplyBody::Full(body) => Content::Full(body),
                 // A first word has no first word of its own.
-                ReplyBody::Background(_) => HttpReply::no_content(),
+                ReplyBody::Background(_) => return HttpReply::no_content(),
             }
         }
-    }
+    };
+    HttpReply::generated(content, extra)
 }
 
 /// The permit of a request that its key's limits admit. The answer gets the headers of the limits either way.
@@ -188,7 +189,7 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
     let mut text = Vec::with_capacity(LIMIT_TEXT_BYTES);
     let ends = [requests, tokens].map(|window| window.map(|window| spell_window(&mut text, window)));
     let (text, mut begin) = (Bytes::from(text), 0);
-    // These headers, and those of the answer.
+    // These headers, and all others of the answer.
     extra.reserve(MOST_HEADERS);
     for (names, ends) in LIMIT_NAMES.iter().zip(ends) {
         for (name, end) in names.iter().zip(ends.into_iter().flatten()) {

@@ -14,7 +14,7 @@ use gw_engine::error::{Error, Kind, Result};
 use gw_engine::settings::Role;
 use gw_engine::{Caller, EventStream, request_id};
 use gw_wire::dialects::ClientDialect;
-use http::header::{AUTHORIZATION, CONNECTION, HeaderName, X_CONTENT_TYPE_OPTIONS};
+use http::header::{AUTHORIZATION, CONNECTION, HeaderName, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
@@ -52,8 +52,8 @@ const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const UNREAD_BY_KEY: &str =
     "The clients of this key have not read as many large answers as one key may leave unread.";
 const UNREAD_BY_ALL: &str = "The gateway is holding as many unread large answers as it can.";
-/// Headers that nearly every answer gets after its own.
-const COMMON_HEADERS: usize = 8;
+/// Security headers of an answer that is not a generated one.
+const HARDENING_HEADERS: usize = 5;
 
 /// The connection that a request came on.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ where
     let found = router::find(parts.uri.path(), origin.listener);
     let dialect = client_dialect::of(&parts);
     let client = origin.state.settings.trusted_proxies.client(origin.client, &parts.headers);
-    let mut record = RequestRecord {
+    let mut record = Box::new(RequestRecord {
         state: Arc::clone(&origin.state),
         accepted,
         request_id: request_id::generate(),
@@ -106,7 +106,7 @@ where
         trace_content: None,
         guard: Some(guard),
         is_handed_on: false,
-    };
+    });
     let mut extra = ExtraHeaders::new();
     if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {
         record.trace = Some(tracer.begin(&parts.headers));
@@ -138,9 +138,6 @@ where
             }
         }
     }
-    // Each growth of the map hashes all names again.
-    reply.headers.reserve(extra.len() + COMMON_HEADERS);
-    reply.headers.extend(extra);
     let is_http1 = parts.version <= Version::HTTP_11;
     // HTTP/2 resets a stream whose body is dropped unread, and the client would lose the answer.
     let is_overload = reply.status == StatusCode::SERVICE_UNAVAILABLE || reply.status.as_u16() == OVERLOADED;
@@ -150,36 +147,50 @@ where
     if is_http1 && !is_settled {
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();
-        reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        extra.push((CONNECTION, HeaderValue::from_static("close")));
     } else if is_http1 && origin.state.is_leaving() {
-        reply.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        extra.push((CONNECTION, HeaderValue::from_static("close")));
     }
-    finish(reply, &parts, found.route.audience(), record)
+    finish(reply, extra, &parts, found.route.audience(), record)
 }
 
-/// Adds the headers of every response.
+/// Adds the headers of every response, and the extra ones of this one.
 fn finish(
     mut reply: GatewayReply,
+    mut extra: ExtraHeaders,
     parts: &Parts,
     audience: Audience,
-    mut record: RequestRecord,
+    mut record: Box<RequestRecord>,
 ) -> GatewayResponse {
     if let Ok(id) = HeaderValue::from_str(&record.request_id) {
         if client_dialect::of(parts) == ClientDialect::Messages {
-            reply.headers.insert(MESSAGES_REQUEST_ID, id.clone());
+            extra.push((MESSAGES_REQUEST_ID, id.clone()));
         }
-        reply.headers.insert(REQUEST_ID, id);
+        extra.push((REQUEST_ID, id));
     }
     if !matches!(reply.content, Content::Stream(_)) {
         let millis = u64::try_from(record.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
-        reply.headers.insert(PROCESSING_MS, HeaderValue::from(millis));
+        extra.push((PROCESSING_MS, HeaderValue::from(millis)));
     }
-    reply.headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    extra.push((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
+    extra.extend(record.state.cors.of(audience).allow(&parts.headers).headers());
+    if reply.headers.is_empty() {
+        reply.headers = record.state.usual_headers.map(extra);
+    } else {
+        // Each growth of the map hashes all names again.
+        reply.headers.reserve(extra.len() + HARDENING_HEADERS);
+        for (name, value) in extra {
+            if name == VARY {
+                reply.headers.append(name, value);
+            } else {
+                reply.headers.insert(name, value);
+            }
+        }
+    }
     // A generated answer is for programs, and gets no more headers than it needs.
     if record.call.is_none() || !reply.status.is_success() {
         harden(&mut reply.headers, record.state.tls.is_some());
     }
-    record.state.cors.of(audience).allow(&parts.headers).apply(&mut reply.headers);
     if parts.method == Method::HEAD {
         reply = reply.without_body();
     }

@@ -52,6 +52,7 @@ mod timed_io;
 pub mod tls;
 mod upload;
 mod url_hint;
+mod usual_headers;
 
 pub use access_log::{AccessLog, LogLine};
 pub use certificate::{Validity, certificate_validity};

@@ -59,12 +59,13 @@ pub(crate) struct Outgoing<S, W> {
     deadline: Option<Instant>,
     /// The bytes of a whole body at its first piece; 0 before.
     whole_bytes: usize,
-    observer: W,
+    /// In a box, because hyper moves a response several times.
+    observer: Box<W>,
 }
 
 impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
     /// The client must have taken a whole body by `deadline`. A stream has its own deadline.
-    pub(crate) fn new(content: Content<S>, deadline: Instant, mut observer: W) -> Self {
+    pub(crate) fn new(content: Content<S>, deadline: Instant, mut observer: Box<W>) -> Self {
         let deadline = match &content {
             Content::Empty => {
                 observer.completed();
@@ -85,7 +86,7 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
 impl<S, W> Body for Outgoing<S, W>
 where
     S: Body<Data = Bytes, Error = Infallible> + StreamDeadline + Unpin,
-    W: BodyObserver + Unpin,
+    W: BodyObserver,
 {
     type Data = Bytes;
     type Error = Infallible;
@@ -216,7 +217,7 @@ mod tests {
     async fn a_full_body_is_complete_once_it_is_taken() {
         let seen = Arc::new(Seen::default());
         let content = Content::<StreamBody<NoFrames>>::Full(Bytes::from_static(b"{}"));
-        let mut body = Outgoing::new(content, Instant::now(), Arc::clone(&seen));
+        let mut body = Outgoing::new(content, Instant::now(), Box::new(Arc::clone(&seen)));
         assert_eq!(body.size_hint().exact(), Some(2));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);
         assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "{}");
@@ -241,7 +242,7 @@ mod tests {
         let text: Vec<u8> = (0..3 << 20).map(|at: usize| at.to_le_bytes()[1]).collect();
         let owned = Bytes::from_owner(Owner(text.clone(), Arc::clone(&freed)));
         let content = Content::<StreamBody<NoFrames>>::Full(owned);
-        let mut body = Outgoing::new(content, Instant::now(), Arc::clone(&seen));
+        let mut body = Outgoing::new(content, Instant::now(), Box::new(Arc::clone(&seen)));
         assert_eq!(body.size_hint().exact(), Some(3 << 20));
         let mut taken = Vec::new();
         while taken.len() < text.len() {
@@ -270,7 +271,11 @@ mod tests {
             assert!(polls < 2, "broken on purpose");
             Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"data: 1\n\n")))))
         });
-        let body = Outgoing::new(Content::Stream(StreamBody::new(stream)), Instant::now(), Arc::clone(&seen));
+        let body = Outgoing::new(
+            Content::Stream(StreamBody::new(stream)),
+            Instant::now(),
+            Box::new(Arc::clone(&seen)),
+        );
         let text = body.collect().await.unwrap().to_bytes();
         let text = std::str::from_utf8(&text).unwrap();
         assert!(text.starts_with("data: 1\n\ndata: {\"error\":{"), "{text}");
@@ -282,7 +287,7 @@ mod tests {
     fn a_dropped_stream_is_never_complete() {
         let seen = Arc::new(Seen::default());
         let stream = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
-        drop(Outgoing::new(Content::Stream(stream), Instant::now(), Arc::clone(&seen)));
+        drop(Outgoing::new(Content::Stream(stream), Instant::now(), Box::new(Arc::clone(&seen))));
         assert_eq!(seen.completed.load(Ordering::Acquire), 0);
     }
 }

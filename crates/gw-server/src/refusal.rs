@@ -57,7 +57,7 @@ impl PreparedAnswer {
         if dialect == ClientDialect::Messages {
             headers.insert(MESSAGES_REQUEST_ID, HeaderValue::from_static(PLACEHOLDER));
         }
-        cors.allow(&HeaderMap::new()).apply(&mut headers);
+        headers.extend(cors.allow(&HeaderMap::new()).headers());
         let reason = reply.status.canonical_reason().unwrap_or("Overloaded");
         let mut text = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16()).into_bytes();
         for (name, value) in &headers {

@@ -77,6 +77,19 @@ impl<S> HttpReply<S> {
         Self::full(StatusCode::OK, JSON, body)
     }
 
+    /// A 200 with a generated answer. Its headers go to `headers`, whose map is made at the end. Those of a stream keep proxies
+    /// from caching, buffering or guessing the character set.
+    pub(crate) fn generated(content: Content<S>, headers: &mut ExtraHeaders) -> Self {
+        if let Content::Stream(_) = content {
+            headers.push((CONTENT_TYPE, EVENTS));
+            headers.push((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
+            headers.push((ACCEL_BUFFERING, HeaderValue::from_static("no")));
+        } else {
+            headers.push((CONTENT_TYPE, JSON));
+        }
+        Self { status: StatusCode::OK, headers: HeaderMap::new(), content, code: None }
+    }
+
     /// A 200 with JSON that is made as the client reads it.
     pub(crate) fn json_pieces(stream: S) -> Self {
         let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
@@ -84,13 +97,12 @@ impl<S> HttpReply<S> {
         Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
     }
 
-    /// A 200 with server-sent events. Its headers keep proxies from caching, buffering or guessing the character set.
+    /// A 200 with server-sent events.
     pub(crate) fn events(stream: S) -> Self {
-        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
-        headers.insert(CONTENT_TYPE, EVENTS);
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        Self { status: StatusCode::OK, headers, content: Content::Stream(stream), code: None }
+        let mut headers = ExtraHeaders::new();
+        let mut reply = Self::generated(Content::Stream(stream), &mut headers);
+        reply.headers.extend(headers);
+        reply
     }
 
     /// An error in the shape of the client's dialect, with its status and headers.

@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use gw_wire::hex;
 use gw_wire::json::View;
 use http::header::{HeaderMap, HeaderName};
+use memchr::memchr_iter;
 use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 
@@ -17,9 +18,13 @@ static SESSION_HEADERS: [HeaderName; 6] = [
     HeaderName::from_static("conversation_id"),
     HeaderName::from_static("conversation-id"),
 ];
-/// The members of a body that name a session.
-static BODY_MEMBERS: LazyLock<[Finder<'static>; 2]> =
-    LazyLock::new(|| [Finder::new("\"prompt_cache_key\""), Finder::new("\"user_id\"")]);
+/// The members of a body that name a session, and where each has its first underscore.
+const BODY_MEMBERS: [(&[u8], usize); 2] = [(b"\"prompt_cache_key\"", 7), (b"\"user_id\"", 5)];
+/// Looks for the members in bodies with many underscores.
+static FINDERS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| BODY_MEMBERS.map(|(member, _)| Finder::new(member)));
+/// Most bodies have a few underscores, and a search for one byte takes less than a search for two texts.
+const FEW_UNDERSCORES: usize = 32;
 /// The longest name of a session. A longer one counts by its digest.
 const MAX_SESSION_CHARS: usize = 128;
 
@@ -37,7 +42,7 @@ pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
 
 fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
     // Most bodies name no session, and this search costs much less than reading them.
-    if BODY_MEMBERS.iter().all(|member| member.find(body).is_none()) {
+    if !may_name_session(body) {
         return None;
     }
     let [cache_key, metadata] =
@@ -45,6 +50,21 @@ fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
     let user = || metadata.and_then(|metadata| metadata.pick(["user_id"]).into_iter().flatten().next());
     let name = |view: View<'_>| session_name(view.string()?.as_bytes());
     cache_key.and_then(name).or_else(|| user().and_then(name))
+}
+
+/// Whether a body has the name of one of the members, perhaps inside a text.
+fn may_name_session(body: &[u8]) -> bool {
+    let begins_member = |at: usize| {
+        let mut members = BODY_MEMBERS.iter();
+        members.any(|(member, offset)| {
+            at >= *offset && body.get(at - offset..).is_some_and(|rest| rest.starts_with(member))
+        })
+    };
+    let mut underscores = memchr_iter(b'_', body);
+    if underscores.by_ref().take(FEW_UNDERSCORES).any(begins_member) {
+        return true;
+    }
+    underscores.next().is_some() && FINDERS.iter().any(|member| member.find(body).is_some())
 }
 
 fn session_name(bytes: &[u8]) -> Option<Arc<str>> {
@@ -70,7 +90,20 @@ mod tests {
     use http::HeaderMap;
     use http::header::{HeaderName, HeaderValue};
 
-    use super::session_of;
+    use proptest::prelude::*;
+
+    use super::{BODY_MEMBERS, may_name_session, session_of};
+
+    proptest! {
+        #[test]
+        fn a_member_is_found_wherever_it_stands(
+            pieces in prop::collection::vec(prop::sample::select(vec!["_", "\"user", "\"user_id\"", "\"prompt_cache_key\"", "_id\"", "\"prompt_", " text "]), 0..80),
+        ) {
+            let body = pieces.concat();
+            let holds = |(member, _): &(&[u8], usize)| memchr::memmem::find(body.as_bytes(), member).is_some();
+            prop_assert_eq!(may_name_session(body.as_bytes()), BODY_MEMBERS.iter().any(holds));
+        }
+    }
 
     fn session(headers: &[(&'static str, &[u8])], body: &str) -> Option<String> {
         let header = |(name, value): &(&'static str, &[u8])| {

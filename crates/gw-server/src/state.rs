@@ -24,6 +24,7 @@ use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
 use crate::upload::{UploadLimits, overloaded};
+use crate::usual_headers::UsualHeaders;
 
 /// Asks the program whether the gateway can serve requests, for `/readyz`. It is called for every probe and must not block.
 pub type Readiness = Box<dyn Fn() -> std::result::Result<(), NotReady> + Send + Sync>;
@@ -80,6 +81,7 @@ pub struct ServerState {
     /// Begins the traces of requests; None = no traces are written.
     pub(crate) tracer: Option<Tracer>,
     pub(crate) cors: Policies,
+    pub(crate) usual_headers: UsualHeaders,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
     /// The memory of large answers until their clients have taken them.
@@ -135,6 +137,7 @@ impl ServerState {
             connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
             admission: Arc::default(),
             cors,
+            usual_headers: UsualHeaders::default(),
             metrics,
             uploads,
             answer_memory: engine.answer_memory(),

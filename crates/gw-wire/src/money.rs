@@ -126,7 +126,7 @@ impl Price {
 
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_decimal(f, u128::from(self.0), PRICE_DIGITS)
+        write_decimal::<PRICE_DIGITS>(f, u128::from(self.0))
     }
 }
 
@@ -165,7 +165,7 @@ impl Money {
         if self.0 < 0 {
             out.write_str("-")?;
         }
-        write_decimal(out, self.0.unsigned_abs(), AMOUNT_DIGITS)
+        write_decimal::<AMOUNT_DIGITS>(out, self.0.unsigned_abs())
     }
 
     /// As a float of USD, for metrics only.
@@ -209,12 +209,15 @@ impl fmt::Display for Money {
 }
 
 /// Writes `value / 10^digits` without trailing zeros and without an exponent, as a JSON number.
-fn write_decimal(f: &mut impl fmt::Write, value: u128, digits: usize) -> fmt::Result {
-    let scale = 10u128.pow(u32::try_from(digits).unwrap_or(0));
+fn write_decimal<const DIGITS: usize>(f: &mut impl fmt::Write, value: u128) -> fmt::Result {
+    let scale = const { 10_u64.pow(DIGITS as u32) };
     // Amounts of a single call fit 64 bits, whose division takes a tenth of the time.
-    let (whole, fraction) = match (u64::try_from(value), u64::try_from(scale)) {
-        (Ok(value), Ok(scale)) => (u128::from(value / scale), value % scale),
-        _ => (value / scale, u64::try_from(value % scale).unwrap_or(0)),
+    let (whole, fraction) = match u64::try_from(value) {
+        Ok(value) => (u128::from(value / scale), value % scale),
+        Err(_) => {
+            let scale = u128::from(scale);
+            (value / scale, u64::try_from(value % scale).unwrap_or(0))
+        }
     };
     match u64::try_from(whole) {
         Ok(whole) => f.write_str(itoa::Buffer::new().format(whole))?,
@@ -226,9 +229,10 @@ fn write_decimal(f: &mut impl fmt::Write, value: u128, digits: usize) -> fmt::Re
     let mut buffer = itoa::Buffer::new();
     let shown = buffer.format(fraction);
     f.write_str(".")?;
-    let zeros = digits.saturating_sub(shown.len());
+    let zeros = DIGITS.saturating_sub(shown.len());
     f.write_str("000000000000000".get(..zeros).unwrap_or_default())?;
-    f.write_str(shown.trim_end_matches('0'))
+    let trailing = shown.bytes().rev().take_while(|digit| *digit == b'0').count();
+    f.write_str(shown.get(..shown.len().saturating_sub(trailing)).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ impl AttemptContext {
         let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await;
         let encoded =
             encoded.map_err(|failure| self.refused(call, RefusedSend { failure, is_free: true }))?;
-        let response = self.send(candidate, call, encoded.call, clocks).await?;
+        let response = Box::pin(self.send(candidate, call, encoded.call, clocks)).await?;
         Ok((response, encoded.reading, encoded.warnings))
     }
 
@@ -264,28 +264,23 @@ impl AttemptContext {
         }
         let sent = candidate.provider.send(http, clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
-        let answered = self.successful(candidate, response, clocks).await;
-        answered.map_err(|failure| RefusedSend { failure, is_free: true })
-    }
-
-    async fn successful(
-        &self,
-        candidate: &Candidate,
-        response: UpstreamResponse,
-        clocks: &Timeouts,
-    ) -> Result<UpstreamResponse, Failure> {
-        let key = response.key;
         if response.status == 200 {
-            candidate.provider.record_outcome(key, Ok(()));
+            candidate.provider.record_outcome(response.key, Ok(()));
             return Ok(response);
         }
-        let (status, headers) = (response.status, response.headers);
+        let failure = Box::pin(self.refusal(candidate, response, clocks)).await;
+        Err(RefusedSend { failure, is_free: true })
+    }
+
+    /// The failure that an answer with another status than 200 tells.
+    async fn refusal(&self, candidate: &Candidate, response: UpstreamResponse, clocks: &Timeouts) -> Failure {
+        let (key, status, headers) = (response.key, response.status, response.headers);
         let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);
         let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, by);
         let body = reading.await.unwrap_or_default();
         let failure = candidate.provider.adapter().classify(status, &headers, &body);
         candidate.provider.record_outcome(key, Err(&failure));
-        Err(failure)
+        failure
     }
 }
 

@@ -63,7 +63,7 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
     };
     match set_aside(&call.plan).await {
         // Permitted upgrades must not refuse a request that would be served without them.
-        Err(_) if call.plan.without_upgrades() => set_aside(&call.plan).await,
+        Err(_) if call.plan.without_upgrades() => Box::pin(set_aside(&call.plan)).await,
         reserved => reserved,
     }
 }

@@ -1,10 +1,11 @@
 //! Resolves the name in a request to models: ids, aliases, bare names, strategy suffixes. Hash lookups, no scans.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::model::Model;
 use super::providers::ProviderFacts;
+use crate::names_map::NamesMap;
 use crate::settings::{AliasSettings, Aliases};
 
 /// The models of a requested name.
@@ -41,9 +42,9 @@ type Models = Vec<Arc<Model>>;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) models: Models,
-    by_id: HashMap<Arc<str>, usize>,
-    by_name: HashMap<Box<str>, Models>,
-    aliases: HashMap<Box<str>, Models>,
+    by_id: NamesMap<Arc<str>, usize>,
+    by_name: NamesMap<Box<str>, Models>,
+    aliases: NamesMap<Box<str>, Models>,
     /// The aliases that have a model, in the order of their names.
     listed: Vec<ListedAlias>,
 }
@@ -83,7 +84,7 @@ impl Index {
         providers: &[ProviderFacts<'_>],
         problems: &mut Vec<String>,
     ) {
-        let mut resolved = HashMap::with_capacity(all.len());
+        let mut resolved = NamesMap::with_capacity_and_hasher(all.len(), Default::default());
         // Providers whose model list is not read yet. They may have the missing models.
         let discovering: HashSet<&str> =
             providers.iter().filter(|provider| provider.discovers).map(|provider| provider.name).collect();

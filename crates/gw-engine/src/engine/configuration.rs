@@ -1,6 +1,5 @@
 //! The configuration of the engine, and the snapshot that is built of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use gw_providers::provider::Provider;
@@ -8,6 +7,7 @@ use gw_routing::hedge::HedgeBudget;
 use gw_wire::money::Price;
 
 use crate::catalog::{Catalog, Discovered, ProviderFacts};
+use crate::names_map::NamesMap;
 use crate::plan::routing_state::RoutingState;
 use crate::plan::snapshot::Snapshot;
 use crate::session_guard::SessionGuards;
@@ -54,7 +54,7 @@ pub(super) fn snapshot(
 ) -> Result<Snapshot, Vec<String>> {
     let by_name =
         |deployed: &Deployed| (Arc::clone(deployed.provider.name()), Arc::clone(&deployed.provider));
-    let providers: HashMap<_, _> = configured.deployed.iter().map(by_name).collect();
+    let providers: NamesMap<_, _> = configured.deployed.iter().map(by_name).collect();
     let is_same =
         |name: &str| match (earlier.and_then(|earlier| earlier.providers.get(name)), providers.get(name)) {
             (Some(old), Some(new)) => Arc::ptr_eq(old, new),

@@ -1,6 +1,5 @@
 //! The configuration as one call sees it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use gw_providers::provider::Provider;
@@ -8,6 +7,7 @@ use gw_routing::hedge::HedgeBudget;
 use gw_wire::request::RequestLimits;
 
 use crate::catalog::Catalog;
+use crate::names_map::NamesMap;
 use crate::plan::routing_state::RoutingState;
 use crate::session_guard::SessionGuards;
 use crate::settings::RoutingSettings;
@@ -16,7 +16,7 @@ use crate::settings::RoutingSettings;
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) providers: HashMap<Arc<str>, Arc<Provider>>,
+    pub(crate) providers: NamesMap<Arc<str>, Arc<Provider>>,
     pub(crate) routing: RoutingSettings,
     pub(crate) request_limits: RequestLimits,
     /// The budget of hedges; None = no hedges.

@@ -118,9 +118,9 @@ fn retries(call: &Call, candidate: &Candidate) -> u32 {
 /// Whether the attempts or the time of the request are used up. Its first attempt is always made.
 fn is_over(call: &Call, candidate: &Candidate, now: Instant) -> bool {
     let most = call.context.snapshot.routing.max_attempts as usize;
-    let late = now.saturating_duration_since(call.context.client.accepted) >= candidate.clocks().total;
+    let is_late = || now.saturating_duration_since(call.context.client.accepted) >= candidate.clocks().total;
     let has_begun = !call.progress.failures.is_empty() || call.context.continuation.is_some();
-    call.progress.counted() >= most || (late && has_begun)
+    call.progress.counted() >= most || (has_begun && is_late())
 }
 
 /// Asks the candidate's circuit breaker; None = continue with the next candidate. The last candidate always passes. The

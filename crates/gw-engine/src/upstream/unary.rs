@@ -111,6 +111,17 @@ pub(crate) async fn fetch(
             one(context, candidate, attempt, part, (&clocks, Some(USUAL_ANSWER_BYTES))).await?;
         return Ok((vec![given], warnings));
     }
+    // Boxed, because few requests have several parts.
+    Box::pin(fetch_parts(context, candidate, attempt, parts)).await
+}
+
+/// Makes several upstream calls at the same time.
+async fn fetch_parts(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    attempt: Attempt,
+    parts: Vec<(SubRequest, Encoded)>,
+) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
             // The answers hold their memory until all are there, so they do not wait for each other.

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use gw_wire::failure::Failure;
-use http::{Method, Request};
+use http::{HeaderValue, Method, Request};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::coop;
 use tokio::time::Instant;
@@ -80,9 +80,9 @@ struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    fn begin(&mut self, request: &Request<Bytes>) {
+    fn begin(&mut self, request: &Request<Bytes>, host: &HeaderValue) {
         self.head.clear();
-        head::write(request, &mut self.head);
+        head::write(request, host, &mut self.head);
         self.written = 0;
         self.body = request.body().clone();
         self.is_sent = false;
@@ -126,13 +126,14 @@ impl Http1 {
         })
     }
 
-    /// Sends a request and waits for the response head. After an error the connection is gone.
+    /// Sends a request to a host and waits for the response head. After an error the connection is gone.
     ///
     /// # Errors
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
         request: Request<Bytes>,
+        host: &HeaderValue,
         deadline: Instant,
     ) -> Result<(Box<Self>, ResponseHead), SendError> {
         let is_open = poll_fn(|cx| Poll::Ready(self.is_silent(cx))).await;
@@ -142,7 +143,7 @@ impl Http1 {
         }
         self.clock.arm(deadline);
         self.read_size = self.first_read;
-        self.outgoing.begin(&request);
+        self.outgoing.begin(&request, host);
         let method = request.method().clone();
         drop(request);
         let outcome = poll_fn(|cx| match self.poll_head(cx, &method) {

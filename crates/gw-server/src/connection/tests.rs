@@ -8,6 +8,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::quiet_body::QuietBody;
+
 const QUICK: ClientTimeouts = ClientTimeouts {
     head: Duration::from_millis(300),
     idle: Duration::from_millis(600),
@@ -271,4 +273,17 @@ async fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer(
     server.say("hi").await;
     let heard = server.closes_within(0, 1000).await;
     assert!(heard.contains("POST /a hi") && heard.contains("connection: close"), "{heard}");
+}
+
+/// The bytes of the future that is made of these parts.
+fn bytes_of<P, F: Future>(_: impl FnOnce(P) -> F) -> usize {
+    size_of::<F>()
+}
+
+/// A future is copied into its box, and the allocator's short path ends at 4 KiB. Parts that few requests run are boxed.
+#[test]
+fn the_future_of_a_request_is_small() {
+    type Parts = (crate::handler::Origin, Request<QuietBody<Incoming>>);
+    let bytes = bytes_of(|(origin, request): Parts| crate::handler::respond(origin, request));
+    assert!(bytes <= 3_072, "{bytes}");
 }

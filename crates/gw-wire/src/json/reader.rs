@@ -11,6 +11,9 @@ use super::view::View;
 /// Levels of objects in a value that are read as objects of plain values: a usage has two.
 const FLAT_LEVELS: u32 = 1;
 
+/// Digits of the longest number that [`Reader::count`] reads.
+const MAX_COUNT_DIGITS: usize = 18;
+
 /// A position in a JSON text.
 pub struct Reader<'a> {
     text: &'a str,
@@ -81,6 +84,27 @@ impl<'a> Reader<'a> {
             _ => self.scan.value(&mut |_, _, _| {}).ok()?,
         }
         self.since(start)
+    }
+
+    /// Reads a number of at most 18 digits and nothing else.
+    pub fn count(&mut self) -> Option<u64> {
+        self.scan.space();
+        let rest = self.scan.rest();
+        let digits = rest.iter().take(MAX_COUNT_DIGITS + 1).take_while(|byte| byte.is_ascii_digit());
+        let (count, digits) = digits.fold((0_u64, 0), |(count, digits), digit| {
+            // As many digits never exceed a `u64`.
+            (count.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')), digits + 1)
+        });
+        let is_usual = match (digits, rest.first()) {
+            (0, _) => false,
+            (1, _) => true,
+            (_, first) => digits <= MAX_COUNT_DIGITS && first != Some(&b'0'),
+        };
+        if !is_usual || matches!(rest.get(digits), Some(b'.' | b'e' | b'E')) {
+            return None;
+        }
+        self.scan.at += digits;
+        Some(count)
     }
 
     /// Reads a null, if one comes next.
@@ -250,7 +274,38 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_count_is_a_number_of_digits_alone() {
+        for (text, count) in [
+            ("0", Some(0)),
+            (" 10 ", Some(10)),
+            ("999999999999999999", Some(999_999_999_999_999_999)),
+            ("1000000000000000000", None),
+            ("01", None),
+            ("00", None),
+            ("1.0", None),
+            ("1e2", None),
+            ("1E2", None),
+            ("-1", None),
+            ("\"1\"", None),
+            ("null", None),
+            ("", None),
+        ] {
+            let mut reader = Reader::new(text);
+            assert_eq!(reader.count().filter(|_| reader.is_at_end()), count, "{text}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_count_is_what_a_number_parses_to(text in "[0-9.eE+-]{1,20}") {
+            let mut reader = Reader::new(&text);
+            let count = reader.count().filter(|_| reader.is_at_end());
+            let mut scanned = Reader::new(&text);
+            let parsed = scanned.value().filter(|_| scanned.is_at_end()).and_then(|value| value.text().parse().ok());
+            prop_assert_eq!(count, parsed.filter(|count: &u64| *count < 10_u64.pow(18)));
+        }
+
         #[test]
         fn the_reader_accepts_only_valid_json(text in "[\\[\\]{}\",:0-9\\\\ ntrue\n-]{0,16}") {
             if is_read(&text) {

@@ -13,6 +13,8 @@ const LANE: usize = 16;
 const BLOCK: usize = 32;
 /// Number of words after which a text counts as long.
 const SHORT_WORDS: u32 = 2;
+/// Number of words that hold nearly every name: `completion_tokens_details` has 25 bytes.
+const NAME_WORDS: usize = 4;
 const ONES: u64 = u64::from_ne_bytes([1; WIDTH]);
 const HIGHEST: u64 = ONES << 7;
 
@@ -40,15 +42,15 @@ const fn unprintable(word: u64) -> u64 {
 
 /// The number of leading bytes that a JSON string can hold unescaped.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
-    prefix(bytes, special, |rest| blocks(rest, |byte| (byte < 0x20) | (byte == b'"') | (byte == b'\\')))
+    prefix(bytes, special, |rest| blocks(rest, plain_rest))
 }
 
-/// The number of leading unescaped bytes within the first three words, which hold most names; fewer when the text ends
-/// within them.
+/// The number of leading unescaped bytes within the first words, which hold nearly all names; fewer when the text ends within
+/// them.
 #[inline(always)]
 pub(super) fn name_prefix(bytes: &[u8]) -> usize {
     let mut rest = bytes;
-    for words in 0..3 {
+    for words in 0..NAME_WORDS {
         let Some((word, after)) = rest.split_first_chunk::<WIDTH>() else { return words * WIDTH };
         let found = special(u64::from_le_bytes(*word));
         if found != 0 {
@@ -56,7 +58,7 @@ pub(super) fn name_prefix(bytes: &[u8]) -> usize {
         }
         rest = after;
     }
-    3 * WIDTH
+    NAME_WORDS * WIDTH
 }
 
 /// As [`plain_prefix`], for a checked text, whose strings hold no control characters.
@@ -66,11 +68,7 @@ pub(super) fn checked_prefix(bytes: &[u8]) -> usize {
 
 /// The number of leading bytes that need no escape and cannot begin a character that needs one.
 pub(super) fn clean_prefix(bytes: &[u8]) -> usize {
-    prefix(bytes, suspicious, |rest| {
-        blocks(rest, |byte| {
-            (byte < 0x20) | (byte == b'"') | (byte == b'\\') | (byte == 0xc2) | (byte == 0xe2)
-        })
-    })
+    prefix(bytes, suspicious, |rest| blocks(rest, |byte| plain_rest(byte).min((byte | 0x20) ^ 0xe2)))
 }
 
 /// Whether all bytes are printable ASCII that needs no escape. Nearly all names and ids are, so nothing is decided before the end.
@@ -79,9 +77,8 @@ pub(super) fn is_printable(bytes: &[u8]) -> bool {
     // The last bytes are read together with bytes before them.
     if let Some(last) = bytes.last_chunk::<LANE>() {
         let has = |lane: &[u8; LANE]| {
-            lane.iter().fold(false, |found, byte| {
-                found | !(0x20..0x7f).contains(byte) | (*byte == b'"') | (*byte == b'\\')
-            })
+            let rest = |byte: u8| plain_rest(byte).min(0x7f_u8.saturating_sub(byte));
+            lane.iter().fold(false, |found, byte| found | (rest(*byte) == 0))
         };
         let (lanes, _) = bytes.as_chunks::<LANE>();
         return !has(last) & !lanes.iter().fold(false, |found, lane| found | has(lane));
@@ -144,12 +141,18 @@ fn prefix(bytes: &[u8], marks: impl Fn(u64) -> u64, skip: impl Fn(&[u8]) -> usiz
     first(marks(u64::from_le_bytes(word))).min(bytes.len())
 }
 
-/// The number of bytes in the leading blocks that hold no searched byte.
+/// The number of bytes in the leading blocks that hold no searched byte, which is one whose `rest` is zero. Without
+/// comparisons, a block compiles to two thirds of the instructions.
 #[inline(always)]
-fn blocks(bytes: &[u8], is_found: impl Fn(u8) -> bool) -> usize {
+fn blocks(bytes: &[u8], rest: impl Fn(u8) -> u8) -> usize {
     let (blocks, _) = bytes.as_chunks::<BLOCK>();
-    let has = |block: &[u8; BLOCK]| block.iter().fold(false, |found, byte| found | is_found(*byte));
+    let has = |block: &[u8; BLOCK]| block.iter().fold(false, |found, byte| found | (rest(*byte) == 0));
     blocks.iter().take_while(|block| !has(block)).count() * BLOCK
+}
+
+/// Zero for a byte that a JSON string cannot hold unescaped.
+fn plain_rest(byte: u8) -> u8 {
+    byte.saturating_sub(0x1f).min(byte ^ b'"').min(byte ^ b'\\')
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ fn plain_count(reader: &mut Reader<'_>, place: &mut Option<u64>) -> Option<()> {
         return None;
     }
     if !reader.null() {
-        *place = Some(reader.value()?.text().parse().ok()?);
+        *place = Some(reader.count()?);
     }
     Some(())
 }

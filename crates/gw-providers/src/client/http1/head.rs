@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 
 use super::framing::{BodyFraming, Chunks};
@@ -27,14 +27,16 @@ pub(crate) struct ResponseHead {
     pub(crate) stays_open: bool,
 }
 
-/// Writes the head of a request. Its URI is a path, its headers have `host`, and its length is that of its body.
-pub(super) fn write(request: &Request<Bytes>, out: &mut Vec<u8>) {
+/// Writes the head of a request to a host. Its URI is a path, and its length is that of its body.
+pub(super) fn write(request: &Request<Bytes>, host: &HeaderValue, out: &mut Vec<u8>) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\n"] {
+    for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\nhost: "] {
         out.extend_from_slice(part.as_bytes());
     }
+    out.extend_from_slice(host.as_bytes());
+    out.extend_from_slice(b"\r\n");
     for (name, value) in request.headers() {
-        if *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING {
+        if *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || *name == HOST {
             continue;
         }
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
@@ -72,9 +74,9 @@ pub(super) fn read(buffer: &mut BytesMut, method: &Method) -> Result<Option<Resp
             continue;
         }
         let is_1_0 = parsed.version == Some(0);
+        let (framing, is_framed) = framing(status, parsed.headers, method, is_1_0)?;
+        let stays_open = is_framed && stays_open(parsed.headers, is_1_0);
         let headers = headers(buffer.get(..length).unwrap_or_default(), parsed.headers)?;
-        let (framing, is_framed) = framing(status, &headers, method, is_1_0)?;
-        let stays_open = is_framed && stays_open(&headers, is_1_0);
         buffer.advance(length);
         return Ok(Some(ResponseHead { status, headers, framing, stays_open }));
     }
@@ -99,10 +101,16 @@ fn headers(head: &[u8], fields: &[httparse::Header<'_>]) -> Result<HeaderMap, In
     Ok(headers)
 }
 
+/// The values of a header. The lengths of names tell most of them apart, which takes less than hashing.
+fn values<'h>(fields: &'h [httparse::Header<'_>], name: &'static str) -> impl Iterator<Item = &'h [u8]> {
+    let named = move |field: &&httparse::Header<'_>| field.name.eq_ignore_ascii_case(name);
+    fields.iter().filter(named).map(|field| field.value)
+}
+
 /// How the body ends, and whether the connection may carry another response after it.
 fn framing(
     status: StatusCode,
-    headers: &HeaderMap,
+    fields: &[httparse::Header<'_>],
     method: &Method,
     is_1_0: bool,
 ) -> Result<(BodyFraming, bool), InvalidHead> {
@@ -113,31 +121,30 @@ fn framing(
     if is_empty || *method == Method::HEAD {
         return Ok((BodyFraming::Length(0), true));
     }
-    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let mut codings = values(fields, "transfer-encoding");
     if let Some(coding) = codings.next() {
         if is_1_0 {
             return Err("a transfer-encoding in HTTP/1.0");
         }
-        let is = |name: &str| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(name.as_bytes());
+        let is = |name: &str| coding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
         // A peer that also gives a length may be a wrong reader of one of them, so its connection serves nothing else.
-        let is_alone = !headers.contains_key(CONTENT_LENGTH);
+        let is_alone = values(fields, "content-length").next().is_none();
         return match codings.next() {
             None if is("chunked") => Ok((BodyFraming::Chunked(Chunks::default()), is_alone)),
             None if is("identity") => Ok((BodyFraming::UntilClose, false)),
             _ => Err("a transfer-encoding that was not requested"),
         };
     }
-    match length(headers)? {
+    match length(fields)? {
         Some(length) => Ok((BodyFraming::Length(length), true)),
         None => Ok((BodyFraming::UntilClose, false)),
     }
 }
 
 /// The length of the body. Repeated lengths must be equal.
-fn length(headers: &HeaderMap) -> Result<Option<u64>, InvalidHead> {
+fn length(fields: &[httparse::Header<'_>]) -> Result<Option<u64>, InvalidHead> {
     let mut length = None;
-    let values = headers.get_all(CONTENT_LENGTH).iter();
-    for value in values.flat_map(|value| value.as_bytes().split(|byte| *byte == b',')) {
+    for value in values(fields, "content-length").flat_map(|value| value.split(|byte| *byte == b',')) {
         let value = value.trim_ascii();
         let digits = Some(value).filter(|value| !value.is_empty() && value.iter().all(u8::is_ascii_digit));
         let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
@@ -149,13 +156,10 @@ fn length(headers: &HeaderMap) -> Result<Option<u64>, InvalidHead> {
     Ok(length)
 }
 
-fn stays_open(headers: &HeaderMap, is_1_0: bool) -> bool {
+fn stays_open(fields: &[httparse::Header<'_>], is_1_0: bool) -> bool {
     let has = |option: &str| {
-        let mut options = headers.get_all(CONNECTION).iter();
-        options.any(|value| {
-            let mut names = value.as_bytes().split(|byte| *byte == b',');
-            names.any(|name| name.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
-        })
+        let mut options = values(fields, "connection").flat_map(|value| value.split(|byte| *byte == b','));
+        options.any(|name| name.trim_ascii().eq_ignore_ascii_case(option.as_bytes()))
     };
     !has("close") && (!is_1_0 || has("keep-alive"))
 }

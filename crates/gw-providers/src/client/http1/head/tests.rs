@@ -87,22 +87,23 @@ fn some_answers_have_no_body() {
 }
 
 #[test]
-fn a_request_has_one_length() {
+fn a_request_has_one_host_and_one_length() {
+    let host = HeaderValue::from_static("h");
     let mut request = Request::new(Bytes::from_static(b"{}"));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = "/v1/chat?a=b".parse().unwrap();
     for (name, value) in
-        [("host", "h"), ("content-length", "9"), ("transfer-encoding", "chunked"), ("x", "y")]
+        [("host", "other"), ("content-length", "9"), ("transfer-encoding", "chunked"), ("x", "y")]
     {
         request.headers_mut().append(name, HeaderValue::from_static(value));
     }
     let mut out = Vec::new();
-    write(&request, &mut out);
+    write(&request, &host, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "POST /v1/chat?a=b HTTP/1.1\r\nhost: h\r\nx: y\r\ncontent-length: 2\r\n\r\n"
     );
     let mut out = Vec::new();
-    write(&Request::new(Bytes::new()), &mut out);
-    assert_eq!(out, b"GET / HTTP/1.1\r\n\r\n");
+    write(&Request::new(Bytes::new()), &host, &mut out);
+    assert_eq!(out, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n");
 }
