@@ -138,9 +138,9 @@ function Table({ ids }: { ids: readonly string[] }) {
             <table className="w-full text-left" aria-label="Comparison">
               <thead>
                 <tr>
-                  <td />
+                  <td className="sticky left-0 bg-surface" />
                   {models.map((model) => (
-                    <th key={model.id} scope="col" className="min-w-40 px-3 py-2 align-top">
+                    <th key={model.id} scope="col" className="min-w-32 px-3 py-2 align-top sm:min-w-40">
                       <Link to="/models/$modelId" params={{ modelId: model.id }} className="link">
                         {model.id}
                       </Link>
@@ -196,7 +196,10 @@ function Lines({
       </tr>
       {lines.map((line) => (
         <tr key={line.label} className="border-t border-line">
-          <th scope="row" className="px-3 py-1.5 font-normal whitespace-nowrap text-muted">
+          <th
+            scope="row"
+            className="sticky left-0 bg-surface px-3 py-1.5 font-normal text-muted sm:whitespace-nowrap"
+          >
             {line.label}
           </th>
           {models.map((model) => (

@@ -55,6 +55,7 @@ export function Composer({ message, onChange, onSend, onStop, isRunning, models 
     <form onSubmit={submit} className="card flex flex-col gap-2 p-3">
       <TextArea
         label="Message"
+        hint="Enter with Ctrl (on a Mac ⌘) sends it."
         rows={3}
         value={message.text}
         onKeyDown={onKey}
