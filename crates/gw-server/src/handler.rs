@@ -237,6 +237,8 @@ where
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
+        (Endpoint::Console, _) => state.console.answer(parts),
         (Endpoint::SignIn(action), _) => {
             let address = record.client.ip().to_canonical().to_string();
             Box::pin(sign_in::answer(&state, parts, action, address)).await

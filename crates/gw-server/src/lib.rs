@@ -15,6 +15,7 @@ mod configuration;
 mod connection;
 mod connection_refusal;
 mod connection_slots;
+mod console;
 mod cors;
 mod cut;
 mod deadline_timer;
@@ -54,6 +55,8 @@ mod upload;
 mod url_hint;
 
 pub use access_log::{AccessLog, LogLine};
+pub use gw_console::Asset;
+
 pub use certificate::{Validity, certificate_validity};
 pub use router::{Guard, ROUTES, Route};
 pub use serve::{Listeners, serve};

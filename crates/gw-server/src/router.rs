@@ -96,6 +96,10 @@ pub(crate) enum Endpoint {
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
     Page(fn() -> GatewayReply),
+    /// `GET /`: the URLs of the listener, or the console for a browser.
+    Root,
+    /// The web console.
+    Console,
     /// A request of an operator.
     Manage(Management),
     /// No endpoint: the answer is 404.
@@ -174,7 +178,9 @@ const RESPONSES: &str = "/v1/responses";
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
-    use Endpoint::{Catalogue, Generate, Manage, Me, NotFound, Page, Probe, SignIn, StoredResponse};
+    use Endpoint::{
+        Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
+    };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     use Management::{Admin, Cache, Configuration, Explain, Metrics, Reload, Status};
     [
@@ -196,7 +202,8 @@ pub static ROUTES: &[Route] = &{
         route("/v1/*", None, Key, NotFound),
         route("/healthz", GET, Open, Probe(ops::healthz)),
         route("/readyz", GET, Open, Probe(ops::readyz)),
-        route("/", GET, Open, Probe(ops::links)),
+        route("/", GET, Open, Root),
+        route("/ui/*", GET, Open, Console),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
         route("/metrics", GET, ViewerKey, Manage(Metrics)),
@@ -315,7 +322,7 @@ impl Route {
     fn is_served_by(&self, listener: Listener) -> bool {
         match listener {
             Listener::Single => true,
-            Listener::Public => self.is_api() || matches!(self.endpoint, Endpoint::Probe(_)),
+            Listener::Public => self.is_api() || matches!(self.endpoint, Endpoint::Probe(_) | Endpoint::Root),
             Listener::Admin => !self.is_api(),
         }
     }
@@ -353,10 +360,10 @@ impl Route {
 
     /// The audience whose web pages may read the answers.
     pub(crate) fn audience(&self) -> Audience {
-        let is_sign_in = matches!(self.endpoint, Endpoint::SignIn(_));
+        let is_own_page = matches!(self.endpoint, Endpoint::SignIn(_) | Endpoint::Console);
         let is_for_users = self.guard.required_role(&Method::GET).is_none()
             && self.pattern != UNKNOWN.pattern
-            && !is_sign_in;
+            && !is_own_page;
         if is_for_users { Audience::Users } else { Audience::Operators }
     }
 

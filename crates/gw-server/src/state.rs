@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
+use gw_console::Asset;
 use gw_engine::Engine;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::request::trace::Tracer;
@@ -17,6 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::access_log::AccessLog;
 use crate::address_limits::{BadKeyLimit, ConnectionLimit};
 use crate::admission::{Admission, AdmissionMetrics, SharedAdmission};
+use crate::console::Console;
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
@@ -66,6 +68,8 @@ pub struct OperatorServices {
     pub configuration: LiveConfiguration,
     /// The sign-in of browsers. None: no issuer is configured.
     pub sign_in: Option<SignInService>,
+    /// The files of the web console. None: the gateway has no console.
+    pub console: &'static [Asset],
 }
 
 /// The state that all connections and requests share.
@@ -76,6 +80,8 @@ pub struct ServerState {
     pub(crate) configuration: LiveConfiguration,
     /// The sign-in of browsers; None: no issuer is configured for it.
     pub(crate) sign_in: Option<SignInService>,
+    /// The web console.
+    pub(crate) console: Console,
     pub(crate) log: Arc<dyn AccessLog>,
     /// Begins the traces of requests; None = no traces are written.
     pub(crate) tracer: Option<Tracer>,
@@ -129,7 +135,7 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let OperatorServices { management, configuration, sign_in } = operators;
+        let OperatorServices { management, configuration, sign_in, console } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
             connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
@@ -145,6 +151,7 @@ impl ServerState {
             management,
             configuration,
             sign_in,
+            console: Console::new(console),
             log,
             tracer,
             readiness,

@@ -46,6 +46,11 @@ use crate::{
     provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
+/// The files of the web console.
+#[cfg(feature = "console")]
+const CONSOLE: &[gw_server::Asset] = gw_console::ASSETS;
+#[cfg(not(feature = "console"))]
+const CONSOLE: &[gw_server::Asset] = &[];
 /// The time for which lines of the access log are gathered before a write.
 const ACCESS_LOG_DELAY: Duration = Duration::from_millis(100);
 /// The most threads for blocking work, such as name resolution and files.
@@ -257,7 +262,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let state = ServerState::new(
         memory_limit::fitted(setup.config.server),
         engine,
-        OperatorServices { management, configuration, sign_in },
+        OperatorServices { management, configuration, sign_in, console: CONSOLE },
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,

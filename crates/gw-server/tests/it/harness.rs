@@ -113,7 +113,7 @@ impl Gateway {
         let state = ServerState::new(
             settings,
             engine,
-            OperatorServices { management, configuration, sign_in: None },
+            OperatorServices { management, configuration, sign_in: None, console: &[] },
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             None,

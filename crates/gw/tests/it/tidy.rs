@@ -91,7 +91,8 @@ const FLOORS: [(&str, &[&str], &[&str]); 19] = [
         &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine", "gw-identity"],
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
-    ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
+    ("gw-console", &[], &["axum", "http", "hyper", "hyper-util", "rustls", "sqlx", "tokio"]),
+    ("gw-server", &["gw-admin", "gw-console", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
     ("gw-command", &[], &["hyper", "http", "axum", "sqlx", "rustls"]),
     (
@@ -142,6 +143,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 19] = [
             "gw-config",
             "gw-import",
             "gw-probe",
+            "gw-console",
         ],
         &["axum", "hyper", "sqlx"],
     ),

@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 48] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 49] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -61,6 +61,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 48] = [
     ("/admin/v1/config/{id}/{id}", "/admin/v1/config/aliases/blue", &[404, 404, 400, 404, 404]),
     ("/admin/v1/reload", "/admin/v1/reload", &[200]),
     ("/", "/", &[200, 200]),
+    ("/ui/*", "/ui/requests", &[200, 200]),
 ];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
