@@ -47,4 +47,6 @@ pub use self::response::AdminResponse;
 pub use self::response_cache::{CachePurge, show_cache};
 pub use self::routing::explain_route;
 pub use self::service::AdminService;
-pub use self::sign_in::{BegunLogin, NewSession, SignIn};
+pub use self::sign_in::{
+    ABSOLUTE_SECONDS, BegunLogin, IDLE_SECONDS, IssuerSignIn, LiveSession, NewSession, NewSignInLink, SignIn,
+};

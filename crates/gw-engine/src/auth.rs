@@ -241,6 +241,21 @@ impl KeyRing {
         self.ring.load().find(id).cloned()
     }
 
+    /// The caller of the key with this digest.
+    pub(crate) fn caller_of_key(&self, hash: &[u8; 32]) -> Result<Caller> {
+        let ago = self.seen.ago(Instant::now());
+        let ring = self.ring.load();
+        match ring.look(hash, unix_seconds()) {
+            (Verdict::Welcome, caller) if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => {
+                Ok(caller.clone())
+            }
+            (Verdict::Welcome, _) => Err(away()),
+            // Another program may just have created the key.
+            (Verdict::Unknown, _) if ago > MAX_UNKNOWN_KEY_AGE => Err(away()),
+            (refused, _) => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
+        }
+    }
+
     /// The caller of an identity whose session an edge has checked.
     pub(crate) fn caller_of(&self, identity: &Identity) -> Result<Caller> {
         tokens::caller_of(identity, &self.ring.load(), &self.limiter)

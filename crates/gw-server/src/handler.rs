@@ -39,7 +39,7 @@ use crate::response::{
 };
 use crate::router::{self, Endpoint, Guard, Management, Operation, Route, RouteMatch};
 use crate::security_headers::harden;
-use crate::sign_in;
+use crate::sign_in::{self, SignInCall};
 use crate::state::ServerState;
 use crate::stored_responses;
 use crate::timed_io::Activity;
@@ -240,8 +240,9 @@ where
         (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
         (Endpoint::Console, _) => state.console.answer(parts),
         (Endpoint::SignIn(action), _) => {
-            let address = record.client.ip().to_canonical().to_string();
-            Box::pin(sign_in::answer(&state, parts, action, address)).await
+            let (listener, address) = (record.listener, record.client.ip());
+            let call = SignInCall { state: &state, parts, listener, address };
+            Box::pin(sign_in::answer(call, action, body)).await
         }
         (Endpoint::Me, Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -369,10 +370,10 @@ async fn authenticate(
     record: &mut RequestRecord,
 ) -> Result<Caller> {
     let has_key = [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
-    // A session may use what a console shows: the management API, and its own figures.
-    let takes_session = route.guard != Guard::Key || matches!(route.endpoint(), Endpoint::Me);
-    let session = if takes_session && !has_key && state.sign_in.is_some() {
-        Box::pin(sign_in::caller_of_session(state, parts)).await?
+    // A session may use everything that a console shows. Stored responses are for programs.
+    let session = if !has_key && !matches!(route.endpoint(), Endpoint::StoredResponse(_)) {
+        let session = Box::pin(sign_in::caller_of_session(state, parts)).await;
+        session.map_err(|error| state.count_bad_key(error, record.client.ip()))?
     } else {
         None
     };

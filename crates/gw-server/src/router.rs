@@ -232,8 +232,11 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/*", None, ViewerKey, NotFound),
         route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
         route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
-        route("/auth/session", GET, Open, SignIn(SignInAction::Page)),
+        route("/auth/session", GET, Open, SignIn(SignInAction::Session)),
         route("/auth/logout", POST, Open, SignIn(SignInAction::Logout)),
+        route("/auth/key", POST, Open, SignIn(SignInAction::Key)),
+        route("/auth/link", POST, Open, SignIn(SignInAction::Link)),
+        route("/auth/links", POST, Open, SignIn(SignInAction::NewLink)),
         UNKNOWN,
     ]
 };

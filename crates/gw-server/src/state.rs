@@ -22,6 +22,7 @@ use crate::console::Console;
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
+use crate::own_page::OwnPages;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
@@ -66,8 +67,8 @@ pub struct OperatorServices {
     pub management: Arc<LiveAdminService>,
     /// The configuration in force.
     pub configuration: LiveConfiguration,
-    /// The sign-in of browsers. None: no issuer is configured.
-    pub sign_in: Option<SignInService>,
+    /// The sign-in of browsers.
+    pub sign_in: SignInService,
     /// The files of the web console. None: the gateway has no console.
     pub console: &'static [Asset],
 }
@@ -78,8 +79,10 @@ pub struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
     pub(crate) configuration: LiveConfiguration,
-    /// The sign-in of browsers; None: no issuer is configured for it.
-    pub(crate) sign_in: Option<SignInService>,
+    /// The sign-in of browsers.
+    pub(crate) sign_in: SignInService,
+    /// The pages that may use a session.
+    pub(crate) own_pages: OwnPages,
     /// The web console.
     pub(crate) console: Console,
     pub(crate) log: Arc<dyn AccessLog>,
@@ -151,6 +154,7 @@ impl ServerState {
             management,
             configuration,
             sign_in,
+            own_pages: OwnPages::new(&settings),
             console: Console::new(console),
             log,
             tracer,
@@ -235,9 +239,9 @@ impl ServerState {
         if self.is_unready() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
     }
 
-    /// Counts a request without a correct key. An address that sends too many gets another error.
+    /// Counts a request without a correct key, or a sign-in without a correct link. An address that sends too many gets another error.
     pub(crate) fn count_bad_key(&self, error: Error, address: IpAddr) -> Error {
-        if error.kind != Kind::InvalidApiKey {
+        if ![Kind::InvalidApiKey, Kind::SignInFailed].contains(&error.kind) {
             return error;
         }
         match self.bad_keys.count(address, Instant::now()) {

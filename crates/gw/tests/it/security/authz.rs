@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 49] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 52] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -35,8 +35,11 @@ pub(super) const URLS: [(&str, &str, &[u16]); 49] = [
     ("/admin/v1/*", "/admin/v1/nothing", &[]),
     ("/auth/login", "/auth/login", &[404, 404]),
     ("/auth/callback", "/auth/callback", &[404, 404]),
-    ("/auth/session", "/auth/session", &[404, 404]),
-    ("/auth/logout", "/auth/logout", &[404]),
+    ("/auth/session", "/auth/session", &[200, 200]),
+    ("/auth/logout", "/auth/logout", &[403]),
+    ("/auth/key", "/auth/key", &[403]),
+    ("/auth/link", "/auth/link", &[403]),
+    ("/auth/links", "/auth/links", &[400]),
     ("/openapi.json", "/openapi.json", &[200, 200]),
     ("/docs", "/docs", &[200, 200]),
     ("unknown", "/nothing", &[]),
