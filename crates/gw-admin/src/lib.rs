@@ -14,8 +14,10 @@ mod error;
 mod ids;
 mod json;
 mod keys;
+mod live_requests;
 mod live_service;
 mod me;
+mod overview;
 mod providers;
 mod query;
 mod records;
@@ -40,6 +42,7 @@ pub use self::configuration_requests::{
     ConfigurationResponse, ConfigurationService,
 };
 pub use self::error::AdminError;
+pub use self::live_requests::{LiveRequest, LiveRequests};
 pub use self::live_service::LiveAdminService;
 pub use self::providers::list_providers;
 pub use self::requester::Requester;

@@ -4,8 +4,10 @@
 mod holder;
 mod issuer;
 mod links;
+mod rate;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use gw_engine::error::{Error, Kind};
 use gw_engine::{Caller, Engine, Result};
@@ -17,6 +19,7 @@ use sha2::{Digest, Sha256};
 use self::holder::SessionHolder;
 pub use self::issuer::{BegunLogin, IssuerSignIn};
 pub use self::links::NewSignInLink;
+use self::rate::SignInRate;
 use crate::live_service::LiveAdminService;
 use crate::requester::Requester;
 use crate::time::unix_millis;
@@ -38,6 +41,7 @@ pub struct SignIn {
     store: Store,
     /// None: no issuer is configured for it.
     issuer: Option<IssuerSignIn>,
+    rate: SignInRate,
 }
 
 /// A session that has begun.
@@ -72,7 +76,7 @@ impl SignIn {
         store: Store,
         issuer: Option<IssuerSignIn>,
     ) -> Self {
-        Self { management, engine, store, issuer }
+        Self { management, engine, store, issuer, rate: SignInRate::default() }
     }
 
     /// Begins a session for the holder of a key. `old` is the cookie of an earlier session of this browser, which ends.
@@ -112,6 +116,7 @@ impl SignIn {
         old: Option<&str>,
         address: String,
     ) -> Result<NewSession> {
+        self.rate.count(caller.key_id(), Instant::now())?;
         let id = random_text()
             .ok_or_else(|| Error::new(Kind::InternalError, "The system gives no random numbers."))?;
         let time = now();
@@ -144,6 +149,18 @@ impl SignIn {
     /// # Errors
     /// `store_unavailable`.
     pub async fn session(self: &Arc<Self>, id: &str) -> Result<Option<LiveSession>> {
+        self.look(id, true).await
+    }
+
+    /// As [`SignIn::session`], and does not count as a use of the session.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn peek(self: &Arc<Self>, id: &str) -> Result<Option<LiveSession>> {
+        self.look(id, false).await
+    }
+
+    async fn look(self: &Arc<Self>, id: &str, is_use: bool) -> Result<Option<LiveSession>> {
         let Some(hash) = hash_of(id) else { return Ok(None) };
         let this = Arc::clone(self);
         let look = async move {
@@ -156,7 +173,7 @@ impl SignIn {
                 this.store.delete_session(&hash).await?;
                 return Ok(None);
             };
-            if session.seen_at.saturating_add(TOUCH_SECONDS) <= time {
+            if is_use && session.seen_at.saturating_add(TOUCH_SECONDS) <= time {
                 this.store.touch_session(&hash, time).await?;
             }
             Ok(Some(LiveSession { caller, signed_in_at: session.created_at }))

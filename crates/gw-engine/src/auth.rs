@@ -5,6 +5,7 @@ mod ring;
 mod steps;
 mod tokens;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -239,6 +240,11 @@ impl KeyRing {
     /// The key of this id. It looks at all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
+    }
+
+    /// The keys of these ids. It looks at all keys, so requests must not call it.
+    pub(crate) fn find_all(&self, ids: &HashSet<&str>) -> Vec<Caller> {
+        self.ring.load().find_all(ids)
     }
 
     /// The caller of the key with this digest.

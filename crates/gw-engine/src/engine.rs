@@ -2,6 +2,7 @@
 
 mod callers;
 mod configuration;
+mod prices;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,8 +15,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 
-use crate::ops::HTML;
-use crate::response::{GatewayReply, HttpReply};
+use crate::response::{GatewayReply, HTML, HttpReply};
 
 /// The folder of the files whose names change with their content.
 const HASHED: &str = "assets/";
@@ -36,7 +35,7 @@ pub(crate) struct Console {
 
 /// The encodings of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Encoding {
+enum FileEncoding {
     Brotli,
     Gzip,
     Identity,
@@ -88,9 +87,9 @@ impl Console {
     fn file(&self, place: usize, headers: &HeaderMap) -> GatewayReply {
         let Some(asset) = self.assets.get(place) else { return HttpReply::no_content() };
         let (body, encoding) = match accepted(headers, asset.brotli.is_some()) {
-            Encoding::Brotli => (Bytes::from_static(asset.brotli.unwrap_or_default()), Some("br")),
-            Encoding::Gzip => (Bytes::from_static(asset.gzip), Some("gzip")),
-            Encoding::Identity => (self.plain(place), None),
+            FileEncoding::Brotli => (Bytes::from_static(asset.brotli.unwrap_or_default()), Some("br")),
+            FileEncoding::Gzip => (Bytes::from_static(asset.gzip), Some("gzip")),
+            FileEncoding::Identity => (self.plain(place), None),
         };
         let mut reply =
             HttpReply::full(StatusCode::OK, HeaderValue::from_static(media_type(asset.path)), body);
@@ -176,7 +175,7 @@ fn digest_tag(bytes: &[u8]) -> String {
 }
 
 /// The best encoding that a client accepts.
-fn accepted(headers: &HeaderMap, has_brotli: bool) -> Encoding {
+fn accepted(headers: &HeaderMap, has_brotli: bool) -> FileEncoding {
     let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut names = Vec::new();
     for part in lines.flat_map(|line| line.split(',')) {
@@ -191,11 +190,11 @@ fn accepted(headers: &HeaderMap, has_brotli: bool) -> Encoding {
     }
     let takes = |wanted: &str| names.iter().any(|name| name == wanted);
     if has_brotli && takes("br") {
-        Encoding::Brotli
+        FileEncoding::Brotli
     } else if takes("gzip") {
-        Encoding::Gzip
+        FileEncoding::Gzip
     } else {
-        Encoding::Identity
+        FileEncoding::Identity
     }
 }
 

@@ -12,10 +12,9 @@ use crate::OPENAPI_JSON;
 use crate::console;
 use crate::exposition::{prometheus_text, wants_prometheus_text};
 use crate::listener::Listener;
-use crate::response::{GatewayReply, HttpReply, JSON};
+use crate::response::{GatewayReply, HTML, HttpReply, JSON};
 use crate::state::ServerState;
 
-pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const PROMETHEUS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

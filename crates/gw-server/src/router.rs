@@ -123,6 +123,8 @@ pub(crate) enum Management {
     Configuration(Option<&'static str>),
     /// `POST /admin/v1/reload`.
     Reload,
+    /// `GET /admin/v1/requests/live`.
+    Live,
 }
 
 /// The kinds of generation requests.
@@ -182,7 +184,7 @@ pub static ROUTES: &[Route] = &{
         Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{Admin, Cache, Configuration, Explain, Metrics, Reload, Status};
+    use Management::{Admin, Cache, Configuration, Explain, Live, Metrics, Reload, Status};
     [
         route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
         route("/v1/completions", POST, Key, Generate(Operation::Completion)),
@@ -216,7 +218,9 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/teams", GET, ViewerKey, Manage(Admin(admin::teams))),
         route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Manage(Admin(admin::team))),
         route("/admin/v1/usage", GET, ViewerKey, Manage(Admin(admin::usage))),
+        route("/admin/v1/overview", GET, ViewerKey, Manage(Admin(admin::overview))),
         route("/admin/v1/requests", GET, ViewerKey, Manage(Admin(admin::requests))),
+        route("/admin/v1/requests/live", GET, ViewerKey, Manage(Live)).encoded_name(),
         route("/admin/v1/requests/{id}", GET, ViewerKey, Manage(Admin(admin::request))),
         route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Manage(Admin(admin::forget_payload))),
         route("/admin/v1/routing/explain", POST, ViewerKey, Manage(Explain)).encoded_name(),

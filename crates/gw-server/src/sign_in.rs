@@ -7,21 +7,24 @@ use gw_admin::{LiveSession, NewSession, Requester};
 use gw_engine::Caller;
 use gw_engine::catalog::query::Query;
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::settings::Role;
 use gw_wire::request::fields::{Path, missing, string};
 use gw_wire::request::parse_members;
-use http::header::{ACCEPT, CACHE_CONTROL, COOKIE, LOCATION, SET_COOKIE, VARY};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, COOKIE, HeaderName, LOCATION, SET_COOKIE, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body;
 
 use crate::admin;
 use crate::listener::Listener;
-use crate::ops::{HTML, escape};
-use crate::response::{GatewayReply, HttpReply};
+use crate::ops::escape;
+use crate::response::{GatewayReply, HTML, HttpReply};
 use crate::session_report;
 use crate::state::ServerState;
 use crate::upload::BoxError;
 
+/// The header of a key beside `Authorization`.
+pub(crate) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The cookie of a session. Its prefix binds it to this host, to `/` and to an encrypted connection.
 const SESSION_COOKIE: &str = "__Host-gateway-session";
 /// The cookie of a sign-in that has begun. The issuer's page leads back from another site, so it is `Lax`.
@@ -192,8 +195,7 @@ where
     let key = call.text(body, "key").await?;
     let made = call.state.sign_in.make_link(&key, call.client()).await;
     let made = made.map_err(|error| call.state.count_bad_key(error, call.address))?;
-    let body = serde_json::to_vec(&made).map_err(|_| Error::internal())?;
-    let mut reply = HttpReply::json(body);
+    let mut reply = HttpReply::json(made.to_json());
     reply.status = StatusCode::CREATED;
     Ok(reply)
 }
@@ -241,6 +243,18 @@ pub(crate) async fn caller_of_session(state: &ServerState, parts: &Parts) -> Res
     let session = state.sign_in.session(id).await?;
     let message = "The session has ended. Sign in again at /auth/login or /ui/.";
     session.map(|session| Some(session.caller)).ok_or_else(|| Error::new(Kind::InvalidApiKey, message))
+}
+
+/// Whether the key or the session of a request still reads the management API. The question does not keep a session alive.
+pub(crate) async fn still_reads(state: &ServerState, parts: &Parts) -> bool {
+    let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let caller = match cookie_of(&parts.headers, SESSION_COOKIE) {
+        Some(id) if !parts.headers.contains_key(AUTHORIZATION) && !parts.headers.contains_key(API_KEY) => {
+            state.sign_in.peek(id).await.ok().flatten().map(|session| session.caller)
+        }
+        _ => state.engine.identify(values(AUTHORIZATION), values(API_KEY)).ok(),
+    };
+    caller.is_some_and(|caller| caller.role().includes(Role::Viewer))
 }
 
 /// The value of a cookie that was sent once. Two values could be another site's attempt to plant one.

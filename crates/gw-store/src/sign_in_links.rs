@@ -1,6 +1,7 @@
 //! Links that sign a browser in once, for a key. The store knows only the SHA-256 of a link's token.
 
 use rand::TryRngCore;
+use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
 use crate::db::{Error, Result, Store};
@@ -12,20 +13,14 @@ pub const LINK_SECONDS: i64 = 15 * 60;
 const REMEMBERED_SECONDS: i64 = 24 * 3600;
 
 /// A new link. Its token is shown once.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct NewLink {
     /// The secret of the link: 256 random bits in hexadecimal digits.
-    pub token: String,
+    pub token: SecretString,
     /// The SHA-256 of the key for which the link signs in.
     key_hash: [u8; 32],
     /// The unix second at which it expires.
     pub expires_at: i64,
-}
-
-impl std::fmt::Debug for NewLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewLink").field("expires_at", &self.expires_at).finish_non_exhaustive()
-    }
 }
 
 impl NewLink {
@@ -36,7 +31,7 @@ impl NewLink {
     pub fn generate(key_hash: [u8; 32], now: i64) -> Result<Self> {
         let mut bytes = [0; 32];
         rand::rngs::OsRng.try_fill_bytes(&mut bytes).map_err(|_| Error::Randomness)?;
-        let token = gw_wire::hex::encode(&bytes);
+        let token = gw_wire::hex::encode(&bytes).into();
         Ok(Self { token, key_hash, expires_at: now.saturating_add(LINK_SECONDS) })
     }
 }
@@ -59,7 +54,7 @@ impl Store {
     pub async fn insert_link(&self, link: &NewLink) -> Result<()> {
         let old = link.expires_at.saturating_sub(LINK_SECONDS + REMEMBERED_SECONDS);
         self.run(Sql::new("DELETE FROM gateway_sign_in_links WHERE expires_at < $1").int(old)).await?;
-        let hash = hash_of(&link.token);
+        let hash = hash_of(link.token.expose_secret());
         let insert = "INSERT INTO gateway_sign_in_links (hash, key_hash, expires_at) VALUES ($1, $2, $3)";
         let insert =
             Sql::new(insert).bytes(hash.as_slice()).bytes(link.key_hash.as_slice()).int(link.expires_at);
@@ -93,6 +88,8 @@ fn hash_of(token: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::{LINK_SECONDS, LinkUse, NewLink};
     use crate::testing::on_both;
 
@@ -102,19 +99,20 @@ mod tests {
             let store = place.open().await;
             let link = NewLink::generate([7; 32], 100).unwrap();
             let late = NewLink::generate([8; 32], 100).unwrap();
-            assert!(link.token.len() == 64 && link.token != late.token);
+            let (token, other) = (link.token.expose_secret(), late.token.expose_secret());
+            assert!(token.len() == 64 && token != other);
             for link in [&link, &late] {
                 store.insert_link(link).await.unwrap();
             }
             let end = 100 + LINK_SECONDS;
-            assert_eq!(store.use_link(&link.token, end - 1).await.unwrap(), LinkUse::SignsIn([7; 32]));
-            assert_eq!(store.use_link(&link.token, end - 1).await.unwrap(), LinkUse::Used);
-            assert_eq!(store.use_link(&link.token, end + 1).await.unwrap(), LinkUse::Used);
-            assert_eq!(store.use_link(&late.token, end).await.unwrap(), LinkUse::Expired);
+            assert_eq!(store.use_link(token, end - 1).await.unwrap(), LinkUse::SignsIn([7; 32]));
+            assert_eq!(store.use_link(token, end - 1).await.unwrap(), LinkUse::Used);
+            assert_eq!(store.use_link(token, end + 1).await.unwrap(), LinkUse::Used);
+            assert_eq!(store.use_link(other, end).await.unwrap(), LinkUse::Expired);
             assert_eq!(store.use_link("", 100).await.unwrap(), LinkUse::Unknown);
             let much_later = NewLink::generate([9; 32], end + 24 * 3600 + 1).unwrap();
             store.insert_link(&much_later).await.unwrap();
-            assert_eq!(store.use_link(&link.token, end).await.unwrap(), LinkUse::Unknown, "forgotten");
+            assert_eq!(store.use_link(token, end).await.unwrap(), LinkUse::Unknown, "forgotten");
         })
         .await;
     }

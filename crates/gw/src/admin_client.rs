@@ -223,6 +223,7 @@ fn request(ask: &AdminRequest) -> AdminHttpRequest {
         AdminRequest::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
         AdminRequest::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
         AdminRequest::ReportUsage { query, .. } => (Method::GET, format!("usage?{query}"), none),
+        AdminRequest::ShowOverview(query) => (Method::GET, format!("overview?{query}"), none),
         AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
         AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
         AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),

@@ -40,8 +40,10 @@ fn reached(address: SocketAddr) -> SocketAddr {
 
 /// Notes the address for `model-gateway login`. Without the note `login` takes the address of the configuration.
 pub fn note(data: &Path, base: &str) {
-    let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).mode(0o600).open(file(data));
+    let path = file(data);
+    // An older file may be open to others.
+    let _ = std::fs::remove_file(&path);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     if let Err(error) = opened.and_then(|mut file| file.write_all(base.as_bytes())) {
         tracing::debug!(%error, "the address of the console is not noted");
     }

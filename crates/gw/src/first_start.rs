@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gw_store::audit::{Actor, AuditRecord};
 use gw_store::sign_in_links::NewLink;
 use gw_store::{NewKey, Role, Store, StoredKey};
+use secrecy::ExposeSecret;
 
 use crate::console_link;
 
@@ -68,7 +69,7 @@ impl FirstKeys {
     pub async fn link(&self, store: &Store, base: &str, now: i64) -> gw_store::Result<String> {
         let link = NewLink::generate(gw_store::keys::hash(self.admin.expose()), now)?;
         store.insert_link(&link).await?;
-        Ok(console_link::link(base, &link.token))
+        Ok(console_link::link(base, link.token.expose_secret()))
     }
 
     /// The text that shows the keys, where their hashes are kept, the link to the console, and a command to try.

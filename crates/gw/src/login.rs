@@ -81,7 +81,7 @@ async fn make(store: &Store, configured: &[KeySettings]) -> Result<String, Comma
     let record = admin_client::this_user().record("sign_in_link.create", &id);
     store.record_change(&record).await.map_err(CommandError::runtime)?;
     store.insert_link(&link).await.map_err(CommandError::runtime)?;
-    Ok(link.token)
+    Ok(link.token.expose_secret().to_owned())
 }
 
 /// The digest and the id of an admin key that can be used now: of the configuration, or the oldest of the store.

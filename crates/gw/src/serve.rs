@@ -237,7 +237,8 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let console = console_base(&setup, &sockets.listeners);
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
-    let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
+    let ledger =
+        Ledger::start(Arc::clone(&journal), store.clone(), limiter.clone(), Arc::clone(&clock), retention);
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =
@@ -245,6 +246,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    management.set_journal(Arc::clone(&journal));
     management.set_configuration(Arc::clone(&configured) as _);
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));

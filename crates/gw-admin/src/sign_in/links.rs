@@ -1,11 +1,12 @@
 //! The sign-in with a link that was made for a key, on the machine of the gateway or with the key itself.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use gw_engine::Result;
 use gw_engine::error::{Error, Kind};
 use gw_store::sign_in_links::{LinkUse, NewLink};
-use serde::Serialize;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::holder::SessionHolder;
 use super::{NewSession, SignIn, now};
@@ -16,17 +17,24 @@ use crate::time::format_seconds;
 const MAX_TOKEN_BYTES: usize = 200;
 
 /// A link that signs in once.
-#[derive(Clone, Serialize)]
+#[derive(Clone, Debug)]
 pub struct NewSignInLink {
-    object: &'static str,
     /// The secret part of the link.
-    token: String,
+    token: SecretString,
     expires_at: String,
 }
 
-impl std::fmt::Debug for NewSignInLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NewSignInLink").field("expires_at", &self.expires_at).finish_non_exhaustive()
+impl NewSignInLink {
+    /// The answer to whoever made the link.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        let Self { token, expires_at } = self;
+        let object = serde_json::json!({
+            "object": "sign_in_link",
+            "token": token.expose_secret(),
+            "expires_at": expires_at,
+        });
+        object.to_string().into_bytes()
     }
 }
 
@@ -37,13 +45,10 @@ impl SignIn {
     /// `invalid_api_key`, `store_unavailable`.
     pub async fn make_link(self: &Arc<Self>, key: &str, address: String) -> Result<NewSignInLink> {
         let (caller, _) = self.holder_of_key(key)?;
+        self.rate.count(caller.key_id(), Instant::now())?;
         let link = NewLink::generate(gw_store::keys::hash(key.trim()), now())
             .map_err(|_| Error::new(Kind::InternalError, "The system gives no random numbers."))?;
-        let made = NewSignInLink {
-            object: "sign_in_link",
-            token: link.token.clone(),
-            expires_at: format_seconds(link.expires_at),
-        };
+        let made = NewSignInLink { token: link.token.clone(), expires_at: format_seconds(link.expires_at) };
         let record = Requester::of_caller(&caller, address).record("sign_in_link.create", caller.key_id());
         let this = Arc::clone(self);
         let keep = async move {

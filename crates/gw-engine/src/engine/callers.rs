@@ -1,12 +1,30 @@
 //! The callers of requests and sessions.
 
+use std::collections::{HashMap, HashSet};
+
 use gw_identity::Identity;
 
 use super::Engine;
 use crate::auth::Caller;
 use crate::error::Result;
+use crate::limit_use::SubjectUse;
 
 impl Engine {
+    /// How far the limits of keys and their teams are used up, by the id of the key. Ids of no key are left out. None while the figures
+    /// cannot be read.
+    pub async fn limits_of_keys(&self, ids: &HashSet<&str>) -> Option<HashMap<String, Vec<SubjectUse>>> {
+        let callers = self.keys.find_all(ids);
+        let subjects: Vec<_> = callers.iter().flat_map(|caller| caller.subjects().iter().cloned()).collect();
+        if subjects.is_empty() {
+            return Some(HashMap::new());
+        }
+        let mut uses = self.services.limiter.inspect(&subjects).await?.into_iter();
+        let of = |caller: &Caller| {
+            (caller.key_id().to_string(), uses.by_ref().take(caller.subjects().len()).collect())
+        };
+        Some(callers.iter().map(of).collect())
+    }
+
     /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`.
     ///
     /// # Errors

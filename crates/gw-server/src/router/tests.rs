@@ -85,6 +85,7 @@ fn paths_lead_to_their_rows() {
         ("/admin/v1/usage/x", "/admin/v1/*", None),
         ("/admin/v1/requests", "/admin/v1/requests", None),
         ("/admin/v1/requests/req_1", "/admin/v1/requests/{id}", Some("req_1")),
+        ("/admin/v1/requests/%6cive", "/admin/v1/requests/live", None),
         ("/admin/v1/requests/req_1/payload", "/admin/v1/requests/{id}/payload", Some("req_1")),
         ("/admin/v1/requests/req_1/other", "/admin/v1/*", None),
         ("/admin/v1/routing/explain", "/admin/v1/routing/explain", None),

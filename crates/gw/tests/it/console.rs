@@ -4,3 +4,4 @@ mod browser;
 mod files;
 mod links;
 mod sessions;
+mod views;
