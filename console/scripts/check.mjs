@@ -1,9 +1,10 @@
 // Fails unless the committed assets are what the sources build to. It compares contents, because versions of Node may
 // compress differently.
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { encodingsOf } from "./encodings.mjs";
 
 const built = fileURLToPath(new URL("../dist/", import.meta.url));
 const assets = fileURLToPath(new URL("../../crates/gw-console/assets/", import.meta.url));
@@ -16,7 +17,8 @@ async function filesOf(folder) {
 }
 
 const names = await filesOf(built);
-const expected = names.flatMap((name) => [`${name}.br`, `${name}.gz`]).sort();
+const sizes = await Promise.all(names.map(async (name) => (await stat(join(built, name))).size));
+const expected = names.flatMap((name, at) => encodingsOf(sizes[at]).map((ending) => name + ending)).sort();
 const committed = await filesOf(assets);
 const problems = [
   ...expected.filter((name) => !committed.includes(name)).map((name) => `${name} is missing`),

@@ -32,6 +32,7 @@ const SCREENS = [
   "Models",
   "Playground",
   "Client set-up",
+  "API reference",
   "My key",
   "Keys and teams",
   "Providers and routing",
@@ -280,5 +281,92 @@ describe("the console", () => {
     await holder.page.getByRole("heading", { level: 1, name: "My key" }).waitFor();
     assert.equal(await holder.page.getByRole("link", { name: "Keys and teams" }).count(), 0);
     await holder.close();
+  });
+
+  it("asks two models in the playground, each API in turn, and runs no markup of their answers", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "playground?models=demo/chat,from-file" });
+    for (const api of ["chat", "responses", "messages"]) {
+      await page.getByLabel("API", { exact: true }).selectOption(api);
+      await page.getByLabel("Message").fill(`${api} ${MARKUP}`);
+      await page.getByRole("button", { name: "Send" }).click();
+      const answers = page.getByRole("article").filter({ hasText: `Demo answer to: ${api} ${MARKUP}` });
+      await answers.nth(1).getByText("Answered.").waitFor();
+      for (const figure of ["TTFT", "tokens/s", "Cost"]) {
+        assert.equal(await answers.filter({ hasText: figure }).count(), 2, `${api} ${figure}`);
+      }
+    }
+    await page.getByRole("button", { name: "Code" }).click();
+    await page.getByRole("tab", { name: "Python" }).click();
+    await page.getByText(`base_url="${root}"`).waitFor();
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("opens a kept prompt in the playground", async () => {
+    const id = await logged(await chat("Once more."));
+    const { page, close } = await open(KEYS.admin, { path: `requests/${id}` });
+    await page.getByRole("link", { name: "Open in the playground" }).click();
+    await page.getByText(`the prompt of ${id}`, { exact: false }).first().waitFor();
+    await close();
+  });
+
+  it("compares two models of the catalogue", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "models" });
+    await page.getByRole("checkbox", { name: "demo/chat" }).check();
+    await page.getByRole("checkbox", { name: "demo/embed" }).check();
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByRole("table", { name: "Comparison" }).getByText("Measured by this gateway").waitFor();
+    await close();
+  });
+
+  it("fills a client in with a key just made, and sees its first request", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "keys" });
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByLabel("Name").fill("claude");
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    const secret = await page.locator("[data-secret]").innerText();
+    await page.getByRole("link", { name: "Set up a client with it" }).click();
+    await page.getByText(`export ANTHROPIC_AUTH_TOKEN='${secret}'`).waitFor();
+    await page.getByText("Waiting for your first request").waitFor();
+    const arrived = page.getByText("Your first request has arrived");
+    for (let tries = 0; tries < 20 && !(await arrived.isVisible()); tries += 1) {
+      await logged(await chat("First.", secret));
+    }
+    await arrived.waitFor();
+    await close();
+  });
+
+  it("tries an operation of the API reference with the session", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "reference" });
+    await page.locator("#operations-Generation-createChatCompletion button").first().click();
+    await page.getByRole("button", { name: "Try it out" }).click();
+    await page.getByRole("button", { name: "Execute" }).click();
+    await page.getByText("Demo answer to: Hello").first().waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("empties the cache, shows that in the audit log, and shows a session in time order", async () => {
+    const session = { "x-gateway-session": "a run" };
+    for (const text of ["one", "two"]) {
+      const body = JSON.stringify({ model: "demo/chat", messages: [{ role: "user", content: text }] });
+      const headers = { authorization: `Bearer ${KEYS.holder}`, "content-type": "application/json", ...session };
+      await logged(await fetch(`${root}/v1/chat/completions`, { method: "POST", headers, body }));
+    }
+    const { page, close } = await open(KEYS.admin, { path: "cache" });
+    await page.getByRole("button", { name: "Empty the cache" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Empty the cache" }).click();
+    await page.getByText("All answers are removed.").waitFor();
+    await goTo(page, "Audit");
+    await page.getByRole("cell", { name: "emptied the cache" }).first().waitFor();
+    await goTo(page, "Guards and sessions");
+    await page.getByRole("link", { name: "a run" }).click();
+    const times = page.getByRole("table", { name: /oldest first/ }).getByRole("link");
+    await times.nth(1).waitFor();
+    const [first, second] = await times.allInnerTexts();
+    assert.ok(first < second, `${first} is not before ${second}`);
+    await close();
   });
 });
