@@ -33,6 +33,8 @@ pub enum AdminRequest {
         /// Whether the report is CSV if the query names no format.
         is_csv_preferred: bool,
     },
+    /// `GET /admin/v1/overview` with its query.
+    ShowOverview(String),
     /// `GET /admin/v1/requests` with its query.
     ListRequests(String),
     /// `GET /admin/v1/requests/{request_id}`.
@@ -64,6 +66,7 @@ impl AdminRequest {
             | Self::ListTeams
             | Self::ShowTeam(_)
             | Self::ReportUsage { .. }
+            | Self::ShowOverview(_)
             | Self::ListRequests(_)
             | Self::ShowRequest(_)
             | Self::DeletePayload(_)

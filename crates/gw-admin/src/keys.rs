@@ -3,6 +3,7 @@
 //! The answer that creates a secret is the only one that shows it. Lists show the keys of the configuration beside the store's
 //! keys, under an id that begins with `cfg-`; they can only be changed in the configuration.
 
+mod binding;
 mod list;
 mod object;
 
@@ -13,6 +14,7 @@ use gw_store::ledger::GroupBy;
 use gw_store::{NewKey, Role, StoredKey};
 use gw_wire::request::fields::{Path, invalid_value};
 
+use self::binding::BindingLimits;
 pub(crate) use self::list::list_keys;
 use self::object::KeyObject;
 use crate::body::{KeyChanges, parse_grace_seconds};
@@ -47,11 +49,14 @@ pub(crate) async fn create_key(
 
 /// `GET /admin/v1/keys/{id}` at the time `now` (unix seconds).
 pub(crate) async fn show_key(records: &Records, id: &str, now: i64) -> AdminResult {
+    let binding = BindingLimits::read(records, &[id]).await.take(id);
     let Some(key) = records.configured_key(id) else {
-        return stored_key_response(records, &records.stored_key(id).await?, now).await;
+        let key = records.stored_key(id).await?;
+        let spent = spent_by_one(&records.store, GroupBy::Key, id, &key.limits, now).await?;
+        return AdminResponse::json(&KeyObject::of_store(&key, spent, now).with_binding_limit(binding));
     };
     let spent = spent_by_one(&records.store, GroupBy::Key, id, &key.limits, now).await?;
-    AdminResponse::json(&KeyObject::of_configuration(id, &key, spent, now))
+    AdminResponse::json(&KeyObject::of_configuration(id, &key, spent, now).with_binding_limit(binding))
 }
 
 async fn stored_key_response(records: &Records, key: &StoredKey, now: i64) -> AdminResult {

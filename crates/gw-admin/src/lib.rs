@@ -14,8 +14,10 @@ mod error;
 mod ids;
 mod json;
 mod keys;
+mod live_requests;
 mod live_service;
 mod me;
+mod overview;
 mod providers;
 mod query;
 mod records;
@@ -40,6 +42,7 @@ pub use self::configuration_requests::{
     ConfigurationResponse, ConfigurationService,
 };
 pub use self::error::AdminError;
+pub use self::live_requests::{LiveRequest, LiveRequests};
 pub use self::live_service::LiveAdminService;
 pub use self::providers::list_providers;
 pub use self::requester::Requester;
@@ -47,4 +50,6 @@ pub use self::response::AdminResponse;
 pub use self::response_cache::{CachePurge, show_cache};
 pub use self::routing::explain_route;
 pub use self::service::AdminService;
-pub use self::sign_in::{BegunLogin, NewSession, SignIn};
+pub use self::sign_in::{
+    ABSOLUTE_SECONDS, BegunLogin, IDLE_SECONDS, IssuerSignIn, LiveSession, NewSession, NewSignInLink, SignIn,
+};

@@ -8,12 +8,14 @@ use gw_engine::error::{Error, Kind};
 use gw_engine::{Caller, Engine};
 use gw_store::Store;
 use gw_store::audit::AuditRecord;
+use gw_store::journal::Journal;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::admin_request::AdminRequest;
 use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
 use crate::error::AdminError;
+use crate::live_requests::{LiveRequests, MAX_READERS};
 use crate::me::show_me;
 use crate::requester::Requester;
 use crate::response::AdminResponse;
@@ -36,13 +38,17 @@ pub struct LiveAdminService {
     loaded_revision: Mutex<Option<i64>>,
     /// Answers the requests about the configuration. It is set once, after the start.
     configuration: OnceLock<Arc<dyn ConfigurationService>>,
+    /// Tells the outcomes of requests. It is set once, after the start.
+    journal: OnceLock<Arc<Journal>>,
+    /// The readers of new requests.
+    readers: Arc<Semaphore>,
 }
 
 impl LiveAdminService {
     /// Creates the service of this engine and this store. `runtime` must be the runtime that opened the store.
     #[must_use]
     pub fn new(store: Store, engine: Arc<Engine>, runtime: Handle) -> Arc<Self> {
-        let service = AdminService::new(store, &engine.configured().settings.keys);
+        let service = AdminService::of_engine(store, &engine);
         let (change_lock, loaded_revision) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             service,
@@ -51,7 +57,26 @@ impl LiveAdminService {
             change_lock,
             loaded_revision,
             configuration: OnceLock::new(),
+            journal: OnceLock::new(),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
         })
+    }
+
+    /// Sets the journal whose outcomes readers follow. The first one stays.
+    pub fn set_journal(&self, journal: Arc<Journal>) {
+        let _ = self.journal.set(journal);
+    }
+
+    /// Reads new rows of the request log from now on. `query` has the filters of the log.
+    ///
+    /// # Errors
+    /// A filter is wrong; `store_unavailable` if too many readers follow already.
+    pub fn follow_requests(&self, query: &str) -> gw_engine::Result<LiveRequests> {
+        let journal = self
+            .journal
+            .get()
+            .ok_or_else(|| Error::new(Kind::NotFound, "This gateway has no request log."))?;
+        LiveRequests::new(journal.follow(), query, &self.readers)
     }
 
     /// Sets the service that answers the requests about the configuration. The first one stays.

@@ -99,7 +99,7 @@ struct OwnBudget {
 
 /// The limit of the key or its team with the smallest part left.
 #[derive(Serialize)]
-struct BindingLimit {
+pub(crate) struct BindingLimit {
     scope: &'static str,
     limit: &'static str,
     left: Value,
@@ -207,7 +207,7 @@ fn budget_left(subject: &SubjectUse) -> Option<i128> {
 }
 
 /// The limit with the smallest part left. Of equal ones the key's comes before its team's.
-fn binding_limit(uses: &[SubjectUse]) -> Option<BindingLimit> {
+pub(crate) fn binding_limit(uses: &[SubjectUse]) -> Option<BindingLimit> {
     let mut all: Vec<BindingLimit> = uses.iter().flat_map(limits_of).collect();
     all.sort_by(|one, other| one.left_percent.total_cmp(&other.left_percent));
     all.into_iter().next()

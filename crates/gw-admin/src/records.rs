@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use gw_engine::Engine;
 use gw_engine::auth::configured_id;
 use gw_engine::settings::KeySettings;
 use gw_store::ledger::Filter;
@@ -18,13 +19,24 @@ use crate::ids::{is_key_id, is_team_id};
 pub(crate) struct Records {
     /// Keys, teams and the ledger.
     pub(crate) store: Store,
+    /// The running engine. None: a command asks on the store.
+    pub(crate) engine: Option<Arc<Engine>>,
     /// The keys of the configuration.
     configured_keys: Arc<ArcSwap<Vec<KeySettings>>>,
 }
 
 impl Records {
     pub(crate) fn new(store: Store, configured_keys: &[KeySettings]) -> Self {
-        Self { store, configured_keys: Arc::new(ArcSwap::from_pointee(configured_keys.to_vec())) }
+        Self {
+            store,
+            engine: None,
+            configured_keys: Arc::new(ArcSwap::from_pointee(configured_keys.to_vec())),
+        }
+    }
+
+    /// Adds the running engine.
+    pub(crate) fn with_engine(self, engine: Arc<Engine>) -> Self {
+        Self { engine: Some(engine), ..self }
     }
 
     /// The keys of the configuration.

@@ -1,5 +1,9 @@
 //! The request log: a list with the newest request first, and a single request with its upstream calls and its payload.
 
+mod cost;
+mod neighbours;
+mod search;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use gw_engine::catalog::query::invalid;
@@ -9,6 +13,9 @@ use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use serde::Serialize;
 
+use self::cost::CostObject;
+use self::neighbours::Neighbour;
+pub(crate) use self::search::{FILTERS, RequestSearch};
 use crate::error::not_found;
 use crate::ids::is_request_id;
 use crate::json::{DeletedObject, ListObject, Usd};
@@ -20,8 +27,8 @@ use crate::time::format_millis;
 
 /// Requests of a page if the query has no `limit`.
 const DEFAULT_PAGE_REQUESTS: usize = 50;
-const PARAMETERS: [&str; 11] =
-    ["key", "team", "model", "provider", "session", "surface", "status", "since", "until", "limit", "after"];
+/// The parameters of the list beside the filters.
+const PAGE_PARAMETERS: [&str; 4] = ["since", "until", "limit", "after"];
 
 #[derive(Serialize)]
 struct RequestObject<'a> {
@@ -71,6 +78,12 @@ struct RequestObject<'a> {
     /// Only in the answer for one request; null if none is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Option<PayloadObject>>,
+    /// Only in the answer for one request; null if it cannot be computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Option<CostObject>>,
+    /// Only in the answer for one request; null without a session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    neighbours: Option<Option<Vec<Neighbour>>>,
 }
 
 /// An upstream call.
@@ -79,6 +92,8 @@ struct AttemptObject<'a> {
     provider: &'a str,
     model: &'a str,
     status: &'a str,
+    /// Milliseconds after the acceptance of the request; null in rows of older versions.
+    started_ms: Option<u64>,
     latency_ms: u64,
     /// Null if a price is unknown.
     cost_usd: Option<Usd>,
@@ -87,12 +102,15 @@ struct AttemptObject<'a> {
 }
 
 impl<'a> AttemptObject<'a> {
-    fn new(attempt: &'a Attempt) -> Self {
-        let Attempt { provider, model, status, latency_ms, cost, known_part: _, reason } = attempt;
+    fn new((place, attempt): (usize, &'a Attempt)) -> Self {
+        let Attempt { provider, model, status, latency_ms, started_ms, cost, known_part: _, reason } =
+            attempt;
         Self {
             provider,
             model,
             status,
+            // The first attempt begins at once, and its row does not say so.
+            started_ms: Some(*started_ms).filter(|started| place == 0 || *started > 0),
             latency_ms: *latency_ms,
             cost_usd: cost.map(Usd),
             reason: reason.as_deref(),
@@ -161,27 +179,40 @@ impl<'a> RequestObject<'a> {
             client: entry.client.as_deref(),
             attempts: None,
             payload: None,
+            cost: None,
+            neighbours: None,
         }
     }
 }
 
 /// `GET /admin/v1/requests` at the time `now` (unix seconds).
 pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> AdminResult {
-    let params = QueryParams::parse(query, &PARAMETERS)?;
-    let mut filter = params.filter(now)?;
-    filter.status = params.text("status")?;
+    let params = QueryParams::parse(query, &[&FILTERS[..], &PAGE_PARAMETERS].concat())?;
+    let search = RequestSearch::parse(&params, now)?;
     let limit = params.page_size(DEFAULT_PAGE_REQUESTS)?;
     let after = params.text("after")?.map(|text| decode_cursor(&text)).transpose()?;
-    // One request more than the page holds tells whether there is another page.
-    let wanted = u32::try_from(limit + 1).unwrap_or(u32::MAX);
-    let mut found = records.store.requests(&filter, after.as_ref(), wanted).await?;
-    if found.is_empty() {
-        records.check_filter(&filter).await?;
+    let found = search.run(&records.store, after, limit).await?;
+    if found.entries.is_empty() {
+        records.check_filter(&search.filter).await?;
     }
-    let has_more = found.len() > limit;
-    found.truncate(limit);
-    let next = found.last().filter(|_| has_more).map(encode_cursor);
-    AdminResponse::json(&ListObject::new(found.iter().map(RequestObject::new).collect(), next))
+    let next = found.next.as_ref().map(encode_cursor);
+    let page = ListObject::new(found.entries.iter().map(RequestObject::new).collect(), next);
+    AdminResponse::json(&RequestPage { page, searched: found.compared })
+}
+
+/// A page of the log.
+#[derive(Serialize)]
+struct RequestPage<'a> {
+    #[serde(flatten)]
+    page: ListObject<RequestObject<'a>>,
+    /// The rows that were compared one by one, if the search needs that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched: Option<usize>,
+}
+
+/// A row of the list as JSON.
+pub(crate) fn request_json(entry: &Entry) -> Vec<u8> {
+    serde_json::to_vec(&RequestObject::new(entry)).unwrap_or_default()
 }
 
 /// `GET /admin/v1/requests/{request_id}`.
@@ -189,13 +220,15 @@ pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> A
 pub(crate) async fn show_request(records: &Records, requester: &Requester, id: &str) -> AdminResult {
     let found = if is_request_id(id) { records.store.request(id).await? } else { None };
     let entry = found.ok_or_else(|| not_found("request", id))?;
-    let attempts = Some(entry.attempts.iter().map(AttemptObject::new).collect());
+    let attempts = Some(entry.attempts.iter().enumerate().map(AttemptObject::new).collect());
     let payload = if requester.role.includes(Role::Operator) {
         Some(records.store.payload(&entry.request_id).await?.map(PayloadObject::from))
     } else {
         None
     };
-    AdminResponse::json(&RequestObject { attempts, payload, ..RequestObject::new(&entry) })
+    let cost = Some(records.engine.as_ref().and_then(|engine| cost::cost(engine, &entry)));
+    let neighbours = Some(neighbours::neighbours(&records.store, &entry).await?);
+    AdminResponse::json(&RequestObject { attempts, payload, cost, neighbours, ..RequestObject::new(&entry) })
 }
 
 /// `DELETE /admin/v1/requests/{request_id}/payload`.
@@ -208,8 +241,8 @@ pub(crate) async fn delete_payload(records: &Records, requester: &Requester, id:
 }
 
 /// Encodes the position of a request in the log as a value of the parameter `after`.
-fn encode_cursor(entry: &Entry) -> String {
-    BASE64.encode(format!("{} {}", entry.at, entry.request_id))
+fn encode_cursor(cursor: &Cursor) -> String {
+    BASE64.encode(format!("{} {}", cursor.at, cursor.request_id))
 }
 
 fn decode_cursor(text: &str) -> Result<Cursor, Error> {

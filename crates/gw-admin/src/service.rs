@@ -1,5 +1,8 @@
 //! Answers operators' requests from a store: each request and the function that answers it.
 
+use std::sync::Arc;
+
+use gw_engine::Engine;
 use gw_engine::settings::KeySettings;
 use gw_store::Store;
 
@@ -9,7 +12,7 @@ use crate::records::Records;
 use crate::requester::Requester;
 use crate::response::AdminResponse;
 use crate::time::unix_millis;
-use crate::{audit, keys, request_log, teams, usage};
+use crate::{audit, keys, overview, request_log, teams, usage};
 
 /// Answers operators' requests from a store. It needs no running gateway.
 #[derive(Clone, Debug)]
@@ -23,6 +26,12 @@ impl AdminService {
     #[must_use]
     pub fn new(store: Store, configured_keys: &[KeySettings]) -> Self {
         Self { records: Records::new(store, configured_keys) }
+    }
+
+    /// Answers with what only a running gateway knows, too: prices in force and the state of limits.
+    pub(crate) fn of_engine(store: Store, engine: &Arc<Engine>) -> Self {
+        let records = Records::new(store, &engine.configured().settings.keys);
+        Self { records: records.with_engine(Arc::clone(engine)) }
     }
 
     /// Replaces the keys of the configuration.
@@ -54,6 +63,7 @@ impl AdminService {
             AdminRequest::ReportUsage { query, is_csv_preferred } => {
                 usage::report_usage(records, &query, is_csv_preferred, now).await
             }
+            AdminRequest::ShowOverview(query) => overview::show_overview(records, &query, now).await,
             AdminRequest::ListRequests(query) => request_log::list_requests(records, &query, now).await,
             AdminRequest::ShowRequest(id) => request_log::show_request(records, requester, &id).await,
             AdminRequest::DeletePayload(id) => request_log::delete_payload(records, requester, &id).await,

@@ -50,7 +50,8 @@ pub fn format_millis(millis: i64) -> String {
 }
 
 /// Writes unix seconds as RFC 3339.
-pub(crate) fn format_seconds(seconds: i64) -> String {
+#[must_use]
+pub fn format_seconds(seconds: i64) -> String {
     Timestamp::from_second(seconds).unwrap_or_default().to_string()
 }
 

@@ -13,7 +13,7 @@ use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 
 /// The ledger sums requests up by the hour.
-const MILLIS_PER_HOUR: i64 = 3_600_000;
+pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
 const PARAMETERS: [&str; 11] =
     ["by", "group_by", "since", "until", "key", "team", "model", "provider", "session", "surface", "format"];
 
@@ -94,7 +94,7 @@ fn group_by(params: &QueryParams) -> Result<(&'static str, GroupBy), Error> {
 }
 
 /// Extends the filter to whole hours: the sums exist for whole hours only, and the report names the time that it covers.
-fn to_whole_hours(filter: Filter) -> Filter {
+pub(crate) fn to_whole_hours(filter: Filter) -> Filter {
     let floor = |at: i64| at.div_euclid(MILLIS_PER_HOUR) * MILLIS_PER_HOUR;
     Filter {
         since: filter.since.map(floor),
@@ -177,7 +177,7 @@ fn columns(sums: &Sums) -> [(&'static str, String); 12] {
     ]
 }
 
-fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
+pub(crate) fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
     match text {
         Some(text) => write_str(out, text),
         None => out.extend_from_slice(b"null"),
@@ -185,7 +185,7 @@ fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
 }
 
 /// Writes sums as members of a JSON object. Amounts are written by their digits, so they stay exact.
-fn write_sums(out: &mut Vec<u8>, sums: &Sums) {
+pub(crate) fn write_sums(out: &mut Vec<u8>, sums: &Sums) {
     for (index, (name, value)) in columns(sums).iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());

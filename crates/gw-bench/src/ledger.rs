@@ -107,6 +107,7 @@ fn entry(n: u64, rows: u64) -> Entry {
             status: "ok".into(),
             latency_ms: 1_432,
             cost: Some(0),
+            started_ms: 0,
             known_part: 0,
             reason: None,
         }],

@@ -5,6 +5,7 @@ mod ring;
 mod steps;
 mod tokens;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -239,6 +240,26 @@ impl KeyRing {
     /// The key of this id. It looks at all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
+    }
+
+    /// The keys of these ids. It looks at all keys, so requests must not call it.
+    pub(crate) fn find_all(&self, ids: &HashSet<&str>) -> Vec<Caller> {
+        self.ring.load().find_all(ids)
+    }
+
+    /// The caller of the key with this digest.
+    pub(crate) fn caller_of_key(&self, hash: &[u8; 32]) -> Result<Caller> {
+        let ago = self.seen.ago(Instant::now());
+        let ring = self.ring.load();
+        match ring.look(hash, unix_seconds()) {
+            (Verdict::Welcome, caller) if ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored => {
+                Ok(caller.clone())
+            }
+            (Verdict::Welcome, _) => Err(away()),
+            // Another program may just have created the key.
+            (Verdict::Unknown, _) if ago > MAX_UNKNOWN_KEY_AGE => Err(away()),
+            (refused, _) => Err(Error::new(Kind::InvalidApiKey, refusal(refused))),
+        }
     }
 
     /// The caller of an identity whose session an edge has checked.

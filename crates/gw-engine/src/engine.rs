@@ -1,13 +1,15 @@
 //! The engine: the services that calls share, and the entry points of the edge.
 
+mod callers;
 mod configuration;
+mod prices;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use gw_identity::{Identity, Issuers};
+use gw_identity::Issuers;
 use gw_limits::{AdmissionPermit, LimitStates, Limiter, Refused, SubjectUse};
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
@@ -206,26 +208,6 @@ impl Engine {
     #[must_use]
     pub fn has_model(&self, id: &str) -> bool {
         self.services.snapshot.load().catalog.get(id).is_some()
-    }
-
-    /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`.
-    ///
-    /// # Errors
-    /// `invalid_api_key`.
-    pub fn identify<'h>(
-        &self,
-        authorization: impl Iterator<Item = &'h [u8]>,
-        api_key: impl Iterator<Item = &'h [u8]>,
-    ) -> Result<Caller> {
-        self.keys.identify(authorization, api_key)
-    }
-
-    /// The caller of an identity that an issuer has confirmed at a sign-in.
-    ///
-    /// # Errors
-    /// `invalid_api_key`: the identity's team does not exist.
-    pub fn caller_of(&self, identity: &Identity) -> Result<Caller> {
-        self.keys.caller_of(identity)
     }
 
     /// Replaces the stored keys and teams. Keys of the configuration stay.

@@ -179,6 +179,12 @@ impl Issuers {
     }
 
     /// The place of the first issuer that a browser can sign in with, and its settings.
+    /// The URL of the issuer with which browsers sign in.
+    #[must_use]
+    pub fn login_issuer_url(&self) -> Option<&str> {
+        self.login_issuer().map(|(_, settings)| settings.issuer.as_str())
+    }
+
     pub(crate) fn login_issuer(&self) -> Option<(usize, &IssuerSettings)> {
         let mut all = self.0.issuers.iter().map(|issuer| &issuer.settings).enumerate();
         all.find(|(_, settings)| settings.login.is_some())

@@ -91,6 +91,11 @@ pub(crate) fn usage(call: AdminCall) -> Result<AdminRequest> {
     Ok(AdminRequest::ReportUsage { query: call.query, is_csv_preferred: call.wants_csv })
 }
 
+/// `/admin/v1/overview`.
+pub(crate) fn overview(call: AdminCall) -> Result<AdminRequest> {
+    Ok(AdminRequest::ShowOverview(call.query))
+}
+
 /// `/admin/v1/requests`.
 pub(crate) fn requests(call: AdminCall) -> Result<AdminRequest> {
     Ok(AdminRequest::ListRequests(call.query))

@@ -30,6 +30,7 @@ use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
 use crate::generate::{generate, rare_header};
 use crate::listener::Listener;
+use crate::live_tail;
 use crate::ops;
 use crate::outgoing::Outgoing;
 use crate::refusal::overloaded_error;
@@ -39,7 +40,7 @@ use crate::response::{
 };
 use crate::router::{self, Endpoint, Guard, Management, Operation, Route, RouteMatch};
 use crate::security_headers::harden;
-use crate::sign_in;
+use crate::sign_in::{self, API_KEY, SignInCall};
 use crate::state::ServerState;
 use crate::stored_responses;
 use crate::timed_io::Activity;
@@ -47,7 +48,6 @@ use crate::upload::{self, BoxError, MIN_BYTES_PER_SECOND, overloaded};
 use crate::url_hint;
 
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// The messages of a refused list, report or export: for the key that holds its share, and if all keys hold too much.
 const UNREAD_BY_KEY: &str =
     "The clients of this key have not read as many large answers as one key may leave unread.";
@@ -237,13 +237,20 @@ where
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
+        (Endpoint::Console, _) => state.console.answer(parts),
         (Endpoint::SignIn(action), _) => {
-            let address = record.client.ip().to_canonical().to_string();
-            Box::pin(sign_in::answer(&state, parts, action, address)).await
+            let (listener, address) = (record.listener, record.client.ip());
+            let call = SignInCall { state: &state, parts, listener, address };
+            Box::pin(sign_in::answer(call, action, body)).await
         }
         (Endpoint::Me, Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             Box::pin(admin::me(&state, &caller)).await
+        }
+        (Endpoint::Manage(Management::Live), Some(_)) => {
+            record.in_flight = Some(state.admit_in_flight()?);
+            live_tail::open(&state, parts)
         }
         (Endpoint::Manage(endpoint), Some(caller)) => {
             let id = found.id.as_deref();
@@ -352,6 +359,8 @@ where
         }
         Management::Cache => admin::cache(state, parts, &requester).await,
         Management::Reload => admin::reload(state, &requester).await,
+        // Answered before, because its answer is a stream.
+        Management::Live => Err(unknown_url(parts)),
         Management::Explain => admin::explain(state, parts, caller, body).await,
         Management::Admin(build) => {
             admin::answer(state, parts, id.map(str::to_owned), build, requester, body).await
@@ -367,10 +376,10 @@ async fn authenticate(
     record: &mut RequestRecord,
 ) -> Result<Caller> {
     let has_key = [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
-    // A session may use what a console shows: the management API, and its own figures.
-    let takes_session = route.guard != Guard::Key || matches!(route.endpoint(), Endpoint::Me);
-    let session = if takes_session && !has_key && state.sign_in.is_some() {
-        Box::pin(sign_in::caller_of_session(state, parts)).await?
+    // A session may use everything that a console shows. Stored responses are for programs.
+    let session = if !has_key && !matches!(route.endpoint(), Endpoint::StoredResponse(_)) {
+        let session = Box::pin(sign_in::caller_of_session(state, parts)).await;
+        session.map_err(|error| state.count_bad_key(error, record.client.ip()))?
     } else {
         None
     };

@@ -5,26 +5,39 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
-use http::header::CACHE_CONTROL;
+use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
+use crate::console;
 use crate::exposition::{prometheus_text, wants_prometheus_text};
 use crate::listener::Listener;
-use crate::response::{GatewayReply, HttpReply, JSON};
+use crate::response::{GatewayReply, HTML, HttpReply, JSON};
 use crate::state::ServerState;
 
-pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const PROMETHEUS_TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// `GET /`: the URLs of the listener, for a browser or a client that calls the bare address. The answer tells nothing about
-/// this installation.
-pub(crate) fn links(_: &ServerState, listener: Listener) -> GatewayReply {
+/// `GET /`: the console for a browser, the URLs of the listener for a program that calls the bare address.
+pub(crate) fn root(state: &ServerState, listener: Listener, headers: &HeaderMap) -> GatewayReply {
+    let has_console = state.console.is_built() && listener != Listener::Public;
+    if has_console && console::wants_page(headers) {
+        return console::to_console();
+    }
+    let mut reply = links(listener, has_console);
+    if has_console {
+        reply.headers.append(VARY, HeaderValue::from_static("accept"));
+    }
+    reply
+}
+
+/// The URLs of the listener. The answer tells nothing about this installation.
+fn links(listener: Listener, has_console: bool) -> GatewayReply {
     let api = "\"base_url\":\"/v1\",\"endpoints\":[\"/v1/chat/completions\",\"/v1/responses\",\"/v1/messages\",\
                \"/v1/completions\",\"/v1/embeddings\",\"/v1/models\"]";
-    let pages = "\"documentation\":\"/docs\",\"openapi\":\"/openapi.json\"";
+    let console = if has_console { "\"console\":\"/ui/\"," } else { "" };
+    let pages = format!("{console}\"documentation\":\"/docs\",\"openapi\":\"/openapi.json\"");
     let probes = "\"health\":\"/healthz\",\"readiness\":\"/readyz\"";
     HttpReply::json(match listener {
         Listener::Single => format!("{{\"object\":\"gateway\",{api},{pages},{probes}}}"),

@@ -72,6 +72,7 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
             }
             Content::Full(_) => Some(deadline),
             Content::Stream(stream) => stream.deadline(),
+            Content::Live(_) => None,
         };
         if let Some(deadline) = deadline {
             observer.deadline(deadline);
@@ -114,6 +115,18 @@ where
                 }
                 Some(std::mem::take(bytes))
             }
+            Content::Live(events) => match events.poll_next(cx) {
+                Poll::Pending => {
+                    note(BodyPoll::Waits);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Some(bytes)) => {
+                    note(BodyPoll::Gave);
+                    this.observer.sent(&bytes);
+                    return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Poll::Ready(None) => None,
+            },
             // A panic in a stream of the engine must end this stream alone.
             Content::Stream(stream) => {
                 let poll = AssertUnwindSafe(|| Pin::new(&mut *stream).poll_frame(cx));
@@ -166,7 +179,7 @@ where
         match &self.content {
             Content::Empty => SizeHint::with_exact(0),
             Content::Full(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
-            Content::Stream(_) => SizeHint::default(),
+            Content::Stream(_) | Content::Live(_) => SizeHint::default(),
         }
     }
 }

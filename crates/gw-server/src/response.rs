@@ -12,8 +12,12 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 
+use crate::event_source::EventSource;
+
 /// The media type of JSON.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The media type of web pages.
+pub(crate) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// The id of the request, in every response.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The id of the request, in every response of the Messages API.
@@ -52,6 +56,8 @@ pub(crate) enum Content<S> {
     Empty,
     Full(Bytes),
     Stream(S),
+    /// Events that do not come from the engine.
+    Live(EventSource),
 }
 
 impl<S> HttpReply<S> {
@@ -75,6 +81,15 @@ impl<S> HttpReply<S> {
     /// A 200 with JSON.
     pub(crate) fn json(body: impl Into<Bytes>) -> Self {
         Self::full(StatusCode::OK, JSON, body)
+    }
+
+    /// A 200 with events that do not come from the engine.
+    pub(crate) fn live(events: EventSource) -> Self {
+        let mut headers = HeaderMap::with_capacity(USUAL_HEADERS);
+        headers.insert(CONTENT_TYPE, EVENTS);
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        Self { status: StatusCode::OK, headers, content: Content::Live(events), code: None }
     }
 
     /// A 200 with JSON that is made as the client reads it.

@@ -96,6 +96,10 @@ pub(crate) enum Endpoint {
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
     Page(fn() -> GatewayReply),
+    /// `GET /`: the URLs of the listener, or the console for a browser.
+    Root,
+    /// The web console.
+    Console,
     /// A request of an operator.
     Manage(Management),
     /// No endpoint: the answer is 404.
@@ -119,6 +123,8 @@ pub(crate) enum Management {
     Configuration(Option<&'static str>),
     /// `POST /admin/v1/reload`.
     Reload,
+    /// `GET /admin/v1/requests/live`.
+    Live,
 }
 
 /// The kinds of generation requests.
@@ -174,9 +180,11 @@ const RESPONSES: &str = "/v1/responses";
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
 pub static ROUTES: &[Route] = &{
-    use Endpoint::{Catalogue, Generate, Manage, Me, NotFound, Page, Probe, SignIn, StoredResponse};
+    use Endpoint::{
+        Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
+    };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{Admin, Cache, Configuration, Explain, Metrics, Reload, Status};
+    use Management::{Admin, Cache, Configuration, Explain, Live, Metrics, Reload, Status};
     [
         route("/v1/chat/completions", POST, Key, Generate(Operation::Chat)),
         route("/v1/completions", POST, Key, Generate(Operation::Completion)),
@@ -196,7 +204,8 @@ pub static ROUTES: &[Route] = &{
         route("/v1/*", None, Key, NotFound),
         route("/healthz", GET, Open, Probe(ops::healthz)),
         route("/readyz", GET, Open, Probe(ops::readyz)),
-        route("/", GET, Open, Probe(ops::links)),
+        route("/", GET, Open, Root),
+        route("/ui/*", GET, Open, Console),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
         route("/metrics", GET, ViewerKey, Manage(Metrics)),
@@ -209,7 +218,9 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/teams", GET, ViewerKey, Manage(Admin(admin::teams))),
         route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Manage(Admin(admin::team))),
         route("/admin/v1/usage", GET, ViewerKey, Manage(Admin(admin::usage))),
+        route("/admin/v1/overview", GET, ViewerKey, Manage(Admin(admin::overview))),
         route("/admin/v1/requests", GET, ViewerKey, Manage(Admin(admin::requests))),
+        route("/admin/v1/requests/live", GET, ViewerKey, Manage(Live)).encoded_name(),
         route("/admin/v1/requests/{id}", GET, ViewerKey, Manage(Admin(admin::request))),
         route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Manage(Admin(admin::forget_payload))),
         route("/admin/v1/routing/explain", POST, ViewerKey, Manage(Explain)).encoded_name(),
@@ -225,8 +236,11 @@ pub static ROUTES: &[Route] = &{
         route("/admin/v1/*", None, ViewerKey, NotFound),
         route("/auth/login", GET, Open, SignIn(SignInAction::Login)),
         route("/auth/callback", GET, Open, SignIn(SignInAction::Callback)),
-        route("/auth/session", GET, Open, SignIn(SignInAction::Page)),
+        route("/auth/session", GET, Open, SignIn(SignInAction::Session)),
         route("/auth/logout", POST, Open, SignIn(SignInAction::Logout)),
+        route("/auth/key", POST, Open, SignIn(SignInAction::Key)),
+        route("/auth/link", POST, Open, SignIn(SignInAction::Link)),
+        route("/auth/links", POST, Open, SignIn(SignInAction::NewLink)),
         UNKNOWN,
     ]
 };
@@ -315,7 +329,7 @@ impl Route {
     fn is_served_by(&self, listener: Listener) -> bool {
         match listener {
             Listener::Single => true,
-            Listener::Public => self.is_api() || matches!(self.endpoint, Endpoint::Probe(_)),
+            Listener::Public => self.is_api() || matches!(self.endpoint, Endpoint::Probe(_) | Endpoint::Root),
             Listener::Admin => !self.is_api(),
         }
     }
@@ -353,10 +367,10 @@ impl Route {
 
     /// The audience whose web pages may read the answers.
     pub(crate) fn audience(&self) -> Audience {
-        let is_sign_in = matches!(self.endpoint, Endpoint::SignIn(_));
+        let is_own_page = matches!(self.endpoint, Endpoint::SignIn(_) | Endpoint::Console);
         let is_for_users = self.guard.required_role(&Method::GET).is_none()
             && self.pattern != UNKNOWN.pattern
-            && !is_sign_in;
+            && !is_own_page;
         if is_for_users { Audience::Users } else { Audience::Operators }
     }
 

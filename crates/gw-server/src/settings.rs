@@ -40,6 +40,10 @@ pub struct ServerSettings {
     pub cors_origins: Vec<String>,
     /// Origins of web pages that may call the management API and the metrics; never `*`.
     pub admin_cors_origins: Vec<String>,
+    /// Further origins at which browsers reach the console.
+    pub console_origins: Vec<String>,
+    /// The origin at which browsers reach the gateway (`identity.public_url`).
+    pub public_url: Option<String>,
     /// The certificate files. None: no TLS.
     pub tls: Option<TlsSettings>,
     /// The proxies that may tell the address of their clients.
@@ -84,6 +88,8 @@ impl Default for ServerSettings {
             drain_delay: Duration::ZERO,
             cors_origins: vec!["*".to_owned()],
             admin_cors_origins: Vec::new(),
+            console_origins: Vec::new(),
+            public_url: None,
             tls: None,
             trusted_proxies: TrustedProxies::default(),
             proxy_protocol: false,

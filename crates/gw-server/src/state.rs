@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
 use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
+use gw_console::Asset;
 use gw_engine::Engine;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::request::trace::Tracer;
@@ -17,9 +18,11 @@ use prometheus_client::registry::Registry;
 use crate::access_log::AccessLog;
 use crate::address_limits::{BadKeyLimit, ConnectionLimit};
 use crate::admission::{Admission, AdmissionMetrics, SharedAdmission};
+use crate::console::Console;
 use crate::cors::{Audience, Policies};
 use crate::in_flight::InFlightPermit;
 use crate::metrics::Metrics;
+use crate::own_page::OwnPages;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
@@ -64,8 +67,10 @@ pub struct OperatorServices {
     pub management: Arc<LiveAdminService>,
     /// The configuration in force.
     pub configuration: LiveConfiguration,
-    /// The sign-in of browsers. None: no issuer is configured.
-    pub sign_in: Option<SignInService>,
+    /// The sign-in of browsers.
+    pub sign_in: SignInService,
+    /// The files of the web console. None: the gateway has no console.
+    pub console: &'static [Asset],
 }
 
 /// The state that all connections and requests share.
@@ -74,8 +79,12 @@ pub struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
     pub(crate) configuration: LiveConfiguration,
-    /// The sign-in of browsers; None: no issuer is configured for it.
-    pub(crate) sign_in: Option<SignInService>,
+    /// The sign-in of browsers.
+    pub(crate) sign_in: SignInService,
+    /// The pages that may use a session.
+    pub(crate) own_pages: OwnPages,
+    /// The web console.
+    pub(crate) console: Console,
     pub(crate) log: Arc<dyn AccessLog>,
     /// Begins the traces of requests; None = no traces are written.
     pub(crate) tracer: Option<Tracer>,
@@ -129,7 +138,7 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let OperatorServices { management, configuration, sign_in } = operators;
+        let OperatorServices { management, configuration, sign_in, console } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
             connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
@@ -145,6 +154,8 @@ impl ServerState {
             management,
             configuration,
             sign_in,
+            own_pages: OwnPages::new(&settings),
+            console: Console::new(console),
             log,
             tracer,
             readiness,
@@ -228,9 +239,9 @@ impl ServerState {
         if self.is_unready() { Err(NotReady::ShuttingDown) } else { (self.readiness)() }
     }
 
-    /// Counts a request without a correct key. An address that sends too many gets another error.
+    /// Counts a request without a correct key, or a sign-in without a correct link. An address that sends too many gets another error.
     pub(crate) fn count_bad_key(&self, error: Error, address: IpAddr) -> Error {
-        if error.kind != Kind::InvalidApiKey {
+        if ![Kind::InvalidApiKey, Kind::SignInFailed].contains(&error.kind) {
             return error;
         }
         match self.bad_keys.count(address, Instant::now()) {

@@ -9,6 +9,7 @@
 //! A line is a letter and an entry: `B` when a request begins, `P` for its usage so far, `E` for its outcome. Each line
 //! holds the whole entry, so one intact line is enough.
 
+mod follower;
 mod replay;
 mod salvage;
 
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
+use self::follower::Followers;
 use crate::Store;
 use crate::ledger::{Entry, Line};
 use crate::private;
@@ -77,6 +79,7 @@ pub struct Journal {
     closing: AtomicBool,
     /// Ends the pause between two attempts early.
     stop: Notify,
+    followers: Followers,
 }
 
 #[derive(Debug)]
@@ -128,6 +131,7 @@ struct Backing {
     ended: Instant,
 }
 
+pub use follower::{Followed, RequestFollower};
 /// Replay of abandoned segments.
 pub use replay::{DamagedSegment, Replayed, is_in_use, quarantined_segments, replay, segment_files};
 
@@ -163,6 +167,7 @@ impl Journal {
             written: watch::Sender::new(0),
             closing: AtomicBool::new(false),
             stop: Notify::new(),
+            followers: Followers::default(),
         })
     }
 
@@ -206,6 +211,7 @@ impl Journal {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
+        self.followers.tell(&entry);
         let line = Line::new(entry);
         // If the line cannot be written, the outcome still reaches the ledger from memory.
         let ended = self.try_append(line.journal_line());
@@ -217,6 +223,11 @@ impl Journal {
         self.ended.fetch_add(1, Ordering::Release);
         drop(pending);
         self.wake.notify_one();
+    }
+
+    /// Reads the outcomes that end from now on.
+    pub fn follow(&self) -> RequestFollower {
+        self.followers.follow()
     }
 
     /// Whether so many outcomes wait for the store that no request may begin.

@@ -69,6 +69,9 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
+    /// Milliseconds from the acceptance of the request to the begin of a later attempt. 0 for the first one, and in old rows.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub started_ms: u64,
     /// Its cost in femto-USD; None = a price is unknown. Old rows have 0 then.
     #[serde(default = "free")]
     pub cost: Option<i128>,
@@ -85,6 +88,10 @@ impl Attempt {
     pub(crate) fn share_of_cost(&self) -> i128 {
         self.cost.unwrap_or(self.known_part)
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of the member")]
@@ -217,6 +224,14 @@ impl Sums {
         self.saved += entry.saved;
     }
 
+    /// All of these sums together.
+    pub fn of<'s>(parts: impl Iterator<Item = &'s Self>) -> Self {
+        parts.fold(Self::default(), |mut total, part| {
+            total.join(part);
+            total
+        })
+    }
+
     /// These sums without a part of them.
     fn without(mut self, part: &Self) -> Self {
         self.requests = self.requests.saturating_sub(part.requests);
@@ -306,7 +321,7 @@ pub struct Filter {
     pub session: Option<String>,
     /// The API of the requests, as [`Entry::surface`] names it.
     pub surface: Option<String>,
-    /// `ok` or an error code (only in the request log).
+    /// `ok`, an error code, or `failed` for every error (only in the request log).
     pub status: Option<String>,
 }
 

@@ -17,6 +17,7 @@ mod postgres;
 mod private;
 mod secrets;
 pub mod sessions;
+pub mod sign_in_links;
 mod sql;
 mod sqlite;
 pub mod stored_responses;

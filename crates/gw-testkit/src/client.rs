@@ -114,7 +114,10 @@ impl Client {
         content_type: Option<&str>,
         length: Option<usize>,
     ) -> String {
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n", self.addr);
+        let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !self.extra.iter().any(|(name, _)| name == "host") {
+            let _ = write!(head, "host: {}\r\n", self.addr);
+        }
         if let Some(key) = &self.key {
             let _ = write!(head, "authorization: Bearer {key}\r\n");
         }

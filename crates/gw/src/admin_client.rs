@@ -102,6 +102,26 @@ pub fn reload(url: &str) -> Result<Bytes, CommandError> {
         .block_on(Box::pin(over_http(url, (Method::POST, "reload".to_owned(), Bytes::from_static(b"{}")))))
 }
 
+/// Asks a running gateway for a link that signs in as the holder of the admin key.
+///
+/// # Errors
+/// As [`ask`].
+pub fn make_link(url: &str) -> Result<Bytes, CommandError> {
+    let key = admin_key()?;
+    let body = serde_json::json!({ "key": key }).to_string();
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let call = HttpCall { method: Method::POST, path: "/auth/links".to_owned(), headers, body: body.into() };
+    runtime()?.block_on(Box::pin(send(url, call, &TIMEOUTS)))
+}
+
+/// The admin key of the environment.
+fn admin_key() -> Result<String, CommandError> {
+    paths::variable(ADMIN_KEY).ok_or_else(|| {
+        CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
+    })
+}
+
 async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, CommandError> {
     let setup = setup::load(common)?;
     let store = store::open_shared(&setup).await?;
@@ -130,9 +150,7 @@ pub fn this_user() -> Requester {
 type AdminHttpRequest = (Method, String, Bytes);
 
 async fn over_http(url: &str, request: AdminHttpRequest) -> Result<Bytes, CommandError> {
-    let key = paths::variable(ADMIN_KEY).ok_or_else(|| {
-        CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
-    })?;
+    let key = admin_key()?;
     let (method, path, body) = request;
     let call = authorised((method, format!("/admin/v1/{path}"), body), &key)
         .ok_or_else(|| CommandError::Usage(format!("{ADMIN_KEY} holds characters that no key has")))?;
@@ -205,6 +223,7 @@ fn request(ask: &AdminRequest) -> AdminHttpRequest {
         AdminRequest::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
         AdminRequest::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
         AdminRequest::ReportUsage { query, .. } => (Method::GET, format!("usage?{query}"), none),
+        AdminRequest::ShowOverview(query) => (Method::GET, format!("overview?{query}"), none),
         AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
         AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
         AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),

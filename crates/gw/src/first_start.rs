@@ -4,7 +4,11 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gw_store::audit::{Actor, AuditRecord};
+use gw_store::sign_in_links::NewLink;
 use gw_store::{NewKey, Role, Store, StoredKey};
+use secrecy::ExposeSecret;
+
+use crate::console_link;
 
 /// The new keys.
 #[derive(Debug)]
@@ -58,9 +62,25 @@ pub fn now() -> i64 {
 }
 
 impl FirstKeys {
-    /// The text that shows the keys, where their hashes are kept, and a command to try.
+    /// A link that signs in as the holder of the admin key.
+    ///
+    /// # Errors
+    /// When the store cannot keep the link.
+    pub async fn link(&self, store: &Store, base: &str, now: i64) -> gw_store::Result<String> {
+        let link = NewLink::generate(gw_store::keys::hash(self.admin.expose()), now)?;
+        store.insert_link(&link).await?;
+        Ok(console_link::link(base, link.token.expose_secret()))
+    }
+
+    /// The text that shows the keys, where their hashes are kept, the link to the console, and a command to try.
     #[must_use]
-    pub fn welcome(&self, address: SocketAddr, kept_in: &str, model: Option<&str>) -> String {
+    pub fn welcome(
+        &self,
+        address: SocketAddr,
+        kept_in: &str,
+        model: Option<&str>,
+        link: Option<&str>,
+    ) -> String {
         let mut text = match &self.inference {
             Some(inference) => format!(
                 "\nFirst start: created two keys. They are shown only now; the gateway keeps their hashes in \
@@ -74,6 +94,11 @@ impl FirstKeys {
                 self.admin.expose()
             ),
         };
+        if let Some(link) = link {
+            text += &format!(
+                "\nOpen the console (the link signs in once, within 15 minutes; 'model-gateway login' makes another):\n\n  {link}\n"
+            );
+        }
         let Some(model) = model else { return text };
         // The name of a model comes from a file, so a quote in it must not end the string of the shell or the JSON.
         let model = serde_json::Value::from(model).to_string().replace('\'', "'\\''");
@@ -117,7 +142,7 @@ mod tests {
         store.insert_key(&early).await.unwrap();
         let made = create_keys(&store, false, 2).await.unwrap().unwrap();
         assert!(made.inference.is_none());
-        let text = made.welcome("127.0.0.1:1".parse().unwrap(), "x", Some("a/b"));
+        let text = made.welcome("127.0.0.1:1".parse().unwrap(), "x", Some("a/b"), None);
         assert!(
             text.contains("created an admin key") && text.matches(made.admin.expose()).count() == 2,
             "{text}"
@@ -137,13 +162,19 @@ mod tests {
     async fn the_welcome_shows_both_keys_and_a_command_to_paste() {
         let directory = tempfile::tempdir().unwrap();
         let keys = create_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
-        let text = keys.welcome("127.0.0.1:4321".parse().unwrap(), "/data/gateway.db", Some("odd/it's"));
+        let text = keys.welcome(
+            "127.0.0.1:4321".parse().unwrap(),
+            "/data/gateway.db",
+            Some("odd/it's"),
+            Some("http://h/ui/#token=t"),
+        );
         let inference = keys.inference.as_ref().unwrap();
         assert!(text.contains(keys.admin.expose()) && text.contains(inference.expose()));
         assert!(text.contains("hashes in /data/gateway.db."), "{text}");
+        assert!(text.contains("\n  http://h/ui/#token=t\n"), "{text}");
         assert!(text.contains("curl http://127.0.0.1:4321/v1/chat/completions"), "{text}");
         assert!(text.contains(r#""model":"odd/it'\''s""#), "{text}");
-        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), "x", None).contains("curl"));
+        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), "x", None, None).contains("curl"));
         assert!(!format!("{keys:?}").contains(&keys.admin.expose()[12..]));
     }
 

@@ -47,7 +47,10 @@ fn text(changes: &[String], restart_required: &[String]) -> String {
 }
 
 /// The address of the management API in the configuration.
-fn own_address(common: &Common) -> Result<String, CommandError> {
+///
+/// # Errors
+/// The configuration cannot be used.
+pub fn own_address(common: &Common) -> Result<String, CommandError> {
     let server = setup::load(common)
         .map_err(|error| {
             CommandError::Usage(format!("{error}\nGive the address of the running gateway with --url URL."))

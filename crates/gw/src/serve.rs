@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
+use gw_admin::{IssuerSignIn, LiveAdminService, LiveConfiguration, SignIn};
 use gw_command::{CommandError, Common, print};
 use gw_config::setup::{self, Setup};
 use gw_config::stored_configuration::{self, StoredConfiguration};
@@ -22,6 +22,7 @@ use gw_engine::{Engine, Limiter};
 use gw_identity::Issuers;
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
+use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Shutdown};
 use gw_store::journal::Journal;
 use gw_store::{Store, StoredKey};
@@ -42,10 +43,15 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    first_start, hand_over, identity, limit_metrics, local_servers, memory_limit, model_discovery,
-    provider_metrics, readiness, response_cache, store, telemetry, watch,
+    console_link, first_start, hand_over, identity, limit_metrics, local_servers, memory_limit,
+    model_discovery, provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
+/// The files of the web console.
+#[cfg(feature = "console")]
+const CONSOLE: &[gw_server::Asset] = gw_console::ASSETS;
+#[cfg(not(feature = "console"))]
+const CONSOLE: &[gw_server::Asset] = &[];
 /// The time for which lines of the access log are gathered before a write.
 const ACCESS_LOG_DELAY: Duration = Duration::from_millis(100);
 /// The most threads for blocking work, such as name resolution and files.
@@ -132,11 +138,25 @@ async fn gateway(
     if let Some(keys) = created {
         let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
         let model = setup::model_to_try(&catalog).or(listed);
-        print(&keys.welcome(address, &start_report::store_name(&setup, &data), model.as_deref()))?;
+        let base = console_base(&setup, &sockets.listeners);
+        let link = match &base {
+            Some(base) => {
+                Some(keys.link(&store, base, first_start::now()).await.map_err(CommandError::runtime)?)
+            }
+            None => None,
+        };
+        let kept_in = start_report::store_name(&setup, &data);
+        print(&keys.welcome(address, &kept_in, model.as_deref(), link.as_deref()))?;
     }
     let manager = Arc::new(ServiceManager::of_environment());
     let running = Running { setup, store, configured, parts, sealer, registry, sockets, data, manager, log };
     serve(common, running, signals).await
+}
+
+/// The address of the console. None: this program has none.
+fn console_base(setup: &Setup, listeners: &Listeners) -> Option<String> {
+    let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
+    console_link::base(listeners, scheme).filter(|_| !CONSOLE.is_empty())
 }
 
 /// The engine and the parts that it uses.
@@ -214,9 +234,11 @@ struct Running {
 async fn serve(common: &Common, running: Running, signals: Signals) -> Result<(), CommandError> {
     let Running { setup, store, configured, parts, sealer, mut registry, sockets, data, manager, log } =
         running;
+    let console = console_base(&setup, &sockets.listeners);
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
     let retention = setup.config.store.retention_days;
-    let ledger = Ledger::start(journal, store.clone(), limiter.clone(), Arc::clone(&clock), retention);
+    let ledger =
+        Ledger::start(Arc::clone(&journal), store.clone(), limiter.clone(), Arc::clone(&clock), retention);
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =
@@ -224,6 +246,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
     let management =
         LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+    management.set_journal(Arc::clone(&journal));
     management.set_configuration(Arc::clone(&configured) as _);
     management.refresh().await.map_err(CommandError::runtime)?;
     tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
@@ -245,19 +268,19 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     if setup.config.redis.is_some() {
         tokio::spawn(watch::share_circuits(Arc::clone(&engine)));
     }
-    let sign_in = issuers.zip(setup.config.identity.public_url.clone()).map(|(issuers, public_url)| {
-        let (management, engine) = (Arc::clone(&management), Arc::clone(&engine));
-        Arc::new(SignIn::new(management, engine, store.clone(), issuers, sealer, &public_url))
-    });
+    let public_url = setup.config.identity.public_url.clone();
+    let issuer = issuers.zip(public_url.as_deref());
+    let issuer = issuer.map(|(issuers, public_url)| IssuerSignIn::new(issuers, sealer, public_url));
+    let sign_in = Arc::new(SignIn::new(Arc::clone(&management), Arc::clone(&engine), store.clone(), issuer));
     provider_metrics::register(&engine, &mut registry);
     limit_metrics::start(Arc::clone(&engine), &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
     let readiness = readiness::of(store);
     let scheme = if setup.config.server.tls.is_some() { "https" } else { "http" };
     let state = ServerState::new(
-        memory_limit::fitted(setup.config.server),
+        memory_limit::fitted(ServerSettings { public_url, ..setup.config.server }),
         engine,
-        OperatorServices { management, configuration, sign_in },
+        OperatorServices { management, configuration, sign_in, console: CONSOLE },
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,
@@ -270,6 +293,12 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let is_kept = origin == SocketOrigin::ServiceManager;
     tokio::spawn(follow_signals(signals, reloader, shutdown.clone(), is_kept, Arc::clone(&manager)));
     log_addresses(&listeners, scheme);
+    if let Some(base) = console {
+        console_link::note(&data, &base);
+        tracing::info!(
+            "console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')"
+        );
+    }
     hand_over::offer(&listeners, &data, shutdown.clone());
     if let Some(predecessor) = sockets.predecessor {
         predecessor.end();

@@ -102,7 +102,13 @@ roles = { admin = ["root"], viewer = ["staff"] }
     await page.fill("input[name=password]", "any");
     await page.click("button[type=submit]");
     await page.click("button[type=submit]");
-    await page.waitForURL(`${origin}/auth/${end}**`);
+    if (end === "session") {
+      // The sign-in leads to the console. These tests read the page that needs no script.
+      await page.waitForURL(`${origin}/ui/**`);
+      await page.goto(`${origin}/auth/session`);
+    } else {
+      await page.waitForURL(`${origin}/auth/${end}**`);
+    }
     return { context, page, faults };
   }
 
@@ -140,7 +146,7 @@ roles = { admin = ["root"], viewer = ["staff"] }
     assert.equal(me.key.role, "admin");
     const chat = JSON.stringify({ model: "demo/chat", messages: [{ role: "user", content: "x" }] });
     const spent = await ask(page, "/v1/chat/completions", { method: "POST", headers: JSON_BODY, body: chat });
-    assert.equal(spent.status, 401, "a session generates nothing");
+    assert.equal(spent.status, 200, "a session generates within the limits of its person");
     await context.close();
   });
 
@@ -165,7 +171,7 @@ roles = { admin = ["root"], viewer = ["staff"] }
     const first = (await cookie(context, SESSION)).value;
     await page.goto(`${origin}/auth/login`);
     // The issuer still knows the person, and asks for nothing.
-    await page.waitForURL(`${origin}/auth/session`);
+    await page.waitForURL(`${origin}/ui/**`);
     const second = (await cookie(context, SESSION)).value;
     assert.notEqual(first, second);
     const status = (id) =>

@@ -7,6 +7,7 @@ use gw_store::StoredKey;
 use gw_store::ledger::GroupBy;
 use gw_store::limits::Limits;
 
+use super::binding::BindingLimits;
 use super::object::KeyObject;
 use crate::error::not_found;
 use crate::json::ListObject;
@@ -95,12 +96,16 @@ pub(crate) async fn list_keys(records: &Records, query: &str, now: i64) -> Admin
     let next = page.last().filter(|_| has_more).map(|key| key.id().to_owned());
     let limits: Vec<_> = page.iter().map(|key| (key.id(), key.limits())).collect();
     let spent = spent_by_each(&records.store, GroupBy::Key, &limits, now).await?;
+    let ids: Vec<&str> = page.iter().map(|key| key.id()).collect();
+    let mut binding = BindingLimits::read(records, &ids).await;
     let objects = page.iter().map(|key| {
         let spent = spent.get(key.id()).copied().unwrap_or_default();
-        match key {
+        let limit = binding.take(key.id());
+        let object = match key {
             ListedKey::Configured(id, key) => KeyObject::of_configuration(id, key, spent, now),
             ListedKey::Stored(key) => KeyObject::of_store(key, spent, now),
-        }
+        };
+        object.with_binding_limit(limit)
     });
     AdminResponse::json(&ListObject::new(objects.collect(), next))
 }

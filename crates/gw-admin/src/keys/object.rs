@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::json::LimitsObject;
+use crate::me::BindingLimit;
 use crate::time::format_seconds;
 
 /// A key of the store or of the configuration.
@@ -26,6 +27,9 @@ pub(super) struct KeyObject<'a> {
     metadata: Option<Box<RawValue>>,
     source: &'static str,
     rotated: Option<Rotated>,
+    /// The limit of the key or its team with the smallest part left; null if there is none. Only a running gateway knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binding_limit: Option<Option<BindingLimit>>,
     /// The secret, only in the answer to the request that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<&'a str>,
@@ -40,6 +44,11 @@ impl<'a> KeyObject<'a> {
     /// Shows the secret of a key that was just created or rotated.
     pub(super) fn with_secret(self, secret: &'a str) -> Self {
         Self { key: Some(secret), ..self }
+    }
+
+    /// Shows the limit that binds the key now.
+    pub(super) fn with_binding_limit(self, binding_limit: Option<Option<BindingLimit>>) -> Self {
+        Self { binding_limit, ..self }
     }
 
     /// Leaves out the state of the budget.
@@ -65,6 +74,7 @@ impl<'a> KeyObject<'a> {
             metadata: key.metadata.as_deref().and_then(parse_stored),
             source: "store",
             rotated: until.map(|until| Rotated { previous_valid_until: format_seconds(until) }),
+            binding_limit: None,
             key: None,
         }
     }
@@ -86,6 +96,7 @@ impl<'a> KeyObject<'a> {
             metadata: None,
             source: "config",
             rotated: None,
+            binding_limit: None,
             key: None,
         }
     }

@@ -165,6 +165,12 @@ pub(super) static SERVER: Section = Section {
             "The web pages of other origins that may call `/admin/v1` and `/metrics`.",
         ),
         setting(
+            "console_origins",
+            NAMED_ORIGINS,
+            field!(ServerSettings, console_origins, Form::TEXTS),
+            "Further addresses at which browsers reach the console, such as `[\"https://gateway.lan:8443\"]`. Loopback names, the host of `listen` and `identity.public_url` need no entry. Sign-ins and sessions under another host are refused, so that no DNS name of a stranger leads to the gateway.",
+        ),
+        setting(
             "reload_on_change",
             Kind::Bool,
             field!(Config, reload_on_change, Form::BOOL),

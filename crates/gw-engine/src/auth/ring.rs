@@ -3,7 +3,7 @@
 //! The lookup takes the same steps for a digest that is unknown, wrong, revoked or expired: only the number of keys decides
 //! how many digests are compared, and no branch depends on the result.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gw_limits::{Limiter, Subject, SubjectKind};
@@ -147,6 +147,15 @@ impl Ring {
 
     pub(super) fn find(&self, id: &str) -> Option<&Caller> {
         self.places.iter().map(|place| &place.caller).find(|caller| &*caller.0.id == id)
+    }
+
+    /// The keys of these ids, each once: a rotated key has two digests.
+    pub(super) fn find_all(&self, ids: &HashSet<&str>) -> Vec<Caller> {
+        let mut found: HashMap<&str, &Caller> = HashMap::new();
+        for place in self.places.iter().filter(|place| ids.contains(&*place.caller.0.id)) {
+            found.insert(&place.caller.0.id, &place.caller);
+        }
+        found.into_values().cloned().collect()
     }
 
     /// The limits of a team.

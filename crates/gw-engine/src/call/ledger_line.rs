@@ -133,14 +133,23 @@ impl LedgerLine {
         }
     }
 
-    /// Notes an attempt that is over. `spent` is its cost as far as its prices are known.
-    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, spent: Money, reason: Option<String>) {
+    /// Notes an attempt that is over. `spent` is its cost as far as its prices are known, `started` the time from the acceptance of the
+    /// request to its begin. The first one begins at once.
+    pub(crate) fn note_attempt(
+        &mut self,
+        record: &AttemptRecord,
+        spent: Money,
+        reason: Option<String>,
+        started: impl FnOnce() -> u64,
+    ) {
+        let started_ms = if self.entry.attempts.is_empty() { 0 } else { started() };
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
+            started_ms,
             cost: cost.map(Money::femtos),
             known_part: if cost.is_none() { spent.femtos() } else { 0 },
             reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),

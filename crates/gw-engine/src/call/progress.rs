@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gw_routing::hedge::Hedge;
 use gw_wire::failure::{Failure, FailureKind};
@@ -75,20 +75,26 @@ impl CallProgress {
     ) -> BilledUsage {
         let now = clock::now();
         let billed = self.settlement.end_attempt(candidate, attempt, outcome, (now, status));
-        self.record(candidate, attempt.until(now), status, &billed);
+        self.record(candidate, attempt, (now, status), &billed);
         billed
     }
 
-    fn record(&mut self, candidate: &Candidate, took: Duration, status: &'static str, billed: &BilledUsage) {
+    fn record(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        (now, status): (Instant, &'static str),
+        billed: &BilledUsage,
+    ) {
         let record = AttemptRecord {
             provider: Arc::clone(&candidate.model.provider),
             model: Arc::clone(&candidate.model.id),
             status,
-            latency_ms: millis(took),
+            latency_ms: millis(attempt.until(now)),
             cost: billed.known_cost(),
         };
         let reason = self.reason.take();
-        self.settlement.note_attempt(&record, billed.cost, reason);
+        self.settlement.note_attempt(&record, billed.cost, reason, attempt);
         self.records.push(record);
         self.settlement.note_attempts(self.records.len());
     }
@@ -124,7 +130,7 @@ impl CallProgress {
             if billed.usage.total() > 0 {
                 // Another part of a divided request was answered before, and its cost belongs to this candidate.
                 let code = retry_policy::kind(&failure).code();
-                self.record(candidate, attempt.elapsed(), code, &billed);
+                self.record(candidate, attempt, (clock::now(), code), &billed);
             }
             self.settlement.note_attempts(self.records.len());
         }

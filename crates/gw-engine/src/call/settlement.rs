@@ -255,9 +255,17 @@ impl Settlement {
     }
 
     /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed.
-    pub(crate) fn note_attempt(&mut self, record: &AttemptRecord, spent: Money, reason: Option<String>) {
+    pub(crate) fn note_attempt(
+        &mut self,
+        record: &AttemptRecord,
+        spent: Money,
+        reason: Option<String>,
+        attempt: Attempt,
+    ) {
         if let Some(line) = &mut self.line {
-            line.note_attempt(record, spent, reason);
+            let accepted = self.accepted;
+            let started = || millis(attempt.at.saturating_duration_since(accepted)).max(1);
+            line.note_attempt(record, spent, reason, started);
         }
     }
 
@@ -354,7 +362,7 @@ impl Settlement {
                 latency_ms: millis(took),
                 cost: billed.known_cost(),
             };
-            self.note_attempt(&record, billed.cost, None);
+            self.note_attempt(&record, billed.cost, None, attempt);
         }
     }
 

@@ -90,7 +90,8 @@ impl Rates {
 
     /// The price of a cache write for an hour. Only Claude has such writes, and Anthropic charges twice the input price
     /// ("Prompt caching", section "Pricing", at platform.claude.com; Bedrock and Vertex AI do the same).
-    fn hour_write(&self) -> Option<Price> {
+    #[must_use]
+    pub fn hour_write(&self) -> Option<Price> {
         let derived = || self.input.map(|input| input.doubled().max(self.cache_write.unwrap_or_default()));
         self.cache_write_1h.or_else(derived)
     }

@@ -85,6 +85,7 @@ fn paths_lead_to_their_rows() {
         ("/admin/v1/usage/x", "/admin/v1/*", None),
         ("/admin/v1/requests", "/admin/v1/requests", None),
         ("/admin/v1/requests/req_1", "/admin/v1/requests/{id}", Some("req_1")),
+        ("/admin/v1/requests/%6cive", "/admin/v1/requests/live", None),
         ("/admin/v1/requests/req_1/payload", "/admin/v1/requests/{id}/payload", Some("req_1")),
         ("/admin/v1/requests/req_1/other", "/admin/v1/*", None),
         ("/admin/v1/routing/explain", "/admin/v1/routing/explain", None),
@@ -102,6 +103,10 @@ fn paths_lead_to_their_rows() {
         ("/admin/v2", "unknown", None),
         ("/openapi.json", "/openapi.json", None),
         ("/docs", "/docs", None),
+        ("/ui", "/ui/*", None),
+        ("/ui/", "/ui/*", None),
+        ("/ui/requests/req_1", "/ui/*", None),
+        ("/uis", "unknown", None),
     ] {
         assert_eq!(lookup(path, Listener::Single), (pattern, id.map(str::to_owned)), "{path}");
     }
@@ -121,6 +126,7 @@ fn two_listeners_share_only_the_probes() {
         ("/admin/v1/other", "unknown", "/admin/v1/*"),
         ("/openapi.json", "unknown", "/openapi.json"),
         ("/docs", "unknown", "/docs"),
+        ("/ui/", "unknown", "/ui/*"),
     ] {
         assert_eq!(lookup(path, Listener::Public).0, public, "{path}");
         assert_eq!(lookup(path, Listener::Admin).0, admin, "{path}");
@@ -186,7 +192,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
         let needs_key = guard != Guard::Open;
         match route.endpoint {
             Endpoint::NotFound => assert_eq!(route.methods, None, "{pattern}"),
-            Endpoint::Probe(_) | Endpoint::Page(_) => {
+            Endpoint::Probe(_) | Endpoint::Page(_) | Endpoint::Root | Endpoint::Console => {
                 assert!(!needs_key && route.methods == GET, "{pattern}")
             }
             Endpoint::SignIn(_) => assert!(!needs_key && [GET, POST].contains(&route.methods), "{pattern}"),
@@ -206,7 +212,8 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
         }
         let is_for_operators = ![Guard::Open, Guard::Key].contains(&guard)
             || pattern == "unknown"
-            || pattern.starts_with("/auth/");
+            || pattern.starts_with("/auth/")
+            || pattern.starts_with("/ui/");
         assert_eq!(route.audience() == Audience::Operators, is_for_operators, "{pattern}");
     }
 }

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::{ConfigurationSource, ConfigurationState, LiveAdminService, LiveConfiguration, ReloadFuture};
+use gw_admin::{
+    ConfigurationSource, ConfigurationState, LiveAdminService, LiveConfiguration, ReloadFuture, SignIn,
+};
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
@@ -99,7 +101,9 @@ impl Gateway {
         let engine = EngineSettings { keys: keys(), ..EngineSettings::default() };
         let engine = Engine::new(engine, Vec::new(), Vec::new(), Stored::default(), &mut registry).unwrap();
         let store = Store::in_memory().await.unwrap();
-        let management = LiveAdminService::new(store, Arc::clone(&engine), tokio::runtime::Handle::current());
+        let management =
+            LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
+        let sign_in = Arc::new(SignIn::new(Arc::clone(&management), Arc::clone(&engine), store, None));
         let (sender, lines) = unbounded_channel();
         let public = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = match &settings.admin_listen {
@@ -113,7 +117,7 @@ impl Gateway {
         let state = ServerState::new(
             settings,
             engine,
-            OperatorServices { management, configuration, sign_in: None },
+            OperatorServices { management, configuration, sign_in, console: &[] },
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             None,

@@ -85,6 +85,7 @@ fn add_open_call(entry: &mut Entry) {
         status: INTERRUPTED.into(),
         latency_ms: 0,
         cost: (!is_unknown).then_some(open),
+        started_ms: 0,
         known_part: if is_unknown { open.max(0) } else { 0 },
         reason: None,
     });

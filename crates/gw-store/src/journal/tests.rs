@@ -346,8 +346,16 @@ async fn the_open_call_of_a_killed_request_has_its_own_cost() {
     (second.provider, second.model) = ("beta".to_owned(), "beta/fast".to_owned());
     let (provider, model) = ("acme".into(), "acme/fast".into());
     let status = "upstream_unreachable".into();
-    second.attempts =
-        vec![Attempt { provider, model, status, latency_ms: 6, cost: Some(70), known_part: 0, reason: None }];
+    second.attempts = vec![Attempt {
+        provider,
+        model,
+        status,
+        latency_ms: 6,
+        cost: Some(70),
+        started_ms: 0,
+        known_part: 0,
+        reason: None,
+    }];
     journal.progress(&mut begun[0], &second);
     killed(journal, directory.path());
     drop(begun);

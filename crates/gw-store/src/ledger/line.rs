@@ -248,14 +248,15 @@ fn ending(out: &mut LineText, entry: &Entry) {
 fn calls(out: &mut LineText, entry: &Entry) {
     out.raw(",[");
     let are_many = entry.attempts.len() > 1;
-    for (n, Attempt { provider, model, status, latency_ms, cost, known_part, reason }) in
+    for (n, Attempt { provider, model, status, latency_ms, started_ms, cost, known_part, reason }) in
         entry.attempts.iter().enumerate()
     {
         out.raw(if n == 0 { "[" } else { ",[" });
         out.text(status);
         out.next_number(*latency_ms);
         let usual = if are_many { 0 } else { entry.cost };
-        let cost = Some(cost).filter(|cost| **cost != Some(usual));
+        let is_last_written = *started_ms != 0;
+        let cost = Some(cost).filter(|cost| is_last_written || **cost != Some(usual));
         if **provider != *entry.provider || **model != *entry.model {
             out.next_text(provider);
             out.next_text(model);
@@ -267,13 +268,14 @@ fn calls(out: &mut LineText, entry: &Entry) {
         }
         match cost {
             Some(Some(cost)) => out.next_amount(*cost),
-            Some(None) => {
-                out.raw(",null");
-                if *known_part != 0 {
-                    out.next_amount(*known_part);
-                }
-            }
+            Some(None) => out.raw(",null"),
             None => {}
+        }
+        if is_last_written || (matches!(cost, Some(None)) && *known_part != 0) {
+            out.next_amount(*known_part);
+        }
+        if is_last_written {
+            out.next_number(*started_ms);
         }
         out.character(']');
     }
@@ -343,6 +345,7 @@ struct Call {
     #[serde(deserialize_with = "written_cost")]
     cost: Option<Option<i128>>,
     known_part: i128,
+    started_ms: u64,
 }
 
 /// Reads a cost that is written; null is an unknown price.
@@ -401,6 +404,7 @@ fn entry(said: EncodedFields) -> Entry {
         model: call.model.unwrap_or_else(|| Arc::clone(&model)),
         status: call.status.into(),
         latency_ms: call.latency_ms,
+        started_ms: call.started_ms,
         cost: call.cost.unwrap_or(Some(usual_cost)),
         known_part: call.known_part,
         reason: call.reason,

@@ -188,7 +188,9 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
         if status != "ok" {
             sql.push(" AND status <> 'ok'");
         }
-        sql.push(" AND status = ").push_text(status);
+        if status != "failed" {
+            sql.push(" AND status = ").push_text(status);
+        }
     }
     if let Some(Cursor { at, request_id }) = after {
         sql.push(" AND at <= ").push_int(*at);

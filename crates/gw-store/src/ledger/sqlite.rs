@@ -186,6 +186,7 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
     }
     match filter.status.as_deref() {
         Some("ok") => sql.push(" AND r.status IS NULL"),
+        Some("failed") => sql.push(" AND r.status IS NOT NULL"),
         Some(status) => sql.push(" AND r.status = ").push_text(status),
         None => &mut sql,
     };

@@ -89,7 +89,7 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
                 "DROP TABLE response_items, response_contents",
                 "DROP TABLE responses, response_sums",
                 "DROP FUNCTION gateway_response_sums",
-                "DROP TABLE gateway_audit, gateway_audit_head, gateway_sessions",
+                "DROP TABLE gateway_audit, gateway_audit_head, gateway_sessions, gateway_sign_in_links",
                 "DROP FUNCTION gateway_audit_is_append_only",
                 "DROP TABLE configuration, configuration_changes, configuration_secrets",
                 "DELETE FROM gateway_schema WHERE version >= 2",

@@ -9,6 +9,7 @@
 mod admin;
 mod api;
 mod cache;
+mod console;
 mod faults;
 mod harness;
 mod identity;

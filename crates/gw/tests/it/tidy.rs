@@ -72,7 +72,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 19] = [
+const FLOORS: [(&str, &[&str], &[&str]); 20] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -91,7 +91,8 @@ const FLOORS: [(&str, &[&str], &[&str]); 19] = [
         &["gw-wire", "gw-cache", "gw-providers", "gw-routing", "gw-store", "gw-engine", "gw-identity"],
         &["axum", "hyper", "hyper-util", "http", "sqlx", "rustls"],
     ),
-    ("gw-server", &["gw-admin", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
+    ("gw-console", &[], &["axum", "http", "hyper", "hyper-util", "rustls", "sqlx", "tokio"]),
+    ("gw-server", &["gw-admin", "gw-console", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
     ("gw-command", &[], &["hyper", "http", "axum", "sqlx", "rustls"]),
     (
@@ -142,6 +143,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 19] = [
             "gw-config",
             "gw-import",
             "gw-probe",
+            "gw-console",
         ],
         &["axum", "hyper", "sqlx"],
     ),

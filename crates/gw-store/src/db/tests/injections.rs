@@ -96,6 +96,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
                         status: text().into(),
                         latency_ms: 1,
                         cost: Some(1),
+                        started_ms: 0,
                         known_part: 0,
                         reason: Some(text()),
                     }],

@@ -19,6 +19,7 @@ fn entry(n: u64) -> Entry {
             status: "ok".into(),
             latency_ms: 7,
             cost: Some(77),
+            started_ms: 0,
             known_part: 0,
             reason: Some("a [\"reason\"] E[\"".to_owned()),
         }],

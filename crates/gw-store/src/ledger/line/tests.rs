@@ -21,6 +21,7 @@ prop_compose! {
         (text(), text(), text(), any::<u64>(), prop::option::of(text()), prop::option::of(0..1_i128 << 90)), 0..3)) -> Vec<Attempt> {
         let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, Option<i128>)| Attempt {
             provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost,
+            started_ms: latency_ms % 3,
             known_part: if cost.is_none() { i128::from(latency_ms) } else { 0 }, reason,
         };
         calls.into_iter().map(call).collect()
@@ -114,6 +115,7 @@ fn a_typical_line_is_short() {
             status: "ok".into(),
             latency_ms: 1_431,
             cost: Some(1_234_567_000),
+            started_ms: 0,
             known_part: 0,
             reason: None,
         }],
@@ -182,6 +184,7 @@ fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
         status: "ok".into(),
         latency_ms: 1,
         cost,
+        started_ms: 0,
         known_part,
         reason: None,
     };

@@ -47,6 +47,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             status: status.to_owned().into(),
             latency_ms: 12,
             cost: Some(0),
+            started_ms: 0,
             known_part: 0,
             reason: None,
         }],
@@ -285,9 +286,9 @@ async fn one_request_is_shown_with_its_attempts() {
                 "fallback_used": false, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0,
                 "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false,
                 "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
-                "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "latency_ms": 12,
-                               "cost_usd": 0 }],
-                "payload": null, "session": null, "surface": "chat",
+                "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "started_ms": 0,
+                               "latency_ms": 12, "cost_usd": 0 }],
+                "payload": null, "cost": null, "neighbours": null, "session": null, "surface": "chat",
             })
         );
         let page = admin.get("/admin/v1/requests?limit=1").await.ok().json();

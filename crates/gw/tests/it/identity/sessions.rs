@@ -253,7 +253,14 @@ async fn k08_a_session_is_for_own_pages_and_a_key_is_never_a_cookie() {
     assert_eq!(with_key.status, 200);
     let spent =
         site.page(&session).post_json("/v1/chat/completions", &crate::harness::chat("acme/fast")).await;
-    assert_eq!((spent.status, site.world.upstream.hits()), (401, 0), "a session generates nothing");
+    assert_eq!((spent.status, site.world.upstream.hits()), (200, 1), "{}", spent.text());
+    let admin = site.world.gateway.client().with_key(ADMIN);
+    let row = crate::harness::logged(&admin, spent.header("x-request-id").expect("an id")).await;
+    assert_eq!(
+        (&row["key_name"], &row["status"]),
+        (&json!("ann"), &json!("ok")),
+        "it is charged to the person"
+    );
 }
 
 #[tokio::test]

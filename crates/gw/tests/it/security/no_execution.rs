@@ -117,7 +117,7 @@ fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
     ] {
         assert!(!locked.contains(&engine), "{engine} executes or expands text");
     }
-    // `run` starts the agent that its user names. Nothing that serves requests starts a program.
+    // `run` starts the agent that its user names, and `login` the user's browser. Nothing that serves requests starts a program.
     let mut starts = Vec::new();
     for (name, source) in shipped_sources() {
         let shipped = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -126,7 +126,8 @@ fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
             starts.push(name);
         }
     }
-    assert_eq!(starts, ["gw/src/agents/launch.rs"]);
+    starts.sort();
+    assert_eq!(starts, ["gw/src/agents/launch.rs", "gw/src/login.rs"]);
 }
 
 /// A configuration with these lines of `[server]` and these keys.

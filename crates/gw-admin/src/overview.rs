@@ -1,0 +1,207 @@
+//! `GET /admin/v1/overview`: the sums of a range and of the span before it, over time and by group, with the speed of its newest
+//! requests. All sums are those of the usage report: the same queries of the same table, written by the same function.
+
+use gw_store::ledger::{Entry, Filter, GroupBy, Sums};
+
+use crate::query::QueryParams;
+use crate::records::Records;
+use crate::response::{AdminResponse, AdminResult};
+use crate::time::{format_millis, format_seconds};
+use crate::usage::{MILLIS_PER_HOUR, to_whole_hours, write_sums, write_text_or_null};
+
+const PARAMETERS: [&str; 10] =
+    ["by", "compare", "since", "until", "key", "team", "model", "provider", "session", "surface"];
+/// The range of an overview without `since`, in hours.
+const DEFAULT_HOURS: i64 = 24;
+/// A longer range is shown by the day.
+const MAX_HOURLY: i64 = 72;
+/// The newest requests of the range whose speed is measured. They bound the work, however long the log is.
+const MAX_SAMPLES: u32 = 2_000;
+const GROUPS: [(&str, (&str, GroupBy)); 5] = [
+    ("model", ("model", GroupBy::Model)),
+    ("provider", ("provider", GroupBy::Provider)),
+    ("key", ("key", GroupBy::Key)),
+    ("team", ("team", GroupBy::Team)),
+    ("surface", ("surface", GroupBy::Surface)),
+];
+
+/// `GET /admin/v1/overview` at the time `now` (unix seconds).
+pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> AdminResult {
+    let params = QueryParams::parse(query, &PARAMETERS)?;
+    let (by_name, by) = params.choice("by", &GROUPS)?.unwrap_or(("model", GroupBy::Model));
+    let has_previous = params.flag("compare")?;
+    let as_of = now.saturating_mul(1000);
+    let filter = params.filter(now)?;
+    let until = filter.until.unwrap_or(as_of);
+    let since = filter.since.unwrap_or(until.saturating_sub(DEFAULT_HOURS * MILLIS_PER_HOUR));
+    let filter = to_whole_hours(Filter { since: Some(since), until: Some(until.max(since + 1)), ..filter });
+    let store = &records.store;
+    let range = Range::of(&filter);
+    let series_by = if range.hours() <= MAX_HOURLY { GroupBy::Hour } else { GroupBy::Day };
+    let mut series = store.usage(series_by, &filter).await?;
+    series.sort_by_key(|(at, _)| at.parse::<i64>().unwrap_or_default());
+    // The tiles are the sums of the chart, whatever is written meanwhile.
+    let total = Sums::of(series.iter().map(|(_, sums)| sums));
+    let before = range.before();
+    let previous = match has_previous {
+        true => Some(
+            store
+                .total(&Filter { since: Some(before.since), until: Some(before.until), ..filter.clone() })
+                .await?,
+        ),
+        false => None,
+    };
+    let groups = store.usage(by, &filter).await?;
+    if total.requests == 0 {
+        records.check_filter(&filter).await?;
+    }
+    let names = if by == GroupBy::Key { records.key_names().await? } else { Default::default() };
+    let samples = store.requests(&filter, None, MAX_SAMPLES).await?;
+
+    let mut out = Vec::with_capacity(2048 + (series.len() + groups.len()) * 320);
+    out.extend_from_slice(b"{\"object\":\"overview\"");
+    push_text(&mut out, "as_of", Some(&format_millis(as_of)));
+    range.push(&mut out);
+    push_text(&mut out, "interval", Some(if series_by == GroupBy::Hour { "hour" } else { "day" }));
+    push_text(&mut out, "by", Some(by_name));
+    push_sums(&mut out, ",\"total\":", &total);
+    match previous {
+        Some(sums) => {
+            out.extend_from_slice(b",\"previous\":{\"object\":\"span\"");
+            before.push(&mut out);
+            push_sums(&mut out, ",\"total\":", &sums);
+            out.push(b'}');
+        }
+        None => out.extend_from_slice(b",\"previous\":null"),
+    }
+    push_rows(&mut out, "series", &series, |out, at| {
+        let at = at.parse().map(format_seconds).unwrap_or_default();
+        out.extend_from_slice(b"\"at\":");
+        write_text_or_null(out, Some(&at));
+    });
+    push_rows(&mut out, "groups", &groups, |out, group| {
+        out.extend_from_slice(b"\"group\":");
+        write_text_or_null(out, Some(group).filter(|group| !group.is_empty()));
+        push_text(out, "name", names.get(group).map(String::as_str));
+    });
+    out.extend_from_slice(b",\"speed\":");
+    let is_complete = total.requests <= samples.len() as u64;
+    out.extend_from_slice(speed(&samples, is_complete).to_string().as_bytes());
+    out.push(b'}');
+    Ok(AdminResponse::json_text(out))
+}
+
+/// A span of whole hours in unix milliseconds.
+#[derive(Clone, Copy)]
+struct Range {
+    since: i64,
+    until: i64,
+}
+
+impl Range {
+    fn of(filter: &Filter) -> Self {
+        Self { since: filter.since.unwrap_or_default(), until: filter.until.unwrap_or_default() }
+    }
+
+    fn hours(self) -> i64 {
+        self.until.saturating_sub(self.since) / MILLIS_PER_HOUR
+    }
+
+    /// The span of the same length before this one.
+    fn before(self) -> Self {
+        Self { since: self.since.saturating_sub(self.until.saturating_sub(self.since)), until: self.since }
+    }
+
+    fn push(self, out: &mut Vec<u8>) {
+        push_text(out, "since", Some(&format_millis(self.since)));
+        push_text(out, "until", Some(&format_millis(self.until)));
+    }
+}
+
+fn push_text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    out.extend_from_slice(format!(",\"{name}\":").as_bytes());
+    write_text_or_null(out, value);
+}
+
+fn push_sums(out: &mut Vec<u8>, before: &str, sums: &Sums) {
+    out.extend_from_slice(before.as_bytes());
+    out.push(b'{');
+    write_sums(out, sums);
+    out.push(b'}');
+}
+
+fn push_rows(out: &mut Vec<u8>, name: &str, rows: &[(String, Sums)], head: impl Fn(&mut Vec<u8>, &str)) {
+    out.extend_from_slice(format!(",\"{name}\":[").as_bytes());
+    for (index, (group, sums)) in rows.iter().enumerate() {
+        out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
+        head(out, group);
+        out.push(b',');
+        write_sums(out, sums);
+        out.push(b'}');
+    }
+    out.push(b']');
+}
+
+/// The speed of requests that an upstream served, and the fallbacks of all.
+fn speed(samples: &[Entry], is_complete: bool) -> serde_json::Value {
+    let served = || samples.iter().filter(|entry| entry.status == "ok" && !entry.cache_hit);
+    let per_second = |entry: &Entry| {
+        let millis = entry.latency_ms.saturating_sub(entry.ttft_ms.unwrap_or(0));
+        (millis > 0 && entry.tokens.completion > 0)
+            .then(|| entry.tokens.completion as f64 * 1000.0 / millis as f64)
+    };
+    serde_json::json!({
+        "samples": samples.len(),
+        "since": samples.last().map(|oldest| format_millis(oldest.at)),
+        "is_complete": is_complete,
+        "latency_ms": percentiles(served().map(|entry| entry.latency_ms as f64).collect()),
+        "ttft_ms": percentiles(served().filter_map(|entry| entry.ttft_ms).map(|ttft| ttft as f64).collect()),
+        "tokens_per_second": percentiles(served().filter_map(per_second).collect()),
+        "fallbacks": samples.iter().filter(|entry| entry.fallback).count(),
+    })
+}
+
+/// The value that half of all values, and the one that 95 % of them do not exceed. Null without values.
+fn percentiles(mut values: Vec<f64>) -> serde_json::Value {
+    values.sort_by(f64::total_cmp);
+    let rank = |percent: usize| {
+        let rank = (values.len() * percent).div_ceil(100).max(1);
+        values.get(rank - 1).map(|value| (value * 10.0).round() / 10.0)
+    };
+    match (rank(50), rank(95)) {
+        (Some(p50), Some(p95)) => serde_json::json!({ "p50": p50, "p95": p95 }),
+        _ => serde_json::Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_of_the_sample() {
+        assert_eq!(percentiles(Vec::new()), Value::Null);
+        assert_eq!(percentiles(vec![7.0]), json!({ "p50": 7.0, "p95": 7.0 }));
+        let hundred = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentiles(hundred), json!({ "p50": 50.0, "p95": 95.0 }));
+    }
+
+    #[test]
+    fn only_answers_of_upstreams_have_a_speed() {
+        let served =
+            Entry { status: "ok".to_owned(), latency_ms: 1100, ttft_ms: Some(100), ..Entry::default() };
+        let served =
+            Entry { tokens: gw_store::ledger::Tokens { completion: 50, ..Default::default() }, ..served };
+        let failed =
+            Entry { status: "upstream_error".to_owned(), latency_ms: 9, fallback: true, ..Entry::default() };
+        let cached = Entry { cache_hit: true, latency_ms: 1, ..served.clone() };
+        let found = speed(&[served, failed, cached], true);
+        assert_eq!(found["samples"], 3);
+        assert_eq!(found["latency_ms"], json!({ "p50": 1100.0, "p95": 1100.0 }));
+        assert_eq!(found["ttft_ms"]["p50"], 100.0);
+        assert_eq!(found["tokens_per_second"]["p95"], 50.0);
+        assert_eq!((&found["fallbacks"], &found["is_complete"]), (&json!(1), &json!(true)));
+    }
+}

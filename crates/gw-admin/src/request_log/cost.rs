@@ -1,0 +1,85 @@
+//! The cost of a request line by line, at today's prices of its model.
+
+use gw_engine::Engine;
+use gw_store::ledger::Entry;
+use gw_wire::money::{Money, Price};
+use serde::Serialize;
+
+use crate::json::Usd;
+
+/// The cost of a request. The ledger keeps tokens and the whole cost, and no prices: so the lines are computed from today's prices.
+#[derive(Serialize)]
+pub(super) struct CostObject {
+    currency: &'static str,
+    model: String,
+    /// The date of the prices, where the catalogue tells it.
+    price_as_of: Option<String>,
+    price_source: Option<String>,
+    lines: Vec<CostLine>,
+    /// The cost of the attempts that failed.
+    other_attempts_usd: Usd,
+    total_usd: Usd,
+    /// Whether the lines add up to the logged cost. Otherwise the prices have changed since, or the request had units that the log
+    /// does not keep, such as audio or calls of hosted tools.
+    matches_log: bool,
+}
+
+#[derive(Serialize)]
+struct CostLine {
+    kind: &'static str,
+    tokens: u64,
+    usd_per_million: Usd,
+    cost_usd: Usd,
+}
+
+/// The cost of a request. None: it called no upstream, or a price of its model is unknown now.
+pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
+    if entry.attempts.is_empty() || entry.unpriced {
+        return None;
+    }
+    let prices = engine.prices(&entry.model)?;
+    let prices_in_force = prices.prices.as_ref().filter(|prices| prices.is_usd())?;
+    let rates = prices_in_force.rates(entry.tokens.prompt);
+    let tokens = entry.tokens;
+    let cached = tokens.cached.min(tokens.prompt);
+    let written = tokens.cache_write.min(tokens.prompt - cached);
+    let hour = entry.cache_write_1h.min(written);
+    let input = rates.input?;
+    let kinds: [(&'static str, u64, Option<Price>); 5] = [
+        ("prompt", tokens.prompt - cached - written, Some(input)),
+        ("cached", cached, rates.cached_input.or(Some(input))),
+        ("cache_write", written - hour, rates.cache_write.or(Some(input))),
+        ("cache_write_1h", hour, rates.hour_write()),
+        ("completion", tokens.completion, rates.output),
+    ];
+    let mut lines = Vec::with_capacity(kinds.len());
+    let mut served = rates.per_query.map(Price::whole).unwrap_or(Money::ZERO);
+    for (kind, tokens, price) in kinds {
+        let is_main = ["prompt", "completion"].contains(&kind);
+        let Some(price) = price else { continue };
+        if tokens > 0 || is_main {
+            let cost = price.cost(tokens);
+            served += cost;
+            let per_million = price.cost(1_000_000);
+            lines.push(CostLine {
+                kind,
+                tokens,
+                usd_per_million: Usd(per_million.femtos()),
+                cost_usd: Usd(cost.femtos()),
+            });
+        }
+    }
+    let failed = entry.attempts.iter().filter(|attempt| attempt.status != "ok");
+    let others: i128 = failed.filter_map(|attempt| attempt.cost).sum();
+    let total = served.femtos().saturating_add(others);
+    Some(CostObject {
+        currency: "USD",
+        model: entry.model.clone(),
+        price_as_of: prices.as_of,
+        price_source: prices.source,
+        lines,
+        other_attempts_usd: Usd(others),
+        total_usd: Usd(total),
+        matches_log: total == entry.cost,
+    })
+}

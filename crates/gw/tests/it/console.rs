@@ -1,0 +1,7 @@
+//! The web console: its files, its sign-in, and what its sessions may do.
+
+mod browser;
+mod files;
+mod links;
+mod sessions;
+mod views;
