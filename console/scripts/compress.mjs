@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { encodingsOf } from "./encodings.mjs";
 
 const built = fileURLToPath(new URL("../dist/", import.meta.url));
 const assets = fileURLToPath(new URL("../../crates/gw-console/assets/", import.meta.url));
@@ -28,13 +29,10 @@ const names = entries
   .map((entry) => relative(built, join(entry.parentPath, entry.name)))
   .sort();
 const total = { plain: 0, br: 0, gz: 0 };
-/** A larger file is kept as gzip alone: it is no part of the first load, and the program stays smaller. */
-const LARGEST_TWICE = 1024 * 1024;
-
 for (const name of names) {
   const content = await readFile(join(built, name));
   const gz = gzip(content);
-  const br = content.length > LARGEST_TWICE ? undefined : brotliCompressSync(content, brotli);
+  const br = encodingsOf(content.length).includes(".br") ? brotliCompressSync(content, brotli) : undefined;
   const target = join(assets, name);
   await mkdir(dirname(target), { recursive: true });
   if (br) await writeFile(`${target}.br`, br);

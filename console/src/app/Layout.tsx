@@ -1,4 +1,4 @@
-import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { Link, Outlet } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { isSignedIn, type SignedIn, useSession } from "@/api/session";
 import { Button } from "@/components/Button";
@@ -35,11 +35,9 @@ interface FrameProps {
 }
 
 function Frame({ session, linkError }: FrameProps) {
-  const path = useRouterState({ select: (state) => state.location.pathname });
   const [isMenuOpen, setMenuOpen] = useState(false);
   const palette = usePalette();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes when the screen changes
-  useEffect(() => setMenuOpen(false), [path]);
+  const closeMenu = () => setMenuOpen(false);
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
       <a
@@ -67,7 +65,7 @@ function Frame({ session, linkError }: FrameProps) {
               <kbd className="font-mono text-xs text-muted">Ctrl K</kbd>
             </Button>
           </div>
-          <Navigation session={session} />
+          <Navigation session={session} onGo={closeMenu} />
           <SessionMenu session={session} />
         </div>
       </aside>
@@ -81,14 +79,27 @@ function Frame({ session, linkError }: FrameProps) {
       </main>
       {palette.isUsed ? (
         <Suspense fallback={null}>
-          <CommandPalette session={session} isOpen={palette.isOpen} onClose={palette.close} />
+          <CommandPalette
+            session={session}
+            isOpen={palette.isOpen}
+            onClose={() => {
+              palette.close();
+              closeMenu();
+            }}
+          />
         </Suspense>
       ) : null}
     </div>
   );
 }
 
-function Navigation({ session }: { session: SignedIn }) {
+interface NavigationProps {
+  session: SignedIn;
+  /** Is called when the reader chooses a screen, also the one that is shown. */
+  onGo: () => void;
+}
+
+function Navigation({ session, onGo }: NavigationProps) {
   return (
     <nav aria-label="Screens" className="flex-1 px-3 py-2">
       {navFor(session).map((group) => (
@@ -99,6 +110,7 @@ function Navigation({ session }: { session: SignedIn }) {
               <li key={item.to}>
                 <Link
                   to={item.to}
+                  onClick={onGo}
                   activeOptions={{ exact: item.to === "/", includeSearch: false }}
                   className="block rounded-md px-2 py-1.5 hover:bg-raised aria-[current=page]:bg-tint aria-[current=page]:font-medium aria-[current=page]:text-accent"
                 >

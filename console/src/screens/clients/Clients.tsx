@@ -87,7 +87,7 @@ function KeyFacts() {
 function Programs({ chosen, model }: { chosen: string | undefined; model: string | undefined }) {
   const groups = [...new Set(CLIENTS.map((other) => other.group))];
   return (
-    <nav aria-label="Programs" className="min-w-0">
+    <section aria-label="Programs" className="min-w-0">
       {groups.map((group) => (
         <div key={group} className="mb-3">
           <p className="pb-1 text-xs font-medium text-muted">{group}</p>
@@ -109,7 +109,7 @@ function Programs({ chosen, model }: { chosen: string | undefined; model: string
           </ul>
         </div>
       ))}
-    </nav>
+    </section>
   );
 }
 

@@ -1,7 +1,9 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo } from "react";
 import { api } from "@/api/client";
 import type { KeyWithLimit } from "@/api/pending";
 import { Badge } from "@/components/Badge";
+import { Button } from "@/components/Button";
 import { Checkbox } from "@/components/Field";
 import { Loaded } from "@/components/Loaded";
 import { Moment } from "@/components/Moment";
@@ -11,6 +13,8 @@ import { BudgetBar, bindingText } from "./Budget";
 import { stateOf } from "./state";
 
 const route = getRouteApi("/keys");
+/** The most keys of one answer. */
+const PAGE = 1000;
 
 const COLUMNS: readonly Column<KeyWithLimit>[] = [
   {
@@ -69,15 +73,25 @@ const COLUMNS: readonly Column<KeyWithLimit>[] = [
 export function KeyTable() {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const keys = api.useQuery("get", "/admin/v1/keys", {
-    params: {
-      query: {
-        limit: 1000,
-        ...(search.team ? { team: search.team } : {}),
-        ...(search.revoked ? { include_revoked: true } : {}),
+  const keys = api.useInfiniteQuery(
+    "get",
+    "/admin/v1/keys",
+    {
+      params: {
+        query: {
+          limit: PAGE,
+          ...(search.team ? { team: search.team } : {}),
+          ...(search.revoked ? { include_revoked: true } : {}),
+        },
       },
     },
-  });
+    {
+      pageParamName: "after",
+      initialPageParam: null,
+      getNextPageParam: (page: { next: string | null }) => page.next,
+    },
+  );
+  const rows = useMemo(() => keys.data?.pages.flatMap((page) => page.data) ?? [], [keys.data]);
   const change = (next: Partial<typeof search>) =>
     navigate({ search: (now) => ({ ...now, ...next }), replace: true, resetScroll: false });
   const tools = (
@@ -96,18 +110,27 @@ export function KeyTable() {
   );
   return (
     <Loaded query={keys} what="the keys">
-      {(page) => (
-        <DataTable
-          label="Keys"
-          columns={COLUMNS}
-          rows={page.data}
-          rowKey={(key) => key.id}
-          sort={search.sort}
-          onSort={(sort) => change({ sort })}
-          csvName="keys"
-          tools={tools}
-          empty={<Empty title="No keys." />}
-        />
+      {() => (
+        <>
+          <DataTable
+            label="Keys"
+            columns={COLUMNS}
+            rows={rows}
+            rowKey={(key) => key.id}
+            sort={search.sort}
+            onSort={(sort) => change({ sort })}
+            csvName="keys"
+            tools={tools}
+            empty={<Empty title="No keys." />}
+          />
+          {keys.hasNextPage ? (
+            <div className="mt-3">
+              <Button onClick={() => keys.fetchNextPage()} disabled={keys.isFetchingNextPage}>
+                Load more keys
+              </Button>
+            </div>
+          ) : null}
+        </>
       )}
     </Loaded>
   );

@@ -32,7 +32,7 @@ export function OverviewScreen() {
           since: search.since ?? "24h",
           by: search.by ?? "model",
           ...(search.until ? { until: search.until } : {}),
-          ...(isCompared ? { compare: true } : {}),
+          ...(isCompared ? { compare: "true" as const } : {}),
         },
       },
     },

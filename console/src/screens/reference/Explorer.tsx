@@ -1,6 +1,9 @@
 import { useEffect, useRef } from "react";
 import styles from "swagger-ui-dist/swagger-ui.css?url";
-import SwaggerUI from "swagger-ui-dist/swagger-ui-es-bundle.js";
+import SwaggerUI, {
+  type SwaggerLayoutProps,
+  type SwaggerSystem,
+} from "swagger-ui-dist/swagger-ui-es-bundle.js";
 import { gatewayRoot } from "@/app/places";
 import { onThemeChange } from "@/app/theme";
 import { asSession, forSession } from "./document";
@@ -34,16 +37,24 @@ function isDark(): boolean {
   return theme === "dark" || (theme !== "light" && matchMedia("(prefers-color-scheme: dark)").matches);
 }
 
-const nothing = () => () => null;
+/** The renderer's parts without those that the console shows itself: the address, the description, the sign-in. */
+function layout({ React }: SwaggerSystem): object {
+  // biome-ignore lint/correctness/noComponentHookFactories: it is made once, with the renderer's own React
+  function ConsoleLayout({ getComponent }: SwaggerLayoutProps) {
+    const part = (name: string, isConnected = false) => React.createElement(getComponent(name, isConnected));
+    return React.createElement(
+      "div",
+      { className: "swagger-ui" },
+      part("SvgAssets"),
+      part("errors", true),
+      React.createElement("div", { className: "wrapper" }, part("operations", true), part("Models", true)),
+    );
+  }
+  return { components: { ConsoleLayout } };
+}
 
-/** What the console itself shows or does: the address, the description and the sign-in. */
-const hidden = () => ({
-  wrapComponents: { ServersContainer: nothing, authorizeBtn: nothing, InfoContainer: nothing },
-});
-
-/** What the renderer leaves out: names of its fields, a keyboard's way into what scrolls, and one main landmark a page. */
+/** What the renderer leaves out: names of its fields, and a keyboard's way into what scrolls. */
 function name(host: HTMLElement): void {
-  host.querySelector("main:not([role])")?.setAttribute("role", "presentation");
   for (const field of host.querySelectorAll("textarea:not([aria-label])")) {
     field.setAttribute("aria-label", "Request body");
   }
@@ -72,7 +83,8 @@ export default function Explorer({ spec }: { spec: Record<string, unknown> }) {
       // Its colours are too dark to be read.
       syntaxHighlight: { activated: false },
       requestInterceptor: asSession,
-      plugins: [hidden],
+      layout: "ConsoleLayout",
+      plugins: [layout],
     });
     return () => {
       stop();

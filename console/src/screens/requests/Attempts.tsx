@@ -33,7 +33,7 @@ interface AttemptRowProps {
 
 function AttemptRow({ attempt, bar }: AttemptRowProps) {
   const startedMs = bar?.startedMs ?? null;
-  const text = attempt.error ?? attempt.reason;
+  const text = attempt.reason;
   return (
     <li className="grid gap-x-4 gap-y-1 px-4 py-3 md:grid-cols-[16rem_1fr_10rem] md:items-center">
       <div className="min-w-0">

@@ -48,7 +48,6 @@ export function RequestPage() {
             <Section title="Tokens and cost">
               <Costs request={data} />
             </Section>
-            <Warnings warnings={data.warnings ?? []} />
             <Section title="Prompt and answer">
               <Payload request={data} />
             </Section>
@@ -147,18 +146,5 @@ function Route({ request }: { request: RequestDetail }) {
         Explain where it would go now
       </Link>
     </div>
-  );
-}
-
-function Warnings({ warnings }: { warnings: readonly string[] }) {
-  if (warnings.length === 0) return null;
-  return (
-    <Section title="Warnings">
-      <ul className="card list-disc p-4 pl-8">
-        {warnings.map((warning) => (
-          <li key={warning}>{warning}</li>
-        ))}
-      </ul>
-    </Section>
   );
 }

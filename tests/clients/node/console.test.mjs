@@ -1,0 +1,372 @@
+// The console in a real browser (Chromium): each screen's main task done by clicks, its accessibility, and its policy.
+// CONSOLE_DIST names a folder of built pages that are shown in the place of the embedded ones.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+import { startGateway } from "./gateway.mjs";
+
+const KEYS = { admin: "sk-console-admin", viewer: "sk-console-viewer", holder: "sk-console-holder" };
+const CONFIG = `
+[aliases]
+"from-file" = "demo/chat"
+[[keys]]
+name = "root"
+key = "${KEYS.admin}"
+role = "admin"
+[[keys]]
+name = "watcher"
+key = "${KEYS.viewer}"
+role = "viewer"
+[[keys]]
+name = "holder"
+key = "${KEYS.holder}"
+log_payloads = true
+`;
+const SCREENS = [
+  "Overview",
+  "Requests",
+  "Models",
+  "Playground",
+  "Client set-up",
+  "API reference",
+  "My key",
+  "Keys and teams",
+  "Providers and routing",
+  "Guards and sessions",
+  "Cache",
+  "Configuration",
+  "Audit",
+];
+const MARKUP = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`;
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+
+function executable() {
+  const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+  assert.ok(found, "Chromium is not installed; ./test node installs it");
+  return found;
+}
+
+/** Shows the pages of a folder at /ui/, under the policy that the gateway sends. */
+async function showFolder(context, root, folder) {
+  const policy = (await fetch(`${root}/ui/`)).headers.get("content-security-policy");
+  await context.route(`${root}/ui/**`, (route) => {
+    const path = decodeURIComponent(new URL(route.request().url()).pathname).slice("/ui/".length);
+    const isFile = path !== "" && existsSync(join(folder, path));
+    const depth = path.split("/").length - 1;
+    const content = readFileSync(join(folder, isFile ? path : "index.html"));
+    const body = isFile ? content : content.toString().replaceAll('="./', `="${"../".repeat(depth)}`);
+    const type = TYPES[extname(isFile ? path : "index.html")] ?? "text/plain";
+    return route.fulfill({ body, contentType: type, headers: { "content-security-policy": policy } });
+  });
+}
+
+describe("the console", () => {
+  let gateway, root, browser;
+
+  before(async () => {
+    gateway = await startGateway(CONFIG);
+    root = gateway.baseURL.replace(/\/v1$/, "");
+    browser = await chromium.launch({ executablePath: executable(), args: ["--no-sandbox"] });
+  });
+  after(async () => {
+    await browser?.close();
+    await gateway?.stop();
+  });
+
+  /** A page of a fresh browser, signed in with a key. `faults` collects refused policies, errors and foreign addresses. */
+  async function open(key, { width = 1440, theme = "light", path = "" } = {}) {
+    const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme });
+    if (process.env.CONSOLE_DIST) await showFolder(context, root, process.env.CONSOLE_DIST);
+    const page = await context.newPage();
+    page.setDefaultTimeout(15_000);
+    const faults = [];
+    page.on("pageerror", (error) => faults.push(error.message));
+    page.on("console", (message) => {
+      if (/Content Security Policy/i.test(message.text())) faults.push(message.text());
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(root) && !/^(data|blob):/.test(request.url())) faults.push(request.url());
+    });
+    await page.goto(`${root}/ui/${path}`);
+    if (key) {
+      await page.getByLabel("Key", { exact: true }).fill(key);
+      await page.getByRole("button", { name: "Sign in", exact: true }).click();
+      await page.locator("nav").waitFor({ state: "attached" });
+    }
+    return { page, faults, close: () => context.close() };
+  }
+
+  const call = (key, path, init = {}) =>
+    fetch(`${root}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    });
+  const chat = (content, key = KEYS.holder) =>
+    call(key, "/v1/chat/completions", {
+      method: "POST",
+      body: JSON.stringify({ model: "demo/chat", messages: [{ role: "user", content }] }),
+    });
+
+  /** The id of an answer's request, once the log has it: some 100 ms after the answer. */
+  async function logged(answer) {
+    const id = answer.headers.get("x-request-id");
+    for (let tries = 0; tries < 200; tries += 1) {
+      if ((await call(KEYS.admin, `/admin/v1/requests/${id}`)).ok) return id;
+    }
+    throw new Error(`the log has no ${id}`);
+  }
+
+  async function seriousViolations(page) {
+    const session = await page.context().newCDPSession(page);
+    await session.send("Runtime.evaluate", { expression: AXE });
+    const expression = `axe.run(document).then((found) => JSON.stringify(found.violations
+      .filter((rule) => ["serious", "critical"].includes(rule.impact)).map((rule) => [rule.id, rule.nodes[0].html])))`;
+    const { result } = await session.send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
+    return JSON.parse(result.value);
+  }
+
+  const goTo = async (page, screen) => {
+    const menu = page.getByRole("button", { name: "Menu" });
+    if (await menu.isVisible()) await menu.click();
+    await page.getByRole("navigation").getByRole("link", { name: screen, exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: screen }).waitFor();
+  };
+
+  for (const [width, theme] of [[1440, "light"], [1440, "dark"], [390, "light"], [390, "dark"]]) {
+    it(`has every screen at ${width} px, ${theme}, accessible and within its policy`, async () => {
+      await logged(await chat("Hello!"));
+      const { page, faults, close } = await open(KEYS.admin, { width, theme });
+      for (const screen of SCREENS) {
+        await goTo(page, screen);
+        await page.waitForLoadState("networkidle");
+        assert.match(await page.title(), new RegExp(`^${screen}`));
+        assert.deepEqual(await seriousViolations(page), [], screen);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        assert.ok(overflow <= 0, `${screen} is wider than the window by ${overflow} px`);
+      }
+      assert.deepEqual(faults, []);
+      await close();
+    });
+  }
+
+  it("keeps the address at the sign-in, says why it refuses a key, and signs out", async () => {
+    const { page, close } = await open(undefined, { path: "requests?status=ok" });
+    await page.getByLabel("Key", { exact: true }).fill("sk-gw-wrong");
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.getByRole("alert").getByText("invalid_api_key").waitFor();
+    await page.getByLabel("Key", { exact: true }).fill(KEYS.admin);
+    await page.getByRole("button", { name: "Sign in", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Requests" }).waitFor();
+    assert.equal(page.url(), `${root}/ui/requests?status=ok`);
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByLabel("Key", { exact: true }).waitFor();
+    assert.equal((await page.request.get(`${root}/admin/v1/keys`)).status(), 401);
+    await close();
+  });
+
+  it("signs in once with a link, and takes the token out of the address", async () => {
+    const made = await call(KEYS.admin, "/auth/links", { method: "POST", body: JSON.stringify({ key: KEYS.admin }) });
+    const { token } = await made.json();
+    const first = await open(undefined, { path: `#token=${token}` });
+    await first.page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    assert.equal(first.page.url(), `${root}/ui/`);
+    await first.close();
+    const second = await open(undefined, { path: `#token=${token}` });
+    await second.page.getByRole("alert").getByText(/used already/).waitFor();
+    assert.ok(await second.page.getByLabel("Key", { exact: true }).isVisible());
+    await second.close();
+  });
+
+  it("shows the same sums as the API", async () => {
+    await logged(await chat("Count me."));
+    const { page, close } = await open(KEYS.admin);
+    await page.getByText(/^As of /).waitFor();
+    const { total } = await (await call(KEYS.admin, "/admin/v1/usage?since=24h")).json();
+    const tile = (name) => page.locator(`[data-metric="${name}"] dd`).first().innerText();
+    assert.equal(Number((await tile("tokens")).replaceAll(",", "")), total.total_tokens);
+    assert.equal(Number((await tile("requests")).replaceAll(",", "")), total.requests);
+    assert.equal(Number((await tile("spend")).replace(/[$,]/g, "")), total.cost_usd);
+    assert.ok(await page.getByText(`unpriced requests: ${total.unpriced_requests}`).isVisible());
+    await page.getByRole("tab", { name: "By key" }).click();
+    await page.getByRole("row", { name: /holder/ }).waitFor();
+    await close();
+  });
+
+  it("makes a key, shows it once, and shows the request that used it", async () => {
+    const { page, close } = await open(KEYS.admin);
+    await goTo(page, "Keys and teams");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByLabel("Name").fill(MARKUP);
+    await page.getByLabel("Role").selectOption("inference");
+    await page.getByLabel("Budget").fill("2.50");
+    await page.getByRole("button", { name: "Create" }).click();
+    const secret = await page.locator("[data-secret]").innerText();
+    await page.getByRole("button", { name: "Done" }).click();
+    assert.equal(await page.getByText(secret).count(), 0);
+    const id = await logged(await chat("A walk.", secret));
+    await goTo(page, "Requests");
+    await page.locator(`a[href$="/requests/${id}"]`).click();
+    await page.getByRole("heading", { level: 1, name: `Request ${id}` }).waitFor();
+    await page.getByRole("columnheader", { name: "Price per million" }).waitFor();
+    for (const kind of ["Prompt", "Completion"]) await page.getByRole("cell", { name: kind, exact: true }).waitFor();
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    await close();
+  });
+
+  it("runs no markup of stored prompts and answers", async () => {
+    const id = await logged(await chat(MARKUP));
+    const { page, faults, close } = await open(KEYS.admin);
+    const payload = page.getByText("window.pwned=1").first();
+    for (let tries = 0; tries < 50 && (await payload.count()) === 0; tries += 1) {
+      await page.goto(`${root}/ui/requests/${id}`);
+      await page.waitForLoadState("networkidle");
+    }
+    await payload.waitFor();
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("shows requests live", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "requests" });
+    await page.getByRole("button", { name: "Live" }).click();
+    await page.getByText("Live: requests appear as they end.").waitFor();
+    const id = (await chat("Now.")).headers.get("x-request-id");
+    await page.locator(`a[href$="/requests/${id}"]`).waitFor();
+    await close();
+  });
+
+  it("changes an alias after a look at the difference, and undoes it", async () => {
+    const put = (targets) =>
+      call(KEYS.admin, "/admin/v1/config/aliases/quick", { method: "PUT", body: JSON.stringify({ targets }) });
+    assert.equal((await put(["demo/chat"])).status, 201);
+    const { page, close } = await open(KEYS.admin, { path: "configuration" });
+    assert.equal(await page.getByRole("button", { name: "Edit from-file" }).count(), 0);
+    await page.getByText(/^from .*gateway\.toml:\d+/).first().waitFor();
+    await page.getByRole("button", { name: "Edit quick" }).click();
+    await page.getByLabel("Targets").fill("demo/chat\ndemo/nothing");
+    await page.getByText("The gateway would refuse this:").waitFor();
+    await page.getByLabel("Targets").fill("demo/chat\ndemo/embed");
+    await page.getByRole("figure", { name: "Difference" }).getByText("demo/embed").waitFor();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText("is undone").waitFor();
+    const { value } = await (await call(KEYS.admin, "/admin/v1/config/aliases/quick")).json();
+    assert.deepEqual(value, { targets: ["demo/chat"] });
+    await close();
+  });
+
+  it("explains a route", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "providers?tab=explain" });
+    await page.getByLabel("Model").fill("from-file");
+    await page.getByRole("button", { name: "Explain" }).click();
+    await page.getByRole("table", { name: "Candidates" }).getByText("demo/chat").waitFor();
+    await close();
+  });
+
+  it("shows a viewer nothing that would be refused, and a holder only the own key", async () => {
+    const viewer = await open(KEYS.viewer, { path: "keys" });
+    await viewer.page.getByRole("table", { name: "Keys" }).waitFor();
+    assert.equal(await viewer.page.getByRole("button", { name: "Create key" }).count(), 0);
+    await goTo(viewer.page, "Configuration");
+    await viewer.page.getByText("from-file").waitFor();
+    assert.equal(await viewer.page.getByRole("button", { name: /^(Add|Edit|Remove|Undo)/ }).count(), 0);
+    await viewer.close();
+    const holder = await open(KEYS.holder);
+    await holder.page.getByRole("heading", { level: 1, name: "My key" }).waitFor();
+    assert.equal(await holder.page.getByRole("link", { name: "Keys and teams" }).count(), 0);
+    await holder.close();
+  });
+
+  it("asks two models in the playground, each API in turn, and runs no markup of their answers", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "playground?models=demo/chat,from-file" });
+    for (const api of ["chat", "responses", "messages"]) {
+      await page.getByLabel("API", { exact: true }).selectOption(api);
+      await page.getByLabel("Message").fill(`${api} ${MARKUP}`);
+      await page.getByRole("button", { name: "Send" }).click();
+      const answers = page.getByRole("article").filter({ hasText: `Demo answer to: ${api} ${MARKUP}` });
+      await answers.nth(1).getByText("Answered.").waitFor();
+      for (const figure of ["TTFT", "tokens/s", "Cost"]) {
+        assert.equal(await answers.filter({ hasText: figure }).count(), 2, `${api} ${figure}`);
+      }
+    }
+    await page.getByRole("button", { name: "Code" }).click();
+    await page.getByRole("tab", { name: "Python" }).click();
+    await page.getByText(`base_url="${root}"`).waitFor();
+    assert.equal(await page.evaluate(() => window.pwned), undefined);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("opens a kept prompt in the playground", async () => {
+    const id = await logged(await chat("Once more."));
+    const { page, close } = await open(KEYS.admin, { path: `requests/${id}` });
+    await page.getByRole("link", { name: "Open in the playground" }).click();
+    await page.getByText(`the prompt of ${id}`, { exact: false }).first().waitFor();
+    await close();
+  });
+
+  it("compares two models of the catalogue", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "models" });
+    await page.getByRole("checkbox", { name: "demo/chat" }).check();
+    await page.getByRole("checkbox", { name: "demo/embed" }).check();
+    await page.getByRole("button", { name: "Compare" }).click();
+    await page.getByRole("table", { name: "Comparison" }).getByText("Measured by this gateway").waitFor();
+    await close();
+  });
+
+  it("fills a client in with a key just made, and sees its first request", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "keys" });
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByLabel("Name").fill("claude");
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    const secret = await page.locator("[data-secret]").innerText();
+    await page.getByRole("link", { name: "Set up a client with it" }).click();
+    await page.getByText(`export ANTHROPIC_AUTH_TOKEN='${secret}'`).waitFor();
+    await page.getByText("Waiting for your first request").waitFor();
+    const arrived = page.getByText("Your first request has arrived");
+    for (let tries = 0; tries < 20 && !(await arrived.isVisible()); tries += 1) {
+      await logged(await chat("First.", secret));
+    }
+    await arrived.waitFor();
+    await close();
+  });
+
+  it("tries an operation of the API reference with the session", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "reference" });
+    await page.locator("#operations-Generation-createChatCompletion button").first().click();
+    await page.getByRole("button", { name: "Try it out" }).click();
+    await page.getByRole("button", { name: "Execute" }).click();
+    await page.getByText("Demo answer to: Hello").first().waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("empties the cache, shows that in the audit log, and shows a session in time order", async () => {
+    const session = { "x-gateway-session": "a run" };
+    for (const text of ["one", "two"]) {
+      const body = JSON.stringify({ model: "demo/chat", messages: [{ role: "user", content: text }] });
+      const headers = { authorization: `Bearer ${KEYS.holder}`, "content-type": "application/json", ...session };
+      await logged(await fetch(`${root}/v1/chat/completions`, { method: "POST", headers, body }));
+    }
+    const { page, close } = await open(KEYS.admin, { path: "cache" });
+    await page.getByRole("button", { name: "Empty the cache" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Empty the cache" }).click();
+    await page.getByText("All answers are removed.").waitFor();
+    await goTo(page, "Audit");
+    await page.getByRole("cell", { name: "emptied the cache" }).first().waitFor();
+    await goTo(page, "Guards and sessions");
+    await page.getByRole("link", { name: "a run" }).click();
+    const times = page.getByRole("table", { name: /oldest first/ }).getByRole("link");
+    await times.nth(1).waitFor();
+    const [first, second] = await times.allInnerTexts();
+    assert.ok(first < second, `${first} is not before ${second}`);
+    await close();
+  });
+});
