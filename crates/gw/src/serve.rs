@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,6 +160,16 @@ fn console_base(setup: &Setup, listeners: &Listeners) -> Option<String> {
     console_link::base(listeners, scheme).filter(|_| !CONSOLE.is_empty())
 }
 
+/// Logs the address of the console, and notes it for `model-gateway login`.
+fn tell_console(base: Option<&str>, data: &Path) {
+    if let Some(base) = base {
+        console_link::note(data, base);
+        tracing::info!(
+            "console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')"
+        );
+    }
+}
+
 /// The engine and the parts that it uses.
 struct EngineParts {
     engine: Arc<Engine>,
@@ -272,7 +282,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let public_url = setup.config.identity.public_url.clone();
     let issuer = issuers.zip(public_url.as_deref());
     let issuer = issuer.map(|(issuers, public_url)| IssuerSignIn::new(issuers, sealer, public_url));
-    let sign_in = Arc::new(SignIn::new(Arc::clone(&management), Arc::clone(&engine), store.clone(), issuer));
+    let sign_in = SignIn::new(Arc::clone(&management), Arc::clone(&engine), store.clone(), issuer);
     provider_metrics::register(&engine, &mut registry);
     limit_metrics::start(Arc::clone(&engine), &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
@@ -281,7 +291,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let state = ServerState::new(
         memory_limit::fitted(ServerSettings { public_url, ..setup.config.server }),
         engine,
-        OperatorServices { management, configuration, sign_in, console: CONSOLE },
+        OperatorServices { management, configuration, sign_in: Arc::new(sign_in), console: CONSOLE },
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,
@@ -294,12 +304,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let is_kept = origin == SocketOrigin::ServiceManager;
     tokio::spawn(follow_signals(signals, reloader, shutdown.clone(), is_kept, Arc::clone(&manager)));
     log_addresses(&listeners, scheme);
-    if let Some(base) = console {
-        console_link::note(&data, &base);
-        tracing::info!(
-            "console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')"
-        );
-    }
+    tell_console(console.as_deref(), &data);
     hand_over::offer(&listeners, &data, shutdown.clone());
     if let Some(predecessor) = sockets.predecessor {
         predecessor.end();
