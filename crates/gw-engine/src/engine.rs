@@ -279,14 +279,6 @@ impl Engine {
         self.generate(PlainOperation::Chat, context, body).await
     }
 
-    /// `POST /v1/completions`.
-    ///
-    /// # Errors
-    /// As [`Engine::chat`].
-    pub async fn completion(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        self.generate(PlainOperation::Completion, context, body).await
-    }
-
     /// `POST /v1/messages`.
     ///
     /// # Errors
@@ -309,14 +301,6 @@ impl Engine {
     /// As [`Engine::responses`].
     pub async fn compact(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
         compaction::compact(&self.services, context, body).await
-    }
-
-    /// `POST /v1/embeddings`.
-    ///
-    /// # Errors
-    /// As [`Engine::chat`].
-    pub async fn embeddings(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
-        self.generate(PlainOperation::Embeddings, context, body).await
     }
 
     /// An operation whose body needs no translation.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_engine::{CallLog, Caller, ClientSurface, Engine, EventStream, Reply, ReplyBody, RequestContext};
+use gw_wire::operation::PlainOperation;
 use gw_wire::sse::SseDecoder;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -107,7 +108,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
 async fn end(engine: &Engine, ask: RequestKind, context: RequestContext, body: Bytes) -> Outcome {
     let reply = match ask {
         RequestKind::Chat { .. } => engine.chat(context, body).await,
-        RequestKind::Embeddings => engine.embeddings(context, body).await,
+        RequestKind::Embeddings => engine.generate(PlainOperation::Embeddings, context, body).await,
     };
     match reply {
         Err(error) => Outcome::Error(error.status(), error.code().to_owned()),

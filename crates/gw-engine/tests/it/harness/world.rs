@@ -18,6 +18,7 @@ use gw_store::keys::Role;
 use gw_store::ledger::Entry;
 use gw_store::limits::{Budget, Limits, OnBudget, Period};
 use gw_wire::money::Price;
+use gw_wire::operation::PlainOperation;
 use gw_wire::usage::Usage;
 use prometheus_client::registry::Registry;
 use secrecy::SecretString;
@@ -265,7 +266,8 @@ impl World {
         let (engine, context) = (Arc::clone(&self.engine), self.context(keepalive));
         let (bytes, is_chat) = (Bytes::from(body.to_string()), body["input"].is_null());
         async move {
-            if is_chat { engine.chat(context, bytes).await } else { engine.embeddings(context, bytes).await }
+            let operation = if is_chat { PlainOperation::Chat } else { PlainOperation::Embeddings };
+            engine.generate(operation, context, bytes).await
         }
     }
 
