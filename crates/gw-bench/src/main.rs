@@ -4,7 +4,8 @@
 //! that of the upstream without a proxy, and memory, each with the ratio to nginx. Rounds alternate between the two, so
 //! that a noisy machine affects both. `./bench ledger` measures the store alone, `./bench route` a routing decision,
 //! `./bench encoders` a streamed event in each dialect of clients,
-//! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve.
+//! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve. `gw-bench train` serves the
+//! requests of which `deploy/build-dist` makes a profile.
 
 mod budgets;
 mod callgrind;
@@ -20,6 +21,7 @@ mod overview;
 mod process;
 mod route;
 mod system_calls;
+mod train;
 mod unused_features;
 mod upstream;
 mod worst;
@@ -74,6 +76,8 @@ enum Benchmark {
     Worst(worst::WorstOptions),
     /// Counts the instructions of a request under valgrind
     Instructions(instructions::InstructionOptions),
+    /// Serves requests of each kind and ends the gateway in order, so that an instrumented program writes its profile
+    Train,
 }
 
 const KEY: &str = "sk-bench-key";
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
             Some(Benchmark::Overload(options)) => overload::run(options, KEY).await,
             Some(Benchmark::Worst(options)) => worst::run(options).await,
             Some(Benchmark::Instructions(counted)) => instructions::run(counted, &options.binary, KEY).await,
+            Some(Benchmark::Train) => train::run(&options.binary, KEY).await,
             None => compare_with_nginx(&options).await,
         }
     });

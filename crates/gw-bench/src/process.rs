@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -81,6 +81,12 @@ impl Process {
         }
         self.child.wait()?;
         Ok(())
+    }
+
+    /// Asks the process to end, and waits until it has.
+    pub(crate) fn end(&mut self) -> Result<ExitStatus> {
+        Command::new("kill").arg(self.child.id().to_string()).status()?;
+        Ok(self.child.wait()?)
     }
 
     /// The id of the process.

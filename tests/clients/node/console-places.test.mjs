@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer, request as ask } from "node:http";
 import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
-import { go, openPage, signIn, startBrowser, startConsole } from "./browser.mjs";
+import { go, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
 
 const KIB = 1024;
 

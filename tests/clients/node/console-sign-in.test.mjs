@@ -9,11 +9,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { ADMIN, HOLDER, VIEWER, ask, call, openPage, signIn, startBrowser, startConsole } from "./browser.mjs";
+import { ADMIN, HOLDER, VIEWER, ask, call, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
 
 const SESSION = "__Host-gateway-session";
 const JSON_BODY = { "content-type": "application/json" };
-const BINARY = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL("../../target/debug/model-gateway", import.meta.url));
+const BINARY = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL("../../../target/debug/model-gateway", import.meta.url));
 
 const listen = (server) => new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server.address().port)));
 const close = (server) =>

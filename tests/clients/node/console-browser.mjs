@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { startGateway } from "../clients/node/gateway.mjs";
+import { startGateway } from "./gateway.mjs";
 
 export const ADMIN = "sk-console-test-admin";
 export const VIEWER = "sk-console-test-viewer";
@@ -30,7 +30,7 @@ export const MARKUP = `<img src=x onerror="window.ran=1"><script>window.ran=1</s
 
 function executable() {
   const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  assert.ok(found, "Chromium is not installed; ./test console installs it");
+  assert.ok(found, "Chromium is not installed; ./test node installs it");
   return found;
 }
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { HOLDER, call, chat, openPage, signIn, startBrowser, startConsole } from "./browser.mjs";
+import { HOLDER, call, chat, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
 
 /** A decimal number in femto-USD, so that sums are exact. */
 function femtos(number) {
