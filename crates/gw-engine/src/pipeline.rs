@@ -220,8 +220,8 @@ mod tests {
 
     use super::run;
     use crate::request::context::RequestContext;
-    use crate::request::operation::PlainOperation;
     use crate::services::Services;
+    use gw_wire::operation::PlainOperation;
 
     /// The bytes of the future that is made of these parts.
     fn bytes_of<P, F: Future>(_: impl FnOnce(P) -> F) -> usize {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use crate::admin_client::{self, AdminTarget};
 use crate::reload_command::own_address;
-use crate::{console_link, first_start, store};
+use crate::{console_link, store};
 
 /// The options of `login`.
 #[derive(Debug, Args)]
