@@ -1,4 +1,4 @@
-//! Files of one crate that import each other in a circle: no more than three.
+//! Files of one crate that import each other in a circle: no more than four.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::files::{crates, relative};
 use super::modules::Crate;
 
 /// The largest number of files that may import each other in a circle.
-const MAX_CIRCLE_FILES: usize = 3;
+const MAX_CIRCLE_FILES: usize = 4;
 
 /// Crates that exceed the limit today, with the size of their largest circle. The test fails when a number is wrong, so
 /// that a smaller circle stays small.
