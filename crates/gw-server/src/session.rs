@@ -55,6 +55,10 @@ fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
 /// Whether a body has the name of one of the members, perhaps inside a text.
 fn may_name_session(body: &[u8]) -> bool {
     let begins_member = |at: usize| {
+        // `prompt_cache…` and `user_id`: the next byte tells nearly every other name apart.
+        if !matches!(body.get(at + 1), Some(b'c' | b'i')) {
+            return false;
+        }
         let mut members = BODY_MEMBERS.iter();
         members.any(|(member, offset)| {
             at >= *offset && body.get(at - offset..).is_some_and(|rest| rest.starts_with(member))
