@@ -20,26 +20,43 @@ async function allRows(origin, count) {
   }
 }
 
+/** Prices whose products have more digits than a float shows. */
+const PRICED = `
+[[models]]
+id = "demo/priced"
+upstream_model = "chat"
+category = ["chat"]
+context_length = 8192
+pricing = { official_input_per_m = 0.37, official_output_per_m = 1.13 }
+
+[[models]]
+id = "demo/vectors"
+upstream_model = "embed"
+category = ["embedding"]
+context_length = 8192
+pricing = { official_input_per_m = 0.013, official_output_per_m = 0 }
+`;
+
 describe("the totals of the console", () => {
   let gateway, browser;
 
   before(async () => {
-    gateway = await startConsole();
+    gateway = await startConsole(PRICED);
     browser = await startBrowser();
     const { origin } = gateway;
-    const input = { model: "demo/chat", input: "Hello" };
+    const input = { model: "demo/priced", input: "Hello" };
     const calls = [
-      chat(origin, "demo/chat", "One"),
-      chat(origin, "demo/chat", "Two", { stream: true }),
-      chat(origin, "demo/chat", "Three", { cache: { enabled: true } }),
+      chat(origin, "demo/priced", "One"),
+      chat(origin, "demo/priced", "Two", { stream: true }),
+      chat(origin, "demo/priced", "Three", { cache: { enabled: true } }),
       chat(origin, "demo/unknown", "Four"),
       call(origin, "/v1/responses", { key: HOLDER, body: input }),
       call(origin, "/v1/responses", { key: HOLDER, body: { ...input, stream: true } }),
-      call(origin, "/v1/messages", { key: HOLDER, body: { model: "demo/chat", max_tokens: 50, messages: [{ role: "user", content: "Hi" }] } }),
-      call(origin, "/v1/embeddings", { key: HOLDER, body: { model: "demo/embed", input: ["a", "b"] } }),
+      call(origin, "/v1/messages", { key: HOLDER, body: { model: "demo/priced", max_tokens: 50, messages: [{ role: "user", content: "Hi" }] } }),
+      call(origin, "/v1/embeddings", { key: HOLDER, body: { model: "demo/vectors", input: ["a", "b"] } }),
     ];
     await Promise.all(calls);
-    await chat(origin, "demo/chat", "Three", { cache: { enabled: true } });
+    await chat(origin, "demo/priced", "Three", { cache: { enabled: true } });
   });
   after(async () => {
     await browser?.close();
@@ -55,6 +72,7 @@ describe("the totals of the console", () => {
     ]);
     const total = usage.body.total;
     assert.equal(total.requests, rows.length);
+    assert.ok(total.cost_usd > 0);
     assert.equal(femtos(total.cost_usd), rows.reduce((sum, row) => sum + femtos(row.cost_usd ?? 0), 0n));
     for (const member of Object.keys(total)) assert.equal(overview.body.total[member], total[member], member);
     const metrics = (await call(origin, "/metrics")).body;
