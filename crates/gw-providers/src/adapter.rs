@@ -218,7 +218,7 @@ pub trait Adapter: Send + Sync + fmt::Debug {
         false
     }
 
-    /// What the provider's answers taught about its Responses API. None: nothing is learned, and the provider speaks the
+    /// The facts that the provider's answers taught about its Responses API. None: nothing is learned, and the provider speaks the
     /// dialects that [`Adapter::speaks`] names, whatever it answers.
     fn native_responses(&self) -> Option<&NativeResponses> {
         None

@@ -33,7 +33,7 @@ enum Learned {
 }
 
 impl NativeResponses {
-    /// What the configuration or the table of known providers says; None: it is learned.
+    /// The setting of the configuration or of the table of known providers. None: it is learned.
     pub(crate) fn new(known: Option<bool>) -> Self {
         Self { known, learned: Mutex::default() }
     }

@@ -128,7 +128,7 @@ pub(crate) enum Management {
     Live,
 }
 
-/// What a client wants from a model.
+/// The kinds of generation requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// An answer.

@@ -33,7 +33,7 @@ pub(crate) const FILTERS: [&str; 10] = [
 /// A search of the request log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestSearch {
-    /// What the database compares.
+    /// The conditions that the database checks.
     pub(crate) filter: Filter,
     /// The least cost, in femto-USD.
     cost_min: Option<i128>,

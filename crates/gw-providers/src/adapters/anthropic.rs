@@ -52,7 +52,7 @@ pub(super) const COUNT_MEMBER: &str = "input_tokens";
 pub(super) const COUNTED: [&str; 6] =
     ["system", "messages", "tools", "tool_choice", "thinking", "output_config"];
 
-/// What the Messages API has, at Anthropic and at other hosts.
+/// The traits of the Messages API, at Anthropic and at other hosts.
 pub(super) const POLICY: Policy = Policy {
     traits: DialectTraits {
         capabilities: Capabilities { stream_usage: true, ..native::CAPABILITIES },

@@ -57,7 +57,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     max_tools: None,
 };
 
-/// What both services have.
+/// The traits that both services share.
 const TRAITS: DialectTraits = DialectTraits {
     capabilities: CAPABILITIES,
     media_sizes: MediaSizes::gemini(),
@@ -65,7 +65,7 @@ const TRAITS: DialectTraits = DialectTraits {
     ..native::POLICY.traits
 };
 
-/// What both services have.
+/// The policy that both services share.
 pub(super) const POLICY: Policy = Policy {
     traits: TRAITS,
     takes_back: media::can_be_sent_back,

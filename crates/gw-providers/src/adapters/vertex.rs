@@ -109,7 +109,7 @@ impl Vertex {
     }
 }
 
-/// What both dialects have.
+/// The traits that both dialects share.
 const TRAITS: &DialectTraits =
     &DialectTraits { classify: errors::classify, ..<VertexGemini as Dialect>::POLICY.traits };
 

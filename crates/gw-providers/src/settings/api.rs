@@ -34,7 +34,7 @@ pub struct ApiRow {
     pub embedding_batch: Option<usize>,
     /// The deviations from OpenAI's dialect of every provider. None: the preset of the provider says them.
     pub quirks: Option<Quirks>,
-    /// What the usual environment variable of a provider holds.
+    /// The kind of value in the usual environment variable of a provider.
     pub variable: VariableHolds,
     /// Many vendors have this API, so it gives no address.
     pub is_shared: bool,
@@ -52,7 +52,7 @@ pub struct ApiRow {
     pub wrong_key_statuses: &'static [u16],
 }
 
-/// What the usual environment variable of a provider holds.
+/// The kind of value in the usual environment variable of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableHolds {
     /// The key, and the provider needs nothing else.
