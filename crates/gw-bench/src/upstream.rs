@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Number of events of one stream, without the first (role) and the last (finish).
 pub(crate) const EVENTS: usize = 100;
@@ -12,6 +12,8 @@ pub(crate) const EVENTS: usize = 100;
 pub(crate) const PACE: Duration = Duration::from_millis(4);
 /// Number of bytes at the start and at the end of a body by which the upstream distinguishes requests.
 const EDGE: usize = 1 << 10;
+/// The most connections that wait to be accepted: a gateway under thousands of clients opens as many at once.
+const BACKLOG: u32 = 4096;
 /// Number of values of one embedding.
 const DIMENSIONS: usize = 1536;
 
@@ -29,7 +31,9 @@ struct Canned {
 
 /// Starts the upstream and returns its port. A stream has `events` texts, with `pace` between two of them, or in one write.
 pub(crate) async fn start(events: usize, pace: Option<Duration>) -> std::io::Result<u16> {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(([127, 0, 0, 1], 0).into())?;
+    let listener = socket.listen(BACKLOG)?;
     let port = listener.local_addr()?.port();
     let canned = Arc::new(Canned::new(events, pace));
     tokio::spawn(async move {

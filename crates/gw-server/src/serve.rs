@@ -51,8 +51,9 @@ const CUT_GRACE: Duration = Duration::from_millis(1500);
 const STORE_GRACE: Duration = Duration::from_secs(5);
 /// The time between two checks whether a request still runs during a shutdown.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// The most connections that wait to be accepted. In a burst a full backlog would cost clients a TCP retry of a second.
-const BACKLOG: i32 = 1024;
+/// The most connections that wait to be accepted. In a burst a full backlog would cost clients a TCP retry of a second. Linux takes at most
+/// `net.core.somaxconn`, whose default is the same number.
+const BACKLOG: i32 = 4096;
 /// The work of accepting before the worker's other tasks run. A refused connection counts 1.
 const MAX_ACCEPT_WORK: u32 = 128;
 /// The work of a connection that is served.
