@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { startBrowser } from "./browser.mjs";
 import { startGateway } from "./gateway.mjs";
 
 const KEYS = { admin: "sk-console-admin", viewer: "sk-console-viewer", holder: "sk-console-holder" };
@@ -45,12 +45,6 @@ const MARKUP = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</scri
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
-function executable() {
-  const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  assert.ok(found, "Chromium is not installed; ./test node installs it");
-  return found;
-}
-
 /** Shows the pages of a folder at /ui/, under the policy that the gateway sends. */
 async function showFolder(context, root, folder) {
   const policy = (await fetch(`${root}/ui/`)).headers.get("content-security-policy");
@@ -71,7 +65,7 @@ describe("the console", () => {
   before(async () => {
     gateway = await startGateway(CONFIG);
     root = gateway.baseURL.replace(/\/v1$/, "");
-    browser = await chromium.launch({ executablePath: executable(), args: ["--no-sandbox"] });
+    browser = await startBrowser();
   });
   after(async () => {
     await browser?.close();
