@@ -263,6 +263,28 @@ describe("the console", () => {
     await close();
   });
 
+  it("says why a request took its route", async () => {
+    const body = { model: "demo/error-500", messages: [{ role: "user", content: "Hello" }], routing: { fallback: ["demo/embed", "demo/chat"] } };
+    const id = await logged(await call(KEYS.holder, "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) }));
+    const { page, faults, close } = await open(KEYS.admin, { path: `requests/${id}` });
+    const candidates = page.getByRole("table", { name: "Candidates" });
+    await candidates.getByRole("row", { name: /demo\/error-500 asked for by the strategy failed: / }).waitFor();
+    await candidates.getByRole("row", { name: /demo\/chat a fallback of the request by the strategy answered/ }).waitFor();
+    await page.getByRole("listitem").filter({ hasText: /^demo\/embed: / }).waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("leads from the list of the API to the reference", async () => {
+    const { page, close } = await open(KEYS.admin);
+    await page.goto(`${root}/docs`);
+    await page.getByRole("link", { name: "API reference in the console" }).click();
+    await page.getByRole("heading", { level: 1, name: "API reference" }).waitFor();
+    assert.equal(page.url(), `${root}/ui/reference`);
+    await close();
+  });
+
   it("shows a viewer nothing that would be refused, and a holder only the own key", async () => {
     const viewer = await open(KEYS.viewer, { path: "keys" });
     await viewer.page.getByRole("table", { name: "Keys" }).waitFor();
