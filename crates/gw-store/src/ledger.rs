@@ -6,11 +6,14 @@
 //! Writing a row again changes nothing (its request id is unique), so a batch with an unknown outcome is simply written
 //! again. Rows and sums are written in one transaction, so they always agree.
 
+mod days;
 mod decision;
 pub(crate) mod groups;
+pub(crate) mod known_days;
 mod line;
 mod line_text;
 mod read;
+mod source;
 mod sqlite;
 mod write;
 
