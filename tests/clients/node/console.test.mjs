@@ -267,9 +267,10 @@ describe("the console", () => {
     const id = await logged(await call(KEYS.holder, "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) }));
     const { page, faults, close } = await open(KEYS.admin, { path: `requests/${id}` });
     const candidates = page.getByRole("table", { name: "Candidates" });
-    await candidates.getByRole("row", { name: /demo\/error-500 asked for by the strategy failed: / }).waitFor();
-    await candidates.getByRole("row", { name: /demo\/chat a fallback of the request by the strategy answered/ }).waitFor();
+    await candidates.getByRole("row", { name: /demo\/error-500 failed: upstream_error asked for by the strategy/ }).waitFor();
+    await candidates.getByRole("row", { name: /demo\/chat answered a fallback of the request by the strategy/ }).waitFor();
     await page.getByRole("listitem").filter({ hasText: /^demo\/embed: / }).waitFor();
+    await page.setViewportSize({ width: 390, height: 900 });
     assert.deepEqual(await seriousViolations(page), []);
     assert.deepEqual(faults, []);
     await close();

@@ -68,11 +68,12 @@ function Decision({ route }: { route: NonNullable<RequestDetail["route"]> }) {
   return (
     <>
       {route.candidates.length > 0 ? (
-        <div className="max-w-full overflow-x-auto">
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        <div className="max-w-full overflow-x-auto" tabIndex={0}>
           <table aria-label="Candidates" className="text-left">
             <thead>
               <tr>
-                {["Order", "Model", "Came as", "Place", "Outcome"].map((name) => (
+                {["Order", "Model", "Outcome", "Came as", "Place"].map((name) => (
                   <th key={name} scope="col" className="py-1 pr-6 font-semibold">
                     {name}
                   </th>
@@ -84,9 +85,9 @@ function Decision({ route }: { route: NonNullable<RequestDetail["route"]> }) {
                 <tr key={candidate.model} className="border-t border-line">
                   <td className="py-1 pr-6 tabular-nums">{index + 1}</td>
                   <td className="py-1 pr-6 break-words">{candidate.model}</td>
+                  <td className="py-1 pr-6">{outcomeWords(candidate.outcome)}</td>
                   <td className="py-1 pr-6">{originWords(candidate.origin)}</td>
                   <td className="py-1 pr-6">{placeWords(candidate.tier)}</td>
-                  <td className="py-1 pr-6">{outcomeWords(candidate.outcome)}</td>
                 </tr>
               ))}
             </tbody>

@@ -26,7 +26,5 @@ export const placeWords = (tier: Candidate["tier"]): string => PLACES[tier] ?? t
 /** What became of a candidate. */
 export function outcomeWords(outcome: string): string {
   if (outcome === "answered") return "answered";
-  return outcome === "not_asked"
-    ? "not asked: an earlier one answered, or the request ended"
-    : `failed: ${outcome}`;
+  return outcome === "not_asked" ? "not asked, because the request had ended" : `failed: ${outcome}`;
 }
