@@ -39,7 +39,8 @@ const GROUPS: NavGroup[] = [
     label: "Use",
     items: [
       { to: "/models", label: "Models", callsV1: true },
-      { to: "/playground", label: "Playground", needs: "generate", callsV1: true },
+      // Beside the management listener, its page says why there is none.
+      { to: "/playground", label: "Playground", needs: "generate" },
       { to: "/clients", label: "Client set-up" },
       { to: "/reference", label: "API reference" },
       { to: "/me", label: "My key", callsV1: true },

@@ -52,4 +52,5 @@ pub use self::routing::explain_route;
 pub use self::service::AdminService;
 pub use self::sign_in::{
     ABSOLUTE_SECONDS, BegunLogin, IDLE_SECONDS, IssuerSignIn, LiveSession, NewSession, NewSignInLink, SignIn,
+    is_session_id,
 };

@@ -1,6 +1,7 @@
 //! The request log: a list with the newest request first, and a single request with its upstream calls and its payload.
 
 mod cost;
+mod decision;
 mod neighbours;
 mod search;
 
@@ -14,6 +15,7 @@ use gw_store::payloads::Payload;
 use serde::Serialize;
 
 use self::cost::CostObject;
+use self::decision::RouteObject;
 use self::neighbours::Neighbour;
 pub(crate) use self::search::{FILTERS, RequestSearch};
 use crate::error::not_found;
@@ -75,6 +77,12 @@ struct RequestObject<'a> {
     /// Only in the answer for one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptObject<'a>>>,
+    /// Only in the answer for one request: the words of `gateway.warnings`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warnings: Option<Vec<&'a str>>,
+    /// Only in the answer for one request; null if there was one candidate and no other model was considered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route: Option<Option<RouteObject<'a>>>,
     /// Only in the answer for one request; null if none is stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<Option<PayloadObject>>,
@@ -178,6 +186,8 @@ impl<'a> RequestObject<'a> {
             user: entry.end_user.as_deref(),
             client: entry.client.as_deref(),
             attempts: None,
+            warnings: None,
+            route: None,
             payload: None,
             cost: None,
             neighbours: None,
@@ -228,7 +238,9 @@ pub(crate) async fn show_request(records: &Records, requester: &Requester, id: &
     };
     let cost = Some(records.engine.as_ref().and_then(|engine| cost::cost(engine, &entry)));
     let neighbours = Some(neighbours::neighbours(&records.store, &entry).await?);
-    AdminResponse::json(&RequestObject { attempts, payload, cost, neighbours, ..RequestObject::new(&entry) })
+    let (warnings, route) = (Some(decision::warnings(&entry)), Some(RouteObject::of(&entry)));
+    let object = RequestObject::new(&entry);
+    AdminResponse::json(&RequestObject { attempts, warnings, route, payload, cost, neighbours, ..object })
 }
 
 /// `DELETE /admin/v1/requests/{request_id}/payload`.

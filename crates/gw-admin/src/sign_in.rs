@@ -29,8 +29,8 @@ pub const IDLE_SECONDS: i64 = 30 * 60;
 pub const ABSOLUTE_SECONDS: i64 = 12 * 3600;
 /// The time between two notes that a session is in use, in seconds.
 const TOUCH_SECONDS: i64 = 60;
-/// The longest id of a session that is looked up, in bytes.
-const MAX_ID_BYTES: usize = 100;
+/// The length of a session's id: 256 random bits as base64url.
+const ID_BYTES: usize = 43;
 
 /// The sign-in of browsers.
 #[derive(Debug)]
@@ -221,7 +221,29 @@ fn now() -> i64 {
     gw_wire::calendar::unix_seconds()
 }
 
+/// Whether a text has the form of a session's id. Nobody can guess one of 256 random bits, so a request with such a text is no guess: its
+/// session has ended.
+#[must_use]
+pub fn is_session_id(text: &str) -> bool {
+    text.len() == ID_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
 /// The digest of a session's id. None: no session has such an id.
 fn hash_of(id: &str) -> Option<[u8; 32]> {
-    (id.len() <= MAX_ID_BYTES).then(|| Sha256::digest(id.as_bytes()).into())
+    is_session_id(id).then(|| Sha256::digest(id.as_bytes()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_has_256_bits() {
+        assert!(is_session_id(&random_text().unwrap()));
+        let id = "Az09-_".repeat(7) + "x";
+        assert!(hash_of(&id).is_some());
+        for other in ["", &id[1..], &(id.clone() + "x"), &id.replace('-', "+"), &("ä".repeat(21) + "x")] {
+            assert_eq!(hash_of(other), None, "{other}");
+        }
+    }
 }

@@ -46,8 +46,9 @@ async fn write(store: &Store, options: &LedgerOptions) -> Result<String> {
     let (mut took, mut slowest) = (Duration::ZERO, Duration::ZERO);
     let mut cpu = Duration::ZERO;
     for first in (0..options.rows).step_by(options.batch.max(1)) {
-        let entries: Vec<Entry> =
-            (first..(first + batch).min(options.rows)).map(|n| entry(n, options.rows)).collect();
+        let entries: Vec<Entry> = (first..(first + batch).min(options.rows))
+            .map(|n| entry(n, options.rows, (NOW, HOURS)))
+            .collect();
         let (start, before) = (Instant::now(), cpu_of("self"));
         store.record(&entries).await?;
         cpu += cpu_of("self").saturating_sub(before);
@@ -64,10 +65,12 @@ async fn write(store: &Store, options: &LedgerOptions) -> Result<String> {
     ))
 }
 
-/// The n-th row. Keys, teams and models have very different numbers of rows, and one of each is rare. A key uses two models.
-fn entry(n: u64, rows: u64) -> Entry {
+/// The n-th of `rows` rows, which are spread over the `hours` before `end` (unix milliseconds). Keys, teams and models have very
+/// different numbers of rows, and one of each is rare. A key uses two models.
+pub(crate) fn entry(n: u64, rows: u64, (end, hours): (i64, i64)) -> Entry {
     let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
-    let at = NOW - HOURS * HOUR + i64::try_from(n * (HOURS * HOUR).unsigned_abs() / rows.max(1)).unwrap_or(0);
+    let after = u128::from(n) * u128::from((hours * HOUR).unsigned_abs()) / u128::from(rows.max(1));
+    let at = end - hours * HOUR + i64::try_from(after).unwrap_or(0);
     let rare = n % 100_000 == 77;
     let key = if rare {
         999
@@ -175,7 +178,7 @@ async fn query(store: &Store, rows: u64) -> Result<String> {
             },
         ),
     ];
-    let middle = entry(rows / 2, rows);
+    let middle = entry(rows / 2, rows, (NOW, HOURS));
     let middle = Cursor { at: middle.at, request_id: middle.request_id };
     for (name, filter) in logs {
         for (page, after) in [("", None), (", from the middle", Some(&middle))] {

@@ -2,7 +2,8 @@
 //!
 //! It reports per request (and per streamed event) the CPU time from the scheduler's accounting, the latency added to
 //! that of the upstream without a proxy, and memory, each with the ratio to nginx. Rounds alternate between the two, so
-//! that a noisy machine affects both. `./bench ledger` measures the store alone, `./bench route` a routing decision,
+//! that a noisy machine affects both. `./bench ledger` measures the store alone, `./bench pages` the calls of the console with a
+//! large store, `./bench route` a routing decision,
 //! `./bench encoders` a streamed event in each dialect of clients,
 //! `./bench worst` the most expensive bodies, `./bench overload` more load than the gateway can serve. `gw-bench train` serves the
 //! requests of which `deploy/build-dist` makes a profile.
@@ -18,6 +19,7 @@ mod load;
 mod open_loop;
 mod overload;
 mod overview;
+mod pages;
 mod process;
 mod route;
 mod system_calls;
@@ -66,6 +68,8 @@ struct Options {
 enum Benchmark {
     /// Measures the ledger: rows per second, and queries over many rows
     Ledger(ledger::LedgerOptions),
+    /// Measures what the pages of the console wait for with a large store: every call that a page makes
+    Pages(pages::PageOptions),
     /// Measures a routing decision: time and memory
     Route(route::RouteOptions),
     /// Measures a streamed event in each dialect of clients: time and memory, as a ratio to a chat's event
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
     let report = runtime.block_on(async {
         match &options.benchmark {
             Some(Benchmark::Ledger(options)) => ledger::run(options).await,
+            Some(Benchmark::Pages(options)) => pages::run(options, KEY).await,
             Some(Benchmark::Route(options)) => Ok(route::run(options)),
             Some(Benchmark::Encoders(options)) => encoders::run(options),
             Some(Benchmark::Overload(options)) => overload::run(options, KEY).await,

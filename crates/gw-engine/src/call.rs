@@ -95,7 +95,16 @@ impl Call {
             is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
             is_continued: calls.answering_attempts() > 1,
         });
+        self.note_warnings();
         self.progress.settlement.finish(&Outcome::Served);
+    }
+
+    /// Notes the warnings for the request log, which is written when the call ends.
+    fn note_warnings(&mut self) {
+        let CallProgress { settlement, warnings, .. } = &mut self.progress;
+        if !warnings.is_empty() {
+            settlement.note_warnings(warnings);
+        }
     }
 
     /// Ends the call with an answer that needs no upstream.
@@ -105,17 +114,20 @@ impl Call {
 
     /// Ends the call with an error instead of an answer.
     pub(crate) fn fail(&mut self, error: &Error) {
+        self.note_warnings();
         self.progress.settlement.finish(&Outcome::Failed(error));
     }
 
     /// Ends the call with an answer that another call brought.
     pub(crate) fn finish_cached(&mut self, stored: &Stored, is_fallback: bool) {
+        self.note_warnings();
         self.progress.settlement.finish(&Outcome::Cached { stored, is_fallback });
     }
 
     /// Ends an attempt whose stream ended early, and the call with it.
     pub(crate) fn interrupt(&mut self, candidate: &Candidate, attempt: Attempt, status: &'static str) {
         self.progress.end_attempt(candidate, attempt, AttemptOutcome::Interrupted, status);
+        self.note_warnings();
         self.progress.settlement.finish(&Outcome::Interrupted(status));
     }
 
@@ -137,6 +149,9 @@ impl Call {
         }
         if let Some(reason) = self.plan.upgrade_warning(candidate, &self.progress.failures) {
             warnings.push(Cow::Borrowed(reason));
+        }
+        if !warnings.is_empty() {
+            self.progress.settlement.note_warnings(&warnings);
         }
         GatewayMeta {
             request_id: Arc::clone(&self.context.client.request_id),

@@ -89,7 +89,8 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
     let plan = plan(plan_request, Some(&mut trace))?;
     let worst_case = explained_worst_case(&request, &plan, &snapshot.routing);
-    let PlanTrace { excluded, scored, facts } = trace;
+    let PlanTrace { scored, facts } = trace;
+    let excluded = plan.choice.into_iter().flat_map(|choice| choice.excluded);
     let candidates = plan.candidates.iter().zip(scored);
     let ranked = candidates.filter_map(|(candidate, scored)| {
         facts.get(scored.index).map(|facts| rank(candidate, scored, *facts, &request))
@@ -98,7 +99,7 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         requested_model: request.model().to_owned(),
         strategy: plan.strategy,
         candidates: ranked.collect(),
-        excluded: excluded.into_iter().map(|(id, reason)| ExcludedModel { id, reason }).collect(),
+        excluded: excluded.map(|(id, reason)| ExcludedModel { id, reason: reason.into_owned() }).collect(),
         worst_case,
         max_attempts: snapshot.routing.max_attempts,
         is_conversation_known: plan.conversation.is_some()

@@ -30,18 +30,16 @@ use crate::catalog::{Model, not_found};
 use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
-use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::candidate::{Candidate, Choice, Plan};
 use crate::plan::capability::{capable, keep_preferred, own_tools_fit, speaks_as_needed};
 use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
 use crate::request::ValidatedRequest;
 
-/// The excluded models and the scores of the others, for an explanation of the plan.
+/// The scores of the candidates, for an explanation of the plan.
 #[derive(Debug, Default)]
 pub(crate) struct PlanTrace {
-    /// Catalogue ids with the reason for their exclusion.
-    pub(crate) excluded: Vec<(Arc<str>, String)>,
     /// The scores in the order of the plan.
     pub(crate) scored: Vec<Scored>,
     /// The facts behind the scores, by the index of a score.
@@ -61,7 +59,7 @@ pub(crate) struct PlanRequest<'a> {
 ///
 /// # Errors
 /// `model_not_found`, `model_not_allowed`, or the capability that no model has.
-pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) -> Result<Plan> {
+pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> Result<Plan> {
     let PlanRequest { snapshot, caller, request, .. } = planner;
     let none = Routing::default();
     let routing = request.routing().unwrap_or(&none);
@@ -77,7 +75,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
     }
     let strategy = strategy.unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
-    let mut refused = None;
+    let (mut refused, mut excluded) = (None, Vec::new());
     for (group, (name, models)) in (0..).zip(&named) {
         if !models.iter().any(|model| caller.may_use(model)) {
             return Err(not_allowed(name));
@@ -86,9 +84,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
             match planner.consider(model, group, &candidates) {
                 Ok(candidate) => candidates.extend(candidate),
                 Err(error) => {
-                    if let Some(trace) = trace.as_deref_mut() {
-                        trace.excluded.push((Arc::clone(&model.id), error.message.to_string()));
-                    }
+                    excluded.push((Arc::clone(&model.id), error.message.clone()));
                     // The reason of a model that the key may not use would tell the client that the model exists.
                     if caller.may_use(model) {
                         refused.get_or_insert(error);
@@ -107,7 +103,8 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
     if candidates.is_empty() {
         return Err(refused.unwrap_or_else(|| not_found(request.model())));
     }
-    let mut plan = Plan { candidates, strategy, conversation: None, is_feature_missing };
+    let choice = (!excluded.is_empty()).then(|| Box::new(Choice { order: Vec::new(), excluded }));
+    let mut plan = Plan { candidates, strategy, conversation: None, is_feature_missing, choice };
     if plan.candidates.len() > 1 || trace.is_some() {
         planner.sort(&mut plan, trace);
     }
@@ -166,6 +163,12 @@ impl PlanRequest<'_> {
         let scored = order(plan.strategy, &self.snapshot.routing.weights, &facts, turn);
         let sorted = scored.iter().filter_map(|scored| plan.candidates.get(scored.index).cloned());
         plan.candidates = sorted.collect();
+        if plan.candidates.len() > 1 {
+            let tiers = plan.candidates.iter().zip(&scored);
+            let order =
+                tiers.map(|(candidate, scored)| (Arc::clone(&candidate.model.id), scored.tier)).collect();
+            plan.choice.get_or_insert_default().order = order;
+        }
         if let Some(trace) = trace {
             trace.scored = scored;
             trace.facts = facts;

@@ -247,7 +247,7 @@ where
     }
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
-        (Endpoint::Page(page), _) => Ok(page()),
+        (Endpoint::Page(page), _) => Ok(page(&state)),
         (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
         (Endpoint::Console, _) => state.console.answer(parts),
         (Endpoint::SignIn(action), _) => {
@@ -389,8 +389,7 @@ async fn authenticate(
     let has_key = [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
     // A session may use everything that a console shows. Stored responses are for programs.
     let session = if !has_key && !matches!(route.endpoint(), Endpoint::StoredResponse(_)) {
-        let session = Box::pin(sign_in::caller_of_session(state, parts)).await;
-        session.map_err(|error| state.count_bad_key(error, record.client.ip()))?
+        Box::pin(sign_in::caller_of_session(state, parts, record.client.ip())).await?
     } else {
         None
     };

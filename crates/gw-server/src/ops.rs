@@ -92,18 +92,23 @@ pub(crate) fn configuration(state: &ServerState) -> Result<GatewayReply> {
 }
 
 /// `GET /openapi.json`: the API description for programs.
-pub(crate) fn openapi() -> GatewayReply {
+pub(crate) fn openapi(_: &ServerState) -> GatewayReply {
     HttpReply::json(OPENAPI_JSON)
 }
 
+/// The way from the list to the reference of the console.
+const CONSOLE_LINK: &str = "<p><a href=\"ui/reference\">API reference in the console</a>: members, types and examples, and you can try \
+    each call.</p>";
+
 /// `GET /docs`: the API description as a web page without scripts. It is rendered once.
-pub(crate) fn docs() -> GatewayReply {
+pub(crate) fn docs(state: &ServerState) -> GatewayReply {
     static PAGE: OnceLock<Bytes> = OnceLock::new();
-    let page = PAGE.get_or_init(|| render_docs(OPENAPI_JSON).into()).clone();
+    let page = PAGE.get_or_init(|| render_docs(OPENAPI_JSON, state.console.is_built()).into()).clone();
     HttpReply::full(StatusCode::OK, HTML, page)
 }
 
-fn render_docs(document: &str) -> String {
+/// Every address is relative, because a proxy may serve the gateway below a prefix.
+fn render_docs(document: &str, has_console: bool) -> String {
     let document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
     let text = |value: Option<&serde_json::Value>| escape(value.and_then(|v| v.as_str()).unwrap_or(""));
     let title = text(document.pointer("/info/title"));
@@ -111,8 +116,9 @@ fn render_docs(document: &str) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
          <title>{title}</title></head><body><main><h1>{title}</h1><p>{}</p>\
-         <p>For programs: <a href=\"/openapi.json\">/openapi.json</a></p>",
-        text(document.pointer("/info/description"))
+         {}<p>For programs: <a href=\"openapi.json\">openapi.json</a></p>",
+        text(document.pointer("/info/description")),
+        if has_console { CONSOLE_LINK } else { "" }
     );
     let paths = document.get("paths").and_then(|paths| paths.as_object());
     for (path, item) in paths.into_iter().flatten() {
@@ -159,12 +165,23 @@ mod tests {
         let page = render_docs(
             r#"{"info":{"title":"A & <B>"},"paths":{"/v1/models/{id}":{"parameters":[],
             "get":{"summary":"One model","responses":{"200":{"description":"The entry"}}}}}}"#,
+            true,
         );
-        for part in ["A &amp; &lt;B&gt;", "GET /v1/models/{id}", "One model", "<code>200</code> The entry"] {
+        for part in [
+            "A &amp; &lt;B&gt;",
+            "GET /v1/models/{id}",
+            "One model",
+            "<code>200</code> The entry",
+            "href=\"ui/reference\"",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("script") && !page.contains("style"));
-        assert!(render_docs("not json").ends_with("</html>"));
+        let without = render_docs("not json", false);
+        assert!(without.ends_with("</html>") && !without.contains("ui/reference"));
+        for page in [page, without] {
+            assert!(!page.contains("href=\"/"), "an address is not relative: {page}");
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(crate) enum Endpoint {
     /// A page without a key that every listener serves.
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
-    Page(fn() -> GatewayReply),
+    Page(fn(&ServerState) -> GatewayReply),
     /// `GET /`: the URLs of the listener, or the console for a browser.
     Root,
     /// The web console.

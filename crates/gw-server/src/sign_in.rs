@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use gw_admin::{LiveSession, NewSession, Requester};
+use gw_admin::{LiveSession, NewSession, Requester, is_session_id};
 use gw_engine::Caller;
 use gw_engine::catalog::query::Query;
 use gw_engine::error::{Error, Kind, Result};
@@ -236,13 +236,21 @@ impl SignInCall<'_> {
 /// The caller of a request with a session instead of a key. None: the request has no session.
 ///
 /// # Errors
-/// `cross_site_request` for a request that no page of the gateway has sent; `invalid_api_key` for a session that has ended.
-pub(crate) async fn caller_of_session(state: &ServerState, parts: &Parts) -> Result<Option<Caller>> {
+/// `cross_site_request` for a request that no page of the gateway has sent; `invalid_api_key` for a session that has ended. A cookie that
+/// no session can have counts as a wrong key of its address. The pages of an ended session may go on asking.
+pub(crate) async fn caller_of_session(
+    state: &ServerState,
+    parts: &Parts,
+    address: IpAddr,
+) -> Result<Option<Caller>> {
     let Some(id) = cookie_of(&parts.headers, SESSION_COOKIE) else { return Ok(None) };
     state.own_pages.check(parts)?;
     let session = state.sign_in.session(id).await?;
-    let message = "The session has ended. Sign in again at /auth/login or /ui/.";
-    session.map(|session| Some(session.caller)).ok_or_else(|| Error::new(Kind::InvalidApiKey, message))
+    session.map(|session| Some(session.caller)).ok_or_else(|| {
+        let ended = "The session has ended. Sign in again at /auth/login or /ui/.";
+        let ended = Error::new(Kind::InvalidApiKey, ended);
+        if is_session_id(id) { ended } else { state.count_bad_key(ended, address) }
+    })
 }
 
 /// Whether the key or the session of a request still reads the management API. The question does not keep a session alive.

@@ -11,6 +11,7 @@ use sqlx::{Sqlite, Transaction};
 
 pub use crate::error::{Error, Result};
 use crate::ledger::groups::Groups;
+use crate::ledger::known_days::KnownDays;
 use crate::postgres::{DatabaseUrl, Pool, PooledConnection};
 use crate::sql::{Row, Sql};
 use crate::sqlite;
@@ -31,6 +32,8 @@ pub struct Store {
     location: Arc<str>,
     /// The numbers of the ledger's groups, as far as SQLite's writer knows them.
     pub(crate) groups: Arc<Groups>,
+    /// Where the sums by day end, as far as this process knows.
+    pub(crate) days: Arc<KnownDays>,
 }
 
 #[derive(Clone)]
@@ -47,7 +50,7 @@ impl fmt::Debug for Store {
 
 impl Store {
     fn of(backend: Backend, location: &str) -> Self {
-        Self { backend, location: location.into(), groups: Arc::default() }
+        Self { backend, location: location.into(), groups: Arc::default(), days: Arc::default() }
     }
 
     /// Opens the file, creates it if it is missing, and brings its schema up to date. A file that cannot be used is left

@@ -6,10 +6,14 @@
 //! Writing a row again changes nothing (its request id is unique), so a batch with an unknown outcome is simply written
 //! again. Rows and sums are written in one transaction, so they always agree.
 
+mod days;
+mod decision;
 pub(crate) mod groups;
+pub(crate) mod known_days;
 mod line;
 mod line_text;
 mod read;
+mod source;
 mod sqlite;
 mod write;
 
@@ -18,6 +22,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
 
@@ -160,6 +165,9 @@ pub struct Entry {
     pub client: Option<String>,
     /// The session that the request belongs to: a run of an agent.
     pub session: Option<String>,
+    /// How it was routed, if there was a choice, and its warnings. None: neither, or a row of an older version.
+    #[serde(skip)]
+    pub decision: Option<Box<Decision>>,
 }
 
 impl Entry {

@@ -12,6 +12,7 @@ use gw_engine::{Engine, Limiter};
 use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
+use gw_wire::calendar;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -159,6 +160,7 @@ impl Ledger {
                 journal.run_with(&store, until_counted).await;
             }
         });
+        tokio::spawn(roll_up_regularly(store.clone()));
         if let Some(days) = retention_days {
             let (store, age_ms) = (store.clone(), i64::from(days) * DAY_MS);
             let purge = move |now: i64| {
@@ -176,6 +178,22 @@ impl Ledger {
         self.journal.close();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer).await;
         self.store.close().await;
+    }
+}
+
+/// Adds up each day of the ledger when it is over for a day, because the last requests of a day may be written on the next. A wrong clock
+/// does no harm: the sums of a request always go where reports look for them.
+async fn roll_up_regularly(store: Store) {
+    loop {
+        let before = calendar::unix_seconds().saturating_sub(DAY_MS / 1000);
+        match store.roll_up(before).await {
+            Ok(0) => {}
+            Ok(days) => tracing::debug!(days, "added up the days of the ledger for long reports"),
+            Err(error) => {
+                tracing::warn!("days of the ledger are not added up, so long reports take longer: {error}")
+            }
+        }
+        tokio::time::sleep(PURGE_INTERVAL).await;
     }
 }
 

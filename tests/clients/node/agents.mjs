@@ -118,7 +118,7 @@ const PYTHON = fileURLToPath(new URL("../../../.testenv/venv/bin/python", import
 const LLAMA = fileURLToPath(new URL("../python/llama_server.py", import.meta.url));
 
 /** llama.cpp's own server on a tiny model that says short noise. */
-async function llamaUpstream() {
+export async function llamaUpstream() {
   assert.ok(existsSync(PYTHON), `${PYTHON} is missing: ./test python makes it`);
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-llama-"));
   const child = spawn(PYTHON, [LLAMA, "agent", folder], { stdio: ["ignore", "pipe", "ignore"] });

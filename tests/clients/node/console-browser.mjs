@@ -1,8 +1,5 @@
 // A gateway with the demo provider, and a browser that notes everything that a page of the console must not do.
 
-import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
 import { startGateway } from "./gateway.mjs";
 
 export const ADMIN = "sk-console-test-admin";
@@ -28,22 +25,10 @@ key = "${HOLDER}"
 /** The markup that a hostile model, client or provider could write. A script of it would set `window.ran`. */
 export const MARKUP = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1">`;
 
-function executable() {
-  const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  assert.ok(found, "Chromium is not installed; ./test node installs it");
-  return found;
-}
-
 /** A gateway whose origin is `origin`. `extra` are further lines of its configuration. */
 export async function startConsole(extra = "") {
   const gateway = await startGateway(KEYS + extra);
   return { ...gateway, origin: gateway.baseURL.slice(0, -"/v1".length) };
-}
-
-/** A browser that finds no host but this machine. */
-export function startBrowser() {
-  const args = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"];
-  return chromium.launch({ executablePath: executable(), args });
 }
 
 /** Calls the gateway as a program does. */

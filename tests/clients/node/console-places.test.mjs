@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { createServer, request as ask } from "node:http";
 import { gzipSync } from "node:zlib";
 import { after, before, describe, it } from "node:test";
-import { go, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
+import { startBrowser } from "./browser.mjs";
+import { go, openPage, signIn, startConsole } from "./console-browser.mjs";
 
 const KIB = 1024;
 

@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { ADMIN, HOLDER, VIEWER, ask, call, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
+import { startBrowser } from "./browser.mjs";
+import { ADMIN, HOLDER, VIEWER, ask, call, openPage, signIn, startConsole } from "./console-browser.mjs";
 
 const SESSION = "__Host-gateway-session";
 const JSON_BODY = { "content-type": "application/json" };

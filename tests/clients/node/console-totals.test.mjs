@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { HOLDER, call, chat, openPage, signIn, startBrowser, startConsole } from "./console-browser.mjs";
+import { startBrowser } from "./browser.mjs";
+import { HOLDER, call, chat, openPage, signIn, startConsole } from "./console-browser.mjs";
 
 /** A decimal number in femto-USD, so that sums are exact. */
 function femtos(number) {

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { startBrowser } from "./browser.mjs";
 import { startGateway } from "./gateway.mjs";
 
 const KEYS = { admin: "sk-console-admin", viewer: "sk-console-viewer", holder: "sk-console-holder" };
@@ -45,12 +45,6 @@ const MARKUP = `<img src=x onerror="window.pwned=1"><script>window.pwned=1</scri
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
-function executable() {
-  const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  assert.ok(found, "Chromium is not installed; ./test node installs it");
-  return found;
-}
-
 /** Shows the pages of a folder at /ui/, under the policy that the gateway sends. */
 async function showFolder(context, root, folder) {
   const policy = (await fetch(`${root}/ui/`)).headers.get("content-security-policy");
@@ -71,7 +65,7 @@ describe("the console", () => {
   before(async () => {
     gateway = await startGateway(CONFIG);
     root = gateway.baseURL.replace(/\/v1$/, "");
-    browser = await chromium.launch({ executablePath: executable(), args: ["--no-sandbox"] });
+    browser = await startBrowser();
   });
   after(async () => {
     await browser?.close();
@@ -115,10 +109,9 @@ describe("the console", () => {
   /** The id of an answer's request, once the log has it: some 100 ms after the answer. */
   async function logged(answer) {
     const id = answer.headers.get("x-request-id");
-    for (let tries = 0; tries < 200; tries += 1) {
-      if ((await call(KEYS.admin, `/admin/v1/requests/${id}`)).ok) return id;
-    }
-    throw new Error(`the log has no ${id}`);
+    // The time limit of the test ends it.
+    while (!(await call(KEYS.admin, `/admin/v1/requests/${id}`)).ok);
+    return id;
   }
 
   async function seriousViolations(page) {
@@ -266,6 +259,29 @@ describe("the console", () => {
     await page.getByLabel("Model").fill("from-file");
     await page.getByRole("button", { name: "Explain" }).click();
     await page.getByRole("table", { name: "Candidates" }).getByText("demo/chat").waitFor();
+    await close();
+  });
+
+  it("says why a request took its route", async () => {
+    const body = { model: "demo/error-500", messages: [{ role: "user", content: "Hello" }], routing: { fallback: ["demo/embed", "demo/chat"] } };
+    const id = await logged(await call(KEYS.holder, "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) }));
+    const { page, faults, close } = await open(KEYS.admin, { path: `requests/${id}` });
+    const candidates = page.getByRole("table", { name: "Candidates" });
+    await candidates.getByRole("row", { name: /demo\/error-500 failed: upstream_error asked for by the strategy/ }).waitFor();
+    await candidates.getByRole("row", { name: /demo\/chat answered a fallback of the request by the strategy/ }).waitFor();
+    await page.getByRole("listitem").filter({ hasText: /^demo\/embed: / }).waitFor();
+    await page.setViewportSize({ width: 390, height: 900 });
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("leads from the list of the API to the reference", async () => {
+    const { page, close } = await open(KEYS.admin);
+    await page.goto(`${root}/docs`);
+    await page.getByRole("link", { name: "API reference in the console" }).click();
+    await page.getByRole("heading", { level: 1, name: "API reference" }).waitFor();
+    assert.equal(page.url(), `${root}/ui/reference`);
     await close();
   });
 

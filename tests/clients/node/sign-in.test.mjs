@@ -1,11 +1,10 @@
 // The sign-in with a real OpenID Connect issuer (oidc-provider) in a real browser (Chromium), and the rules of its session.
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
 import Provider from "oidc-provider";
-import { chromium } from "playwright-core";
+import { startBrowser } from "./browser.mjs";
 import { startGateway } from "./gateway.mjs";
 
 const SESSION = "__Host-gateway-session";
@@ -48,12 +47,6 @@ async function startIssuer(gateway, roles) {
   return { url, stop: () => close(server) };
 }
 
-function executable() {
-  const found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-  assert.ok(found, "Chromium is not installed; ./test node installs it");
-  return found;
-}
-
 describe("the sign-in of a browser", () => {
   const roles = { ann: ["root"], vic: ["staff"], bob: [] };
   let origin, issuer, gateway, browser, evil;
@@ -81,8 +74,7 @@ roles = { admin = ["root"], viewer = ["staff"] }
     evil = createServer((_, response) => response.setHeader("content-type", "text/html").end("<p>evil</p>"));
     evil.url = `http://127.0.0.1:${await listen(evil)}/`;
     // The issuer's pages name fonts of other hosts. The browser finds no host but this machine.
-    const args = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"];
-    browser = await chromium.launch({ executablePath: executable(), args });
+    browser = await startBrowser();
   });
   after(async () => {
     await browser?.close();

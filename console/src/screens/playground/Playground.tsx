@@ -12,9 +12,13 @@ export function Playground() {
       <Screen title="Playground">
         <Empty title="The playground cannot reach the API from here.">
           <p>
-            This console is on the management listener, and the API is at {api.listen}. Open the console of
-            that address.
+            This console is on the management listener (<code>server.admin_listen</code>), and the API is at{" "}
+            {api.listen}. A session counts for its own address only. Call the API with a key there, or serve
+            both at one address.
           </p>
+          <Link to="/clients" className="link">
+            Set up a client
+          </Link>
         </Empty>
       </Screen>
     );

@@ -3,7 +3,7 @@ import { api } from "@/api/client";
 import type { RequestDetail } from "@/api/pending";
 import { useSignedIn } from "@/api/session";
 import { apiBase } from "@/app/places";
-import { Badge, Status } from "@/components/Badge";
+import { Status } from "@/components/Badge";
 import { buttonClass } from "@/components/Button";
 import { Copy } from "@/components/Copy";
 import { type Fact, Facts } from "@/components/Facts";
@@ -16,6 +16,7 @@ import { Costs } from "./Costs";
 import { curlOf } from "./curl";
 import { Neighbours } from "./Neighbours";
 import { Payload } from "./Payload";
+import { RouteTaken } from "./RouteTaken";
 
 const route = getRouteApi("/requests/$requestId");
 
@@ -43,7 +44,7 @@ export function RequestPage() {
               <Attempts request={data} />
             </Section>
             <Section title="Why this route">
-              <Route request={data} />
+              <RouteTaken request={data} />
             </Section>
             <Section title="Tokens and cost">
               <Costs request={data} />
@@ -112,39 +113,4 @@ function factsOf(request: RequestDetail): Fact[] {
     { label: "User of the client", value: request.user ?? "none" },
     { label: "Address of the client", value: request.client ?? "unknown" },
   ];
-}
-
-function Route({ request }: { request: RequestDetail }) {
-  const steps = (request.attempts ?? []).map((attempt, index) => ({
-    number: index + 1,
-    text: `${attempt.model} at ${attempt.provider}: ${attempt.status === "ok" ? "answered" : attempt.status}`,
-  }));
-  const isSame = request.requested_model === request.model;
-  return (
-    <div className="card flex flex-col items-start gap-2 p-4">
-      <p>
-        The request asked for <strong>{request.requested_model}</strong>
-        {request.model && !isSame ? (
-          <>
-            {" "}
-            and was answered by <strong>{request.model}</strong>
-          </>
-        ) : null}
-        . The candidates were ordered with the strategy <strong>{request.strategy}</strong>.{" "}
-        {request.fallback_used ? <Badge look="warn">a fallback answered</Badge> : null}
-      </p>
-      <ol className="list-decimal pl-5">
-        {steps.map((step) => (
-          <li key={step.number}>{step.text}</li>
-        ))}
-      </ol>
-      <Link
-        to="/providers"
-        search={{ tab: "explain", model: request.requested_model, key: request.key }}
-        className="link"
-      >
-        Explain where it would go now
-      </Link>
-    </div>
-  );
 }

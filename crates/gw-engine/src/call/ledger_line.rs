@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_cache::Stored;
+use gw_routing::score::Tier;
 use gw_store::journal::{Journal, OpenRequest};
-use gw_store::ledger::{Attempt, Entry, Tokens};
+use gw_store::ledger::{Attempt, Entry, ExcludedModel, RankedModel, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 use gw_wire::request_id;
@@ -17,7 +18,7 @@ use gw_wire::usage::Usage;
 use crate::call::upstream_call::BilledUsage;
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind, Result};
-use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::candidate::{Candidate, Choice, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 
@@ -25,6 +26,8 @@ use crate::request::context::RequestContext;
 const MAX_TEXT_CHARS: usize = 256;
 /// Attempts of which the ledger keeps the upstream's reason. Each reason may have 2 KiB.
 const MAX_REASONS: usize = 8;
+/// Candidates, excluded models and warnings that the ledger keeps of a request, each.
+const MAX_CHOICES: usize = 16;
 
 /// The line of one call.
 #[derive(Debug)]
@@ -75,6 +78,36 @@ impl LedgerLine {
             self.entry.model = (*model.id).to_owned();
             self.entry.provider = (*model.provider).to_owned();
         }
+        if let Some(choice) = &plan.choice {
+            self.note_choice(plan, choice);
+        }
+    }
+
+    /// Notes how the plan was made. The candidates are those of the plan, which has lost none yet.
+    fn note_choice(&mut self, plan: &Plan, choice: &Choice) {
+        let group = |id: &Arc<str>| plan.candidates.iter().find(|candidate| candidate.model.id == *id);
+        let ranked = |(id, tier): &(Arc<str>, Tier)| RankedModel {
+            model: clipped(id),
+            group: group(id).map_or(0, |candidate| candidate.group.into()),
+            tier: tier.as_str().to_owned(),
+        };
+        let excluded = |(id, reason): &(Arc<str>, Cow<'static, str>)| ExcludedModel {
+            model: clipped(id),
+            reason: clipped(reason),
+        };
+        let decision = self.entry.decision.get_or_insert_default();
+        let left_out = choice.order.len().saturating_sub(MAX_CHOICES)
+            + choice.excluded.len().saturating_sub(MAX_CHOICES);
+        decision.candidates = choice.order.iter().take(MAX_CHOICES).map(ranked).collect();
+        decision.excluded = choice.excluded.iter().take(MAX_CHOICES).map(excluded).collect();
+        decision.left_out = u64::try_from(left_out).unwrap_or(u64::MAX);
+        decision.bound();
+    }
+
+    /// Notes the warnings of the answer.
+    pub(crate) fn note_warnings(&mut self, warnings: &[Cow<'static, str>]) {
+        let kept = warnings.iter().take(MAX_CHOICES).map(|warning| clipped(warning));
+        self.entry.decision.get_or_insert_default().warnings = kept.collect();
     }
 
     /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,

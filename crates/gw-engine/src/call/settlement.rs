@@ -2,6 +2,7 @@
 //!
 //! The usage and the cost of a request are sums over its upstream calls ([`UpstreamCalls`]). No other module adds usage or money.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -235,6 +236,13 @@ impl Settlement {
     /// Tokens between two notes of a stream's progress; None = no journal keeps them.
     pub(crate) fn progress_tokens(&self) -> Option<u64> {
         self.line.as_ref().map(LedgerLine::progress_tokens)
+    }
+
+    /// Notes the warnings of the answer for the request log.
+    pub(crate) fn note_warnings(&mut self, warnings: &[Cow<'static, str>]) {
+        if let Some(line) = &mut self.line {
+            line.note_warnings(warnings);
+        }
     }
 
     /// Notes in the journal what the request has used by now. `usage` is that of the attempt under way.

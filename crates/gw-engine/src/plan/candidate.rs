@@ -1,5 +1,6 @@
 //! The upstreams that may serve a call, and their order.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use gw_providers::model_rules::ModelRules;
 use gw_providers::provider::Provider;
 use gw_providers::settings::Timeouts;
 use gw_routing::health::BreakerSettings;
+use gw_routing::score::Tier;
 use gw_routing::strategy::Strategy;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::{Failure, FailureKind};
@@ -89,6 +91,17 @@ pub(crate) struct Plan {
     pub(crate) conversation: Option<Conversation>,
     /// No requested model has a feature that the request needs.
     pub(crate) is_feature_missing: bool,
+    /// How the plan was made, if there was a choice.
+    pub(crate) choice: Option<Box<Choice>>,
+}
+
+/// What a plan does not tell by itself: where each candidate stands, and the models that cannot serve the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// The tiers of the candidates as they were ordered. Empty: there was one candidate.
+    pub(crate) order: Vec<(Arc<str>, Tier)>,
+    /// Catalogue ids with the reason for their exclusion.
+    pub(crate) excluded: Vec<(Arc<str>, Cow<'static, str>)>,
 }
 
 impl Plan {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 
 use super::line_text::LineText;
-use super::{Attempt, Entry, Sums, Tokens, surface_of};
+use super::{Attempt, Decision, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
 
 /// Maximum count per request, whatever an upstream reports: the sum of many requests still fits 64 bits.
@@ -181,6 +181,9 @@ fn bound(entry: &mut Entry) {
     if let Cow::Owned(other) = without_nul(&entry.status) {
         entry.status = other;
     }
+    if let Some(decision) = &mut entry.decision {
+        decision.bound();
+    }
     for amount in [&mut entry.cost, &mut entry.saved] {
         *amount = (*amount).clamp(-MAX_COST_FEMTOS, MAX_COST_FEMTOS);
     }
@@ -225,7 +228,8 @@ fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
 fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
-    let has_end = entry.session.is_some() || entry.cache_write_1h != 0;
+    let has_last = entry.cache_write_1h != 0 || entry.decision.is_some();
+    let has_end = entry.session.is_some() || has_last;
     let counts = [flags.into(), cached, cache_write, reasoning];
     let said = match has_end || entry.saved != 0 {
         true => counts.len(),
@@ -238,8 +242,12 @@ fn ending(out: &mut LineText, entry: &Entry) {
     if has_end {
         out.next_text_or_null(entry.session.as_deref());
     }
-    if entry.cache_write_1h != 0 {
+    if has_last {
         out.next_number(entry.cache_write_1h);
+    }
+    if let Some(decision) = &entry.decision {
+        out.character(',');
+        decision.write(out);
     }
 }
 
@@ -331,6 +339,8 @@ struct EncodedFields {
     session: Option<String>,
     #[serde(default)]
     cache_write_1h: u64,
+    #[serde(default)]
+    decision: Option<Box<Decision>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -444,6 +454,7 @@ fn entry(said: EncodedFields) -> Entry {
         client: said.client,
         session: said.session,
         cache_write_1h: said.cache_write_1h,
+        decision: said.decision,
     }
 }
 

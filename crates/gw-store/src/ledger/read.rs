@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::request_id;
 
+use super::source::{push_hours, push_source};
 use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Spender, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
 use crate::sql::{Row, Sql, indexed};
@@ -18,23 +19,25 @@ impl Store {
             return self.usage_of_sessions(by, filter).await;
         }
         let mut sql = Sql::new("SELECT ");
-        sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM ").push(filter.sums_table());
-        sql.push(" WHERE 1 = 1");
-        push_hours(&mut sql, filter);
-        sql.push(" GROUP BY 1 ORDER BY sum(cost_nano) DESC, 1");
+        sql.push(by.column()).push(" AS name, ").push(SUMS);
+        // The hours are in order, so their sums need no sorting. They are not in the sums of days.
+        let has_days = self.has_days() && by != GroupBy::Hour;
+        push_source(&mut sql, filter, filter.sums_table(), has_days);
+        sql.push(if by == GroupBy::Hour { " GROUP BY hour" } else { " GROUP BY 1" });
+        sql.push(" ORDER BY sum(cost_nano) DESC, 1");
         self.list(sql, |row| Ok((row.get("name")?, read_sums(row)?))).await
     }
 
     async fn usage_of_sessions(&self, by: GroupBy, filter: &Filter) -> Result<Vec<(String, Sums)>> {
         // One statement sees one moment.
         let mut sql = Sql::new("SELECT * FROM (SELECT ");
-        sql.push(by.column()).push(" AS name, ").push(SUMS).push(" FROM usage_sessions WHERE ");
-        sql.push(by.column()).push(" <> ''");
-        push_hours(&mut sql, filter);
+        sql.push(by.column()).push(" AS name, ").push(SUMS);
+        let has_days = self.has_days();
+        push_source(&mut sql, filter, "usage_sessions", has_days && by == GroupBy::Surface);
+        sql.push(" AND ").push(by.column()).push(" <> ''");
         sql.push(" GROUP BY 1 ORDER BY sum(cost_nano) DESC, 1 LIMIT ").push_int(MAX_SESSION_GROUPS);
         sql.push(") AS listed UNION ALL SELECT CAST(NULL AS TEXT) AS name, ").push(SUMS);
-        sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
-        push_hours(&mut sql, filter);
+        push_source(&mut sql, filter, filter.sums_table(), has_days);
         let rows = self.list(sql, |row| Ok((row.get::<Option<String>>("name")?, read_sums(row)?))).await?;
         let (mut groups, mut others) = (Vec::with_capacity(rows.len()), Sums::default());
         for (name, sums) in rows {
@@ -54,8 +57,8 @@ impl Store {
     /// Sums of all requests that match the filter.
     pub async fn total(&self, filter: &Filter) -> Result<Sums> {
         let mut sql = Sql::new("SELECT ");
-        sql.push(SUMS).push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
-        push_hours(&mut sql, filter);
+        sql.push(SUMS);
+        push_source(&mut sql, filter, filter.sums_table(), self.has_days());
         self.only(sql, read_sums).await
     }
 
@@ -239,17 +242,6 @@ const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
     CAST(coalesce(sum(saved_nano), 0) AS BIGINT) AS saved_nano, \
     CAST(coalesce(sum(saved_rest), 0) AS BIGINT) AS saved_rest, \
     CAST(coalesce(sum(unpriced), 0) AS BIGINT) AS unpriced";
-
-fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
-    if let Some(since) = filter.since {
-        sql.push(" AND hour >= ").push_int(since.div_euclid(HOUR_MS) * 3600);
-    }
-    if let Some(until) = filter.until {
-        sql.push(" AND hour <= ").push_int((until.saturating_sub(1)).div_euclid(1000));
-    }
-    filter.push_names(sql);
-    filter.push_session(sql);
-}
 
 /// The newest hours that together hold as many matching rows as the page needs. The hour of the cursor counts as empty,
 /// because the number of its remaining rows is unknown. Hours with deleted rows are older than all others.

@@ -164,9 +164,14 @@ const WITH_GROUP: &str = " CROSS JOIN ledger_groups AS g ON g.id = r.who";
 pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
-    // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
+    // Sessions and failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
     let is_named = filter.has_names();
-    if is_named && filter.session.is_none() && filter.status.as_deref().is_none_or(|status| status == "ok") {
+    let is_failed = filter.status.as_deref().is_some_and(|status| status != "ok");
+    if filter.session.is_some() {
+        sql.push("ledger_rows AS r WHERE 1 = 1");
+    } else if is_failed {
+        sql.push("ledger_rows AS r INDEXED BY ledger_by_failure WHERE 1 = 1");
+    } else if is_named {
         push_hours_with(&mut sql, filter, after, limit);
         sql.push("CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000 AND r.at < hours.hour * 1000 + 3600000");
     } else {
@@ -205,7 +210,9 @@ pub(super) fn failures(key_id: &str, limit: u32) -> Sql<'_> {
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM (");
     push_hours_with_failures(&mut sql, key_id, limit);
-    sql.push(") AS hours CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000");
+    sql.push(
+        ") AS hours CROSS JOIN ledger_rows AS r INDEXED BY ledger_by_failure WHERE r.at >= hours.hour * 1000",
+    );
     sql.push(" AND r.at < hours.hour * 1000 + 3600000 AND r.status IS NOT NULL");
     sql.push(" AND r.who IN (SELECT id FROM ledger_groups WHERE key_id = ").push_name(key_id);
     sql.push(") ORDER BY r.at DESC, r.request_id DESC LIMIT ").push_int(i64::from(limit));

@@ -194,3 +194,110 @@ proptest! {
         prop_assert_eq!(super::joined(nano, rest), femtos);
     }
 }
+
+/// A store's reports of every kind, for spans that begin and end within days, and for names.
+async fn reports(store: &crate::Store) -> Vec<(String, super::Sums)> {
+    let spans = [
+        (None, None),
+        (Some(20_001 * DAY), Some(20_004 * DAY)),
+        (Some(20_001 * DAY + 5 * 3_600_000), Some(20_003 * DAY + 7)),
+        (Some(20_002 * DAY + 1), None),
+        (Some(20_002 * DAY + 1), Some(20_002 * DAY + 9_000_000)),
+        (None, Some(20_000 * DAY + 1)),
+    ];
+    let name = |name: &str| Some(name.to_owned());
+    let names = [
+        Filter::default(),
+        Filter { key_id: name("key-1"), ..Filter::default() },
+        Filter { team: name("search"), model: name("acme/fast"), ..Filter::default() },
+        Filter { surface: name("messages"), ..Filter::default() },
+        Filter { session: name("run-1"), ..Filter::default() },
+    ];
+    let mut all = Vec::new();
+    for (since, until) in spans {
+        for filter in &names {
+            let filter = Filter { since, until, ..filter.clone() };
+            all.push(("total".to_owned(), store.total(&filter).await.unwrap()));
+            for (_, by) in GroupBy::ALL {
+                all.extend(store.usage(by, &filter).await.unwrap());
+            }
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn reports_are_the_same_with_and_without_the_sums_of_days() {
+    on_both(async |place| {
+        let store = place.open().await;
+        // 400 requests over almost five days.
+        let all: Vec<Entry> = (0..400).map(in_session).collect();
+        store.record(&all[..390]).await.unwrap();
+        let before = reports(&store).await;
+        let is_postgres = store.is_server();
+        let over = (20_004 * DAY) / 1000;
+        assert_eq!(store.roll_up(20_000 * DAY / 1000 + 100).await.unwrap(), 0, "no day is over");
+        assert_eq!(store.roll_up(over).await.unwrap(), if is_postgres { 0 } else { 4 });
+        assert_eq!(store.roll_up(over).await.unwrap(), 0);
+        assert_eq!(reports(&store).await, before);
+        // Rows of days that are there already, from this process and from another one.
+        let late = |n: u64| Entry { at: 20_001 * DAY + 77 + i64::try_from(n).unwrap(), ..in_session(n) };
+        store.record(&[late(390), late(391), in_session(392)]).await.unwrap();
+        let other = place.open().await;
+        other.record(&(393..400).map(late).collect::<Vec<_>>()).await.unwrap();
+        let expected = before[0].1.requests + 10;
+        let after = reports(&store).await;
+        assert_eq!(after[0].1.requests, expected);
+        store.roll_up(over + 86_400).await.unwrap();
+        assert_eq!(reports(&other).await, after);
+        let span = Filter { since: Some(20_001 * DAY), until: Some(20_002 * DAY), ..Filter::default() };
+        let rows = store.requests(&span, None, 1_000).await.unwrap();
+        let mut sums = super::Sums::default();
+        rows.iter().for_each(|row| sums.add(row));
+        assert_eq!(store.total(&span).await.unwrap(), sums);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn failures_are_found_by_code_and_name_page_by_page() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let code = |n: u64| ["ok", "upstream_error", "ok", "upstream_timeout"][n as usize % 4];
+        let all: Vec<Entry> =
+            (0..200).map(|n| Entry { status: code(n).to_owned(), ..in_session(n) }).collect();
+        store.record(&all).await.unwrap();
+        let name = |name: &str| Some(name.to_owned());
+        let names = [
+            Filter::default(),
+            Filter { key_id: name("key-1"), ..Filter::default() },
+            Filter { key_id: name("key-0"), surface: name("messages"), ..Filter::default() },
+            Filter { session: name("run-1"), ..Filter::default() },
+            Filter { model: name("acme/none"), ..Filter::default() },
+        ];
+        for status in ["failed", "upstream_error", "rate_limit_exceeded"] {
+            for filter in &names {
+                let filter = Filter { status: name(status), ..filter.clone() };
+                let is_name =
+                    |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|it| it == found);
+                let fits = |entry: &&Entry| {
+                    (entry.status == status || status == "failed" && entry.status != "ok")
+                        && is_name(&filter.key_id, &entry.key_id)
+                        && is_name(&filter.model, &entry.model)
+                        && is_name(&filter.surface, entry.surface())
+                        && is_name(&filter.session, entry.session.as_deref().unwrap_or_default())
+                };
+                let expected: Vec<&Entry> = all.iter().rev().filter(fits).collect();
+                let (mut found, mut after): (Vec<Entry>, _) = (Vec::new(), None);
+                loop {
+                    let page = store.requests(&filter, after.as_ref(), 7).await.unwrap();
+                    let Some(last) = page.last() else { break };
+                    after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+                    found.extend(page);
+                }
+                assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+            }
+        }
+    })
+    .await;
+}

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row as _, Sqlite};
 
+use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
 use super::{Entry, HOUR_MS, Sums, Tokens, split};
@@ -66,6 +67,7 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
         WriteTransaction::Sqlite(transaction) => {
             add_up_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;
             add_up_sqlite(transaction, &by_session, sqlite_sessions).await.map_err(failed)?;
+            days::add_late(transaction, &store.days, &by_session).await.map_err(failed)?;
         }
         WriteTransaction::Postgres(held) => {
             add_up_postgres(held, &by_hour, POSTGRES_HOURS).await.map_err(failed)?;
@@ -214,6 +216,11 @@ macro_rules! hours {
         add_up!("usage_hours", "key_id, team, model, provider", $rows)
     };
 }
+macro_rules! days {
+    ($rows:expr) => {
+        add_up!("usage_days", "surface, key_id, team, model, provider", $rows)
+    };
+}
 macro_rules! sessions {
     ($rows:expr) => {
         add_up!("usage_sessions", "session, surface, key_id, team, model, provider", $rows)
@@ -245,6 +252,11 @@ fn sqlite_sessions(rows: usize) -> (&'static str, usize) {
     sqlite_statement!(sessions, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
 }
 
+/// As [`sqlite_hours`], for the sums by day.
+pub(super) fn sqlite_days(rows: usize) -> (&'static str, usize) {
+    sqlite_statement!(days, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+}
+
 const POSTGRES_HOURS: &str = hours!(
     "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
@@ -257,13 +269,13 @@ const POSTGRES_SESSIONS: &str = sessions!(
 );
 
 /// A row of a table of sums: its key columns and its counters, in the order in which both databases bind them.
-struct UsageRow<'e, const NAMES: usize> {
-    hour: i64,
-    names: [&'e str; NAMES],
-    counts: [i64; 13],
+pub(super) struct UsageRow<'e, const NAMES: usize> {
+    pub(super) hour: i64,
+    pub(super) names: [&'e str; NAMES],
+    pub(super) counts: [i64; 13],
 }
 
-async fn add_up_sqlite<const NAMES: usize>(
+pub(super) async fn add_up_sqlite<const NAMES: usize>(
     connection: &mut SqliteConnection,
     rows: &[UsageRow<'_, NAMES>],
     statement: fn(usize) -> (&'static str, usize),

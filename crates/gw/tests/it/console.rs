@@ -1,6 +1,6 @@
 //! The web console: its files, its sign-in, and what its sessions may do.
 
-mod browser;
+pub(crate) mod browser;
 mod files;
 mod links;
 mod sessions;

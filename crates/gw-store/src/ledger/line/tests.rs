@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::{Attempt, Entry, Sums, Tokens};
+use super::super::{Attempt, Decision, Entry, Sums, Tokens};
 use super::{Line, Names, read};
 
 fn text() -> impl Strategy<Value = String> {
@@ -54,10 +54,12 @@ prop_compose! {
         {
             (only.cost, only.known_part) = (Some(cost), 0);
         }
+        let warnings = vec!["parameter_dropped:\"x\"".to_owned()];
+        let decision = (at % 2 == 0).then(|| Box::new(Decision { warnings, left_out: 3, ..Decision::default() }));
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
             stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, end_user, client,
-            session,
+            session, decision,
         }
     }
 }

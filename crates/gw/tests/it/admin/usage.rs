@@ -288,6 +288,7 @@ async fn one_request_is_shown_with_its_attempts() {
                 "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
                 "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "started_ms": 0,
                                "latency_ms": 12, "cost_usd": 0 }],
+                "warnings": [], "route": null,
                 "payload": null, "cost": null, "neighbours": null, "session": null, "surface": "chat",
             })
         );

@@ -71,6 +71,31 @@ async fn k06_wrong_keys_begin_no_session_and_count_as_guesses() {
 }
 
 #[tokio::test]
+async fn c24_an_ended_session_that_asks_again_is_no_guess_of_a_key() {
+    let world = Setup { server: "bad_keys_per_minute = 3", ..Setup::default() }.start().await;
+    let id = sign_in(&world.gateway, ADMIN).await;
+    page_with(&world.gateway, &id).post_json("/auth/logout", &json!({})).await;
+    for cookie in [&*id, &"A".repeat(43)] {
+        for _ in 0..5 {
+            let refused = page_with(&world.gateway, cookie).get("/admin/v1/keys").await;
+            assert_error(cookie, &refused, 401, "authentication_error", "invalid_api_key");
+        }
+    }
+    let wrong = world.gateway.client().with_key("sk-wrong");
+    for expected in [401, 401] {
+        assert_eq!(wrong.get("/v1/me").await.status, expected);
+    }
+    let guesses = ["x", &"A".repeat(42), &format!("{}+", "A".repeat(42))]
+        .map(|cookie| page_with(&world.gateway, cookie));
+    let mut answers = Vec::new();
+    for guess in guesses {
+        answers.push(guess.get("/admin/v1/keys").await.status);
+    }
+    assert_eq!(answers, [401, 429, 429], "what no session can have counts beside wrong keys");
+    assert_eq!(wrong.get("/v1/me").await.status, 429);
+}
+
+#[tokio::test]
 async fn k08_only_own_pages_sign_in_and_use_sessions() {
     let world = world().await;
     let (own, client) = (page(&world.gateway), world.gateway.client());

@@ -1,7 +1,7 @@
 //! The documents behind the pages of the console: the overview, the log with its filters, a request, and new requests.
 
-use gw_testkit::Client;
 use gw_testkit::wait::within;
+use gw_testkit::{Answer, Client};
 use serde_json::{Value, json};
 
 use super::browser::{page_with, sign_in};
@@ -225,4 +225,43 @@ async fn a_key_shows_the_limit_that_binds_it() {
     let list = admin.get("/admin/v1/keys").await.ok().json();
     let listed = list["data"].as_array().expect("keys").iter().find(|one| one["id"] == key["id"]);
     assert_eq!(listed.expect("the key")["binding_limit"], shown["binding_limit"]);
+}
+
+#[tokio::test]
+async fn a_request_tells_why_it_took_its_route() {
+    let world = world().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let tool = json!({ "type": "function", "function": { "name": "f", "parameters": { "type": "object" } } });
+    world.upstream.enqueue(Answer::json(500, &json!({ "error": { "message": "down" } })));
+    let body = chat_with(
+        "acme/fast",
+        json!({
+            "routing": { "fallback": ["acme/plain", "beta/fast", "demo/chat"] },
+            "tools": [tool],
+            "service_tier": "priority",
+        }),
+    );
+    let answer = world.client.post_json("/v1/chat/completions", &body).await.ok();
+    let told = answer.json()["gateway"]["warnings"].clone();
+    assert!(told.to_string().contains("parameter_dropped:service_tier"), "{told}");
+    let request = logged(&admin, &id(&answer)).await;
+    assert_eq!(request["warnings"], told);
+    let candidate = |model: &str, origin: &str, outcome: &str| json!({ "model": model, "origin": origin, "tier": "able", "outcome": outcome });
+    let route = &request["route"];
+    assert_eq!(
+        route["candidates"],
+        json!([
+            candidate("acme/fast", "requested", "upstream_error"),
+            candidate("beta/fast", "fallback", "answered"),
+            candidate("demo/chat", "fallback", "not_asked"),
+        ])
+    );
+    assert_eq!((&route["excluded"][0]["model"], &route["left_out"]), (&json!("acme/plain"), &json!(0)));
+    assert!(
+        route["excluded"][0]["reason"].as_str().is_some_and(|reason| reason.contains("tools")),
+        "{route}"
+    );
+    let plain = world.client.post_json("/v1/chat/completions", &chat("acme/fast")).await.ok();
+    let plain = logged(&admin, &id(&plain)).await;
+    assert_eq!((&plain["route"], &plain["warnings"]), (&Value::Null, &json!([])), "it had no choice");
 }

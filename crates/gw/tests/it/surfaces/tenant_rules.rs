@@ -1,4 +1,4 @@
-//! Every rule of a key on every surface that calls an upstream.
+//! Every rule of a key on every surface that calls an upstream, for requests with the key and with a session of it.
 
 use gw_testkit::upstream::Step;
 use gw_testkit::{Answer, Client, FakeUpstream, Response, Signal};
@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{message, response};
 use crate::admin::keys::{ask as ask_admin, create};
+use crate::console::browser::{page_with, sign_in};
 use crate::harness::{ADMIN, Differences, LIMITED, Setup, World, chat, with};
 
 /// A surface: its path and a request of `model`, or of the embedding model beside it.
@@ -61,18 +62,44 @@ async fn rules() -> World {
     Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() }.start().await
 }
 
+/// How a request shows whose it is.
+#[derive(Clone, Copy, Debug)]
+enum Proof {
+    Key,
+    /// The session of a browser that signed in with the key.
+    Session,
+}
+
+impl Proof {
+    async fn client(self, world: &World, key: &str) -> Client {
+        match self {
+            Self::Key => world.gateway.client().with_key(key),
+            Self::Session => page_with(&world.gateway, &sign_in(&world.gateway, key).await),
+        }
+    }
+}
+
 async fn ask(client: &Client, surface: &Surface) -> Response {
     client.post_json(surface.path, &(surface.request)("acme/fast")).await
 }
 
 #[tokio::test]
 async fn every_rule_of_a_key_holds_on_every_surface() {
+    check_rules(Proof::Key).await;
+}
+
+#[tokio::test]
+async fn every_rule_of_a_key_holds_on_every_surface_for_its_sessions() {
+    check_rules(Proof::Session).await;
+}
+
+async fn check_rules(proof: Proof) {
     let world = rules().await;
     let (upstream, nobody) = (&world.upstream, world.gateway.client());
     let mut differences = Differences::default();
 
     for (at, surface) in SURFACES.iter().enumerate() {
-        let client = nobody.with_key(&format!("sk-rpm-{at}"));
+        let client = proof.client(&world, &format!("sk-rpm-{at}")).await;
         differences.check(format!("{}: within rpm", surface.path), ask(&client, surface).await.status, 200);
         let calls = upstream.hits();
         let refused = ask(&client, surface).await;
@@ -83,15 +110,16 @@ async fn every_rule_of_a_key_holds_on_every_surface() {
         differences.check(format!("{}: rpm, calls", surface.path), upstream.hits(), calls);
     }
 
+    let limited = proof.client(&world, LIMITED).await;
     for surface in &SURFACES {
         let calls = upstream.hits();
-        let refused = ask(&nobody.with_key(LIMITED), surface).await;
+        let refused = ask(&limited, surface).await;
         let expected = refusal(surface, 403, "model_not_allowed", "permission_error");
         differences.check(format!("{}: model list", surface.path), outcome(&refused), expected);
         differences.check(format!("{}: model list, calls", surface.path), upstream.hits(), calls);
     }
 
-    let poor = nobody.with_key("sk-poor");
+    let poor = proof.client(&world, "sk-poor").await;
     let question = with(
         chat("acme/plain"),
         json!({"max_tokens": 5, "messages": [{"role": "user", "content": "Hello!"}]}),
@@ -110,10 +138,11 @@ async fn every_rule_of_a_key_holds_on_every_surface() {
     let admin = nobody.with_key(ADMIN);
     let (secret, key) = create(&admin, json!({"name": "gone"})).await;
     let id = key["id"].as_str().expect("an id").to_owned();
+    let gone = proof.client(&world, &secret).await;
     ask_admin(&admin, "DELETE", &format!("/admin/v1/keys/{id}"), &json!({})).await.ok();
     for surface in &SURFACES {
         let calls = upstream.hits();
-        let refused = ask(&nobody.with_key(&secret), surface).await;
+        let refused = ask(&gone, surface).await;
         let expected = refusal(surface, 401, "invalid_api_key", "authentication_error");
         differences.check(format!("{}: revoked", surface.path), outcome(&refused), expected);
         differences.check(
@@ -126,7 +155,7 @@ async fn every_rule_of_a_key_holds_on_every_surface() {
 
     let calls = upstream.hits();
     upstream.enqueue(Answer::default().hang());
-    let busy = nobody.with_key("sk-flight");
+    let busy = proof.client(&world, "sk-flight").await;
     let holding = tokio::spawn({
         let busy = busy.clone();
         async move { busy.post_json("/v1/chat/completions", &chat("acme/fast")).await }

@@ -1,0 +1,30 @@
+import type { RequestDetail } from "@/api/pending";
+
+type Candidate = NonNullable<RequestDetail["route"]>["candidates"][number];
+
+const ORIGINS: Record<Candidate["origin"], string> = {
+  requested: "asked for",
+  fallback: "a fallback of the request",
+  upgrade: "an upgrade that the request allowed",
+};
+
+const PLACES: Record<Candidate["tier"], string> = {
+  explored: "first, because it was not measured for a while",
+  able: "by the strategy",
+  ramping: "behind the others: it has recovered recently",
+  away: "behind the others: its circuit was open, or it rested",
+  upgrade: "behind the models that the request names",
+  upgrade_away: "last: its circuit was open, or it rested",
+};
+
+/** How a candidate came into the plan. */
+export const originWords = (origin: Candidate["origin"]): string => ORIGINS[origin] ?? origin;
+
+/** What a candidate's place was made by. */
+export const placeWords = (tier: Candidate["tier"]): string => PLACES[tier] ?? tier;
+
+/** What became of a candidate. */
+export function outcomeWords(outcome: string): string {
+  if (outcome === "answered") return "answered";
+  return outcome === "not_asked" ? "not asked, because the request had ended" : `failed: ${outcome}`;
+}
