@@ -164,7 +164,7 @@ impl Payloads {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// No more payloads will come: [`Payloads::run`] ends when all are in the store.
+    /// Announces the last payload. [`Payloads::run`] ends when all payloads are in the store.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();

@@ -207,7 +207,7 @@ impl SqlitePools {
         sql.for_sqlite().fetch_all(&mut *connection).await
     }
 
-    /// Counts written rows and occasionally truncates the log. SQLite restarts the log only when nobody reads, which may
+    /// Counts written rows and occasionally truncates the log. SQLite restarts the log only while no reader is active, which may
     /// never happen. Truncating waits for the current readers but not for later ones.
     pub(crate) async fn wrote(&self, rows: u64) -> sqlx::Result<()> {
         let before = self.written.fetch_add(rows, Ordering::Relaxed);

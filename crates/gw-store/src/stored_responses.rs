@@ -178,8 +178,8 @@ impl Store {
         select.push(COLUMNS).push(self.unix_now()).push(" AS runs_for ");
     }
 
-    /// Notes that a response runs for so many more seconds, and is kept until `expires_at` (unix seconds) at least; gives false
-    /// if it does not run any more.
+    /// Records that a response runs for `runs_for` more seconds, and keeps it at least until `expires_at` (unix seconds).
+    /// Returns false if the response no longer runs.
     pub async fn renew_response(
         &self,
         owner: &str,

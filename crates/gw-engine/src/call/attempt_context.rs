@@ -178,7 +178,7 @@ impl AttemptContext {
         (self.client.accepted + clocks.total).into()
     }
 
-    /// Sends an upstream call; gives its response if the status is a success.
+    /// Sends an upstream call. Returns the response if its status is a success.
     ///
     /// # Errors
     /// The failure that the error's body tells.

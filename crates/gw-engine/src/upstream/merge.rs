@@ -172,7 +172,7 @@ impl UpstreamSource {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
             Self::SingleStream(one) => one.body.finish(),
-            // One of them has failed: the others must not go on, for nobody reads them.
+            // One of the streams has failed. The others stop, because nothing reads them any more.
             Self::MergedStream(_) | Self::Closed(_) => {}
         }
     }

@@ -20,7 +20,7 @@ use crate::upstream::attempts::search;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
-/// Searches a candidate that continues; gives the call back with the next stream, or with the broken one.
+/// Searches for a candidate that continues the answer. Returns the call with the next stream, or with the broken one.
 pub(crate) type PendingContinuation =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<Box<UpstreamStream>, Box<UpstreamStream>>)> + Send>>;
 

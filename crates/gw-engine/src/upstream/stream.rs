@@ -209,7 +209,7 @@ impl UpstreamStream {
         );
     }
 
-    /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
+    /// Updates the records of the stream's upstream calls, and returns the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
             calls.observe(call, self.normaliser.reported_usage(), self.normaliser.answer_bytes());
@@ -300,7 +300,7 @@ async fn one(
     Ok(OpenedCall { call, response, reading, warnings, first: part.first })
 }
 
-/// Begins to read the bodies of the answers; gives the warnings.
+/// Begins to read the bodies of the answers, and returns the warnings.
 async fn begin(
     context: &AttemptContext,
     stream: &mut UpstreamStream,

@@ -28,9 +28,9 @@ struct SpelledCounts {
 /// The calls of hosted tools that a usage tells.
 #[derive(Clone, Copy, Default)]
 struct ToolCounts {
-    /// Those of tools that can have a price.
+    /// The calls of tools that can have a price.
     priced: HostedCalls,
-    /// There are calls of other tools, whose price nobody knows.
+    /// The answer has calls of other tools, whose prices are unknown.
     has_others: bool,
 }
 

@@ -15,7 +15,7 @@ const OWN_MEMBERS: [&str; 5] = ["routing", "cache", "models", "fallbacks", "fall
 /// The decision about a signature, or about the data of encrypted thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signature {
-    /// It stays as it is.
+    /// The signature stays as it is.
     Keep,
     /// Another string takes its place: the upstream's own, which was sealed.
     Replace(String),
