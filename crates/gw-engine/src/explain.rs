@@ -75,7 +75,7 @@ pub struct ExcludedModel {
     pub reason: String,
 }
 
-/// Plans `body` for `caller`. The members of the body tell the operation: `prompt` means a text completion, `input` means
+/// Plans `body` for `caller`. The members of the body determine the operation: `prompt` means a text completion, `input` means
 /// embeddings, everything else is a chat.
 ///
 /// # Errors

@@ -216,7 +216,7 @@ impl Payloads {
         }
     }
 
-    /// Tries until it succeeds, the store refuses for good, or the shutdown ends.
+    /// Tries until the write succeeds, the store refuses it permanently, or the shutdown ends.
     async fn write(&self, store: &Store, payloads: &[Payload]) {
         let mut pause = GATHER;
         while let Err(error) = store.keep_payloads(payloads).await {

@@ -24,7 +24,7 @@ pub struct ResponseRow {
     pub runs_for: Option<i64>,
     /// Another number for each content that the row has had.
     pub version: i64,
-    /// Its events had numbers that the content does not tell.
+    /// The events had numbers that the content does not hold.
     pub is_streamed: bool,
     /// The bytes of its own turn.
     pub bytes: i64,

@@ -29,7 +29,7 @@ pub struct Envelope<'a> {
     pub gateway: &'a GatewayMeta,
 }
 
-/// Where the parts of a complete chat are in its document.
+/// The places of the parts of a complete chat in its document.
 #[derive(Clone, Debug)]
 pub struct DocumentPlaces {
     /// The model's name.
@@ -64,7 +64,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     chat_document(reply, envelope).0
 }
 
-/// Writes a chat completion, and tells where its parts are.
+/// Writes a chat completion, and returns the places of its parts.
 #[must_use]
 pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>, DocumentPlaces) {
     let texts = reply.choices.iter().filter_map(|choice| choice.content.as_deref()).map(str::len);

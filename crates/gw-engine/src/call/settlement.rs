@@ -235,7 +235,7 @@ impl Settlement {
         }
     }
 
-    /// Notes in the journal what upstreams have told before the first content of this attempt, if that is new.
+    /// Records in the journal the usage that upstreams reported before the first content of this attempt, if it is new.
     pub(crate) fn note_early_usage(&mut self, candidate: &Candidate, attempt: Attempt) {
         if self.upstream_calls.take_told() {
             let usage = self.upstream_calls.of(attempt).usage;

@@ -195,7 +195,7 @@ fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamCalls {
     records: Mutex<Records>,
-    /// An upstream has told usage before its first content, and the journal has not noted it.
+    /// An upstream has reported usage before its first content, and the journal has not recorded it.
     has_told: AtomicBool,
 }
 
@@ -348,12 +348,12 @@ impl UpstreamCalls {
         call.usage().unwrap_or_default()
     }
 
-    /// Has the journal note what the upstreams have told before their first content.
+    /// Marks the usage that upstreams reported before their first content for the journal.
     pub(crate) fn tell_early(&self) {
         self.has_told.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the journal must note what the upstreams have told. It asks once.
+    /// Whether the journal must record that usage. Clears the mark.
     pub(crate) fn take_told(&self) -> bool {
         self.has_told.load(Ordering::Relaxed) && self.has_told.swap(false, Ordering::Relaxed)
     }

@@ -180,7 +180,7 @@ impl GenAiMetrics {
         }
     }
 
-    /// Measures the time from the begin of an attempt to the first content of its stream.
+    /// Measures the time from the start of an attempt to the first content of its stream.
     pub(super) fn first_chunk(&self, operation: &'static str, of: MeasuredModel<'_>, after: Duration) {
         if let Some(handles) = self.handles(semantic_names::operation(operation), of) {
             handles.first_chunk.observe(after.as_secs_f64());

@@ -270,7 +270,7 @@ pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
     Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
 }
 
-/// The ids of a response's items that do not tell their response, at most `MAX_INDEXED_ITEMS`.
+/// The ids of a response's items that do not name their response, at most `MAX_INDEXED_ITEMS`.
 fn foreign_items(document: &str, id: &str) -> Vec<String> {
     let ids = output_items(document).filter_map(|item| {
         let [id] = item.pick(["id"]);

@@ -62,7 +62,7 @@ struct OwnerEntries {
     running_bytes: u64,
     /// The entries that none continues, the oldest first.
     leaves: BTreeSet<(u64, String)>,
-    /// The entry of each item whose id does not tell it.
+    /// The entry of each item whose id does not name its response.
     items: HashMap<String, String>,
 }
 

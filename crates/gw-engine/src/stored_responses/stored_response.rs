@@ -56,7 +56,7 @@ pub enum ResponseWrite {
 pub struct TurnFacts {
     /// The response that it continues.
     pub parent: Option<String>,
-    /// Its events were sent with numbers that its document does not tell.
+    /// The events were sent with numbers that the document does not hold.
     pub is_streamed: bool,
     /// The size of the conversation up to its end.
     pub size: ConversationSize,

@@ -1,7 +1,7 @@
 //! Continues a plain text stream that broke off with the next candidate (`mid_stream = "continue"`).
 //!
 //! The client sees one stream: one id, one role, the rest of the text. The usage of both upstreams is billed.
-//! `gateway.attempts` and a warning tell of the break.
+//! `gateway.attempts` and a warning report the break.
 
 use std::borrow::Cow;
 use std::future::Future;

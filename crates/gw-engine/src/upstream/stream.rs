@@ -57,7 +57,7 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
-    /// The reading of prompts and the calls of tools that the last note has; None = nothing was told then.
+    /// The reading of prompts and the calls of tools that the last note has; None = the upstream had reported nothing then.
     noted_work: Option<PromptWork>,
 }
 
@@ -167,13 +167,13 @@ impl UpstreamStream {
         }
     }
 
-    /// The reading of prompts and the calls of tools that the upstream has told. The streams of a divided request tell it apart from
+    /// The reading of prompts and the calls of tools that the upstream has reported. The streams of a divided request report it beside
     /// their content.
     fn prompt_work(&self) -> Option<PromptWork> {
         self.normaliser.prompt_work().or_else(|| self.source.prompt_work())
     }
 
-    /// Whether the upstream has told its first usage since the last note, or much more work. After a call of the provider's tool,
+    /// Whether the upstream has reported its first usage since the last note, or much more work. After a call of the provider's tool,
     /// the model reads the whole prompt again.
     fn has_told_more(&mut self) -> bool {
         let Some(work) = self.prompt_work() else { return false };

@@ -131,7 +131,7 @@ impl Settlement {
         });
     }
 
-    /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have told the budget of a
+    /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have charged the budget for a
     /// request that the ledger does not have.
     fn settle(&mut self) {
         if let Some(line) = self.line.take() {

@@ -26,7 +26,7 @@ pub(super) struct BlockStart<'a> {
     pub(super) image: Option<BedrockImage<'a>>,
 }
 
-/// The begin of a tool call.
+/// The start of a tool call.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolStart<'a> {
