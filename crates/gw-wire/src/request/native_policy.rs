@@ -1,7 +1,7 @@
 //! The policy of native forwards: which members, tools and parts of a request are sent, dropped or refused when the upstream speaks the
 //! client's own dialect.
 //!
-//! One table ([`rows`]) holds a decision for every member, tool type and part type of the vendors' newest SDKs. A name
+//! One table (`native_policy/rows.rs`) holds a decision for every member, tool type and part type of the vendors' newest SDKs. A name
 //! without a row is left out (members) or refused (types of tools and parts), until somebody decides about it.
 
 mod chat_rows;
