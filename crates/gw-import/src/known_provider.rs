@@ -208,3 +208,25 @@ pub(super) fn is_secret_header(name: &str) -> bool {
         .iter()
         .any(|word| name.contains(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_one_provider_and_every_other_variable_belongs_to_one() {
+        for gateway in [SourceGateway::LiteLlm, SourceGateway::Bifrost, SourceGateway::Portkey] {
+            let mut names: Vec<_> = gateway.providers().map(|provider| provider.source).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{gateway:?}");
+        }
+        for (gateway, name, variable) in OTHER_VARIABLES {
+            let provider = gateway.provider(name).map(KnownProvider::key_variable);
+            assert_eq!(provider.as_deref(), Some(variable), "{gateway:?} {name}");
+        }
+        let default = SourceGateway::Portkey.provider("huggingface").map(KnownProvider::key_variable);
+        assert_eq!(default.as_deref(), Some("HF_TOKEN"));
+    }
+}
