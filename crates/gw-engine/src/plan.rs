@@ -89,7 +89,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, mut trace: Option<&mut PlanTrace>) 
                     if let Some(trace) = trace.as_deref_mut() {
                         trace.excluded.push((Arc::clone(&model.id), error.message.to_string()));
                     }
-                    // The reason of a model that the key may not use would reveal that the model exists.
+                    // The reason of a model that the key may not use would tell the client that the model exists.
                     if caller.may_use(model) {
                         refused.get_or_insert(error);
                     }

@@ -333,7 +333,7 @@ impl UpstreamCalls {
         }
     }
 
-    /// Updates the part of a call's answer that has been read, and returns the call's usage.
+    /// Updates what has been seen of a call's answer; gives the call's usage.
     pub(crate) fn observe(
         &self,
         UpstreamCallId(call): UpstreamCallId,
@@ -348,7 +348,7 @@ impl UpstreamCalls {
         call.usage().unwrap_or_default()
     }
 
-    /// Marks the usage that upstreams reported before their first content for the journal.
+    /// Has the journal note what the upstreams have told before their first content.
     pub(crate) fn tell_early(&self) {
         self.has_told.store(true, Ordering::Relaxed);
     }

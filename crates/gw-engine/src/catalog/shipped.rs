@@ -148,33 +148,33 @@ pub(super) struct ShippedTier<'a> {
     image_output_per_m: Digits<'a>,
 }
 
-/// The provider's own prices, of an entry or of one of its tiers. The two share no struct, because serde cannot flatten borrowed
-/// digits.
-macro_rules! official_rates {
-    ($priced:expr) => {
-        Ok(Rates {
-            input: price($priced.official_input_per_m)?,
-            output: price($priced.official_output_per_m)?,
-            cached_input: price($priced.cached_input_per_m)?,
-            cache_write: price($priced.cache_write_per_m)?,
-            cache_write_1h: price($priced.cache_write_1h_per_m)?,
-            image_output: price($priced.image_output_per_m)?,
-            ..Rates::default()
-        })
-    };
-}
-
 impl ShippedPricing<'_> {
     /// The provider's own prices.
     pub(super) fn rates(&self) -> Result<Rates, PriceError> {
-        official_rates!(self)
+        Ok(Rates {
+            input: price(self.official_input_per_m)?,
+            output: price(self.official_output_per_m)?,
+            cached_input: price(self.cached_input_per_m)?,
+            cache_write: price(self.cache_write_per_m)?,
+            cache_write_1h: price(self.cache_write_1h_per_m)?,
+            image_output: price(self.image_output_per_m)?,
+            ..Rates::default()
+        })
     }
 }
 
 impl ShippedTier<'_> {
     /// The provider's own prices above the bound.
     pub(super) fn rates(&self) -> Result<Rates, PriceError> {
-        official_rates!(self)
+        Ok(Rates {
+            input: price(self.official_input_per_m)?,
+            output: price(self.official_output_per_m)?,
+            cached_input: price(self.cached_input_per_m)?,
+            cache_write: price(self.cache_write_per_m)?,
+            cache_write_1h: price(self.cache_write_1h_per_m)?,
+            image_output: price(self.image_output_per_m)?,
+            ..Rates::default()
+        })
     }
 }
 

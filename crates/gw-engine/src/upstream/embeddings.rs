@@ -62,7 +62,7 @@ impl Batch {
         self.note(&context.upstream_calls, &reply);
     }
 
-    /// Records the usage that the answer reports, and returns it.
+    /// Notes what its answer tells; gives its usage.
     fn note(&self, calls: &UpstreamCalls, reply: &Result<EmbeddingsReply<'_>, Failure>) -> Option<Usage> {
         match reply {
             Ok(reply) => Some(calls.observe(self.call, reply.usage, 0)),
