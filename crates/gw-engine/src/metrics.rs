@@ -20,12 +20,11 @@ use prometheus_client::registry::{Registry, Unit};
 
 use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
-use self::registration::registered_seconds;
 use crate::catalog::Model;
 use crate::names_map::NamesMap;
 use crate::semantic_names;
 
-pub use self::registration::registered;
+pub use self::registration::{registered, registered_seconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {

@@ -19,7 +19,7 @@ pub(super) fn registered_metric<M: Metric + Clone>(
 }
 
 /// Registers a metric of durations. The registry appends `_seconds` to the name.
-pub(super) fn registered_seconds<M: Metric + Clone>(
+pub fn registered_seconds<M: Metric + Clone>(
     registry: &mut Registry,
     name: &str,
     help: &str,
