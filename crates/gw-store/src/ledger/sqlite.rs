@@ -164,7 +164,7 @@ const WITH_GROUP: &str = " CROSS JOIN ledger_groups AS g ON g.id = r.who";
 pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
-    // Failures have an index. Otherwise the hourly sums show the hours that hold matching rows, even if these are rare.
+    // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
     let is_named = filter.has_names();
     if is_named && filter.session.is_none() && filter.status.as_deref().is_none_or(|status| status == "ok") {
         push_hours_with(&mut sql, filter, after, limit);
