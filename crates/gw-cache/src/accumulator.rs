@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use self::logprobs::Logprobs;
 
-/// The most choices. No request may ask for so many.
+/// The most choices of an answer. It is higher than the number that a request may ask for.
 const MAX_CHOICES: usize = 128 * 2048;
 
 /// A streamed answer so far.

@@ -2,7 +2,7 @@
 //! compared.
 //!
 //! Similar words alone do not make a similar question. The system prompt, the tools, all parameters and all earlier
-//! turns must be equal. The figures in the last turn must be equal too, because embeddings hardly tell "refund order
+//! turns must be equal. The figures in the last turn must be equal too, because embeddings hardly distinguish "refund order
 //! 4711" from "refund order 4712".
 
 use gw_wire::json::{Kind, View};
@@ -83,7 +83,7 @@ fn words(content: View<'_>) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// Feeds the words that vectors hardly tell apart, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`,
+/// Feeds the words that vectors hardly distinguish, in their order: words with a digit (`4711`, `-5`, `1.5`, `AB12`,
 /// `5mg`) or with a sign of arithmetic, comparison or addresses (`>`, `a/b`, `x@y`). Punctuation around them is left
 /// out.
 fn feed_figures(text: &str, out: &mut Hasher) {

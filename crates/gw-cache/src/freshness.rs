@@ -20,7 +20,7 @@ pub enum Freshness {
     Fresh,
     /// Use it only in place of an error.
     Stale,
-    /// Not use it.
+    /// Ignore the stored answer.
     Expired,
 }
 

@@ -183,7 +183,7 @@ impl InProcessStore {
         }
     }
 
-    /// Removes an answer that nobody will get, if one of the next oldest answers is such a one.
+    /// Removes an expired or purged answer if one of the next oldest answers is one.
     fn remove_dead(&self, shares: &mut ScopeShares) -> bool {
         let now_ms = self.now_ms.load(Ordering::Relaxed);
         for _ in 0..LOOKS {

@@ -13,7 +13,7 @@ use crate::entry::Stored;
 use crate::key::Scope;
 use crate::stamp::Stamp;
 
-/// The most scopes and models whose purges are told apart. One more counts as a purge of everything.
+/// The most scopes and models whose purges the log distinguishes. One more counts as a purge of everything.
 pub(crate) const MAX_PURGED_NAMES: usize = 4096;
 
 /// The answers to remove.

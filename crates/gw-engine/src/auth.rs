@@ -237,12 +237,12 @@ impl KeyRing {
         self.seen.now(Instant::now());
     }
 
-    /// The key of this id. It looks at all keys, so requests must not call it.
+    /// The key of this id. The search reads all keys, so requests must not call it.
     pub(crate) fn find(&self, id: &str) -> Option<Caller> {
         self.ring.load().find(id).cloned()
     }
 
-    /// The keys of these ids. It looks at all keys, so requests must not call it.
+    /// The keys of these ids. The search reads all keys, so requests must not call it.
     pub(crate) fn find_all(&self, ids: &HashSet<&str>) -> Vec<Caller> {
         self.ring.load().find_all(ids)
     }

@@ -41,7 +41,7 @@ pub(crate) struct Call {
     pub(crate) progress: CallProgress,
     /// The summary of a complete answer, for a call that is shared.
     pub(crate) summary: Option<CallSummary>,
-    /// The cost that the client is told: of the answer, and of attempts that began it. None = a price is unknown.
+    /// The cost in the answer to the client: that of the answer, and of attempts that began it. None = a price is unknown.
     pub(crate) cost: Option<Money>,
     /// The money set aside for a stream that broke off, until another upstream continues it.
     pub(crate) reservation: Option<StreamReservation>,

@@ -21,7 +21,7 @@ use crate::services::Services;
 use crate::stored_responses::StoredConversation;
 use crate::stored_responses::conversation::ConversationBounds;
 
-/// The header that tells how the tokens were counted.
+/// The header that names the method of counting.
 const TOKEN_COUNT: HeaderName = HeaderName::from_static("x-gateway-token-count");
 
 /// The longest wait for a provider's own counter. Then the count is an estimate.

@@ -26,7 +26,7 @@ const COPIES: u64 = 2;
 pub(crate) struct DocumentMemory(Arc<SharedPool>);
 
 impl DocumentMemory {
-    /// Room for so many bytes.
+    /// A pool of `limit_bytes` bytes.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self(SharedPool::new(limit_bytes))
     }

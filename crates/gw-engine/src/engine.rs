@@ -41,7 +41,7 @@ use crate::response_cache::caching::ResponseCache;
 use crate::services::Services;
 use crate::settings::EngineSettings;
 use crate::shared_pool::SharedPool;
-use crate::stored_responses::StoredResponses;
+use crate::stored_responses::{BackgroundResponses, StoredResponses};
 use crate::{compaction, count_tokens, limit_error, messages, pipeline};
 
 /// The stored state and the services that the engine starts with.
@@ -114,10 +114,11 @@ impl Engine {
         let configured = Configured { settings, deployed, documents: shipped };
         let snapshot = configuration::snapshot(None, &configured, &[])?;
         snapshot.state.register(registry);
+        let background_responses = BackgroundResponses::default();
         registry.register(
             "gateway_background_responses",
             "Responses that are made in the background",
-            stored.responses.background.gauge(),
+            background_responses.gauge(),
         );
         registry.register(
             "gateway_stored_response_read_bytes",
@@ -140,6 +141,7 @@ impl Engine {
                 limiter: stored.limiter,
                 response_cache: ArcSwapOption::new(stored.caching),
                 stored_responses: Arc::new(stored.responses),
+                background_responses,
                 sealer: stored.sealer,
                 cpu_pool: stored.cpu,
                 drain_places: DrainPlaces::default(),
@@ -441,13 +443,13 @@ impl Engine {
 
     /// Waits until no response is made in the background any more.
     pub async fn background_ended(&self) {
-        self.services.stored_responses.background.ended().await;
+        self.services.background_responses.ended().await;
     }
 
     /// The number of responses that are made in the background.
     #[must_use]
     pub fn background_count(&self) -> usize {
-        self.services.stored_responses.background.count()
+        self.services.background_responses.count()
     }
 
     pub(crate) fn services(&self) -> &Services {

@@ -55,11 +55,11 @@ pub enum Kind {
 /// Whether a client that repeats its request unchanged can succeed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// Nothing: `x-should-retry: false`.
+    /// No repetition can succeed: `x-should-retry: false`.
     Useless,
-    /// It may succeed at once: `x-should-retry: true`.
+    /// A repetition may succeed at once: `x-should-retry: true`.
     AtOnce,
-    /// It may succeed after a wait: `x-should-retry: true` and `retry-after`.
+    /// A repetition may succeed after a wait: `x-should-retry: true` and `retry-after`.
     AfterWait,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn take_small(output: &mut Vec<u8>) -> Bytes {
     piece
 }
 
-/// Gives output that is not needed afterwards to the client, without a copy unless half of its memory is unused.
+/// Hands output to the client. The output is copied only if half of its memory is unused.
 pub(crate) fn hand_over(mut output: Vec<u8>) -> Bytes {
     if output.capacity() / 2 > output.len() {
         output.shrink_to_fit();
@@ -64,12 +64,12 @@ impl HalfEvent {
         self.0.set(bytes).map_err(|_| Full)
     }
 
-    /// Takes what is counted out into a counter of its own.
+    /// Moves the counted bytes into a new counter.
     pub(crate) fn take(&mut self) -> Self {
         Self(self.0.take())
     }
 
-    /// Gives the end of a stream as bytes, for which the stream holds at least as much. A large end is counted until it is
+    /// Returns the end of a stream as bytes, for which the stream holds at least as much memory. A large end counts until it is
     /// dropped.
     pub(crate) fn hand_out(self, mut event: Vec<u8>) -> Bytes {
         let mut bytes = self.0;
@@ -94,7 +94,7 @@ struct Counted {
 }
 
 impl EventMemory {
-    /// Room for so many bytes of large events.
+    /// A pool of `limit_bytes` bytes for large events.
     pub(crate) fn new(limit_bytes: u64) -> Self {
         Self { pool: SharedPool::new(limit_bytes) }
     }
@@ -109,7 +109,7 @@ impl EventMemory {
         HalfEvent(self.pool.holding(key))
     }
 
-    /// Counts a large event of this key and gives it as bytes, without a copy.
+    /// Counts a large event of this key, and returns it as bytes without a copy.
     ///
     /// # Errors
     /// [`Full`] when there is no room for it.

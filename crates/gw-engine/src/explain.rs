@@ -47,7 +47,7 @@ pub struct RankedCandidate {
     pub model: Arc<Model>,
     /// How the model came into the plan.
     pub origin: CandidateOrigin,
-    /// Its score and the parts of the score.
+    /// The score of the candidate, and the parts of the score.
     pub scored: Scored,
     /// The facts that the score was made of.
     pub facts: Facts,
@@ -75,7 +75,7 @@ pub struct ExcludedModel {
     pub reason: String,
 }
 
-/// Plans `body` for `caller`. The members of the body tell the operation: `prompt` means a text completion, `input` means
+/// Plans `body` for `caller`. The members of the body determine the operation: `prompt` means a text completion, `input` means
 /// embeddings, everything else is a chat.
 ///
 /// # Errors

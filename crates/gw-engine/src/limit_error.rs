@@ -45,7 +45,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
 }
 
 /// The error of a refused reservation. `shortest` is the cost of the request with short answers, or None if the client
-/// cannot shorten them. The error advises a smaller `max_tokens` if the budget has so much left.
+/// cannot shorten them. The error advises a smaller `max_tokens` if the budget has enough left for short answers.
 pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> Error {
     match *refusal {
         Refusal::Budget { subject, resets_in, left_nano }

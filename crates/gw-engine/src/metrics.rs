@@ -2,6 +2,7 @@
 
 mod exact_cost;
 mod gen_ai;
+mod registration;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -22,6 +23,8 @@ use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
 use crate::catalog::Model;
 use crate::names_map::NamesMap;
 use crate::semantic_names;
+
+pub use self::registration::{registered, registered_seconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
@@ -152,77 +155,57 @@ impl Metrics {
     /// Registers everything under the `gateway_` prefix.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            attempts: Family::default(),
-            tokens: Family::default(),
-            cost: Family::default(),
-            price_unknown: Family::default(),
-            unpriced_requests: Family::default(),
-            first_token: Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
-            outcomes: Family::default(),
-            ok: std::array::from_fn(|_| OnceLock::new()),
-            breaker_opened: Family::default(),
-            session_limits: Family::default(),
-            fallbacks: Family::default(),
-            billed: Family::default(),
-            billed_handles: Default::default(),
+        Self {
             overhead: overhead(registry),
             gen_ai: GenAiMetrics::new(registry),
+            fallbacks: registered(registry, "gateway_fallbacks", "Requests that a fallback model answered"),
+            billed: registered(
+                registry,
+                "gateway_billed_attempts",
+                "Attempts that a provider bills, by the origin of their usage and by whether their model has a price",
+            ),
+            attempts: registered(
+                registry,
+                "gateway_upstream_attempts",
+                "Upstream calls by provider, model and outcome",
+            ),
+            tokens: registered(registry, "gateway_tokens", "Tokens by provider, model and kind"),
+            cost: registered(
+                registry,
+                "gateway_cost_usd",
+                "Cost in USD of all upstream calls that a provider bills. Of a cost with an unknown part it has the known part",
+            ),
+            price_unknown: registered(
+                registry,
+                "gateway_price_unknown",
+                "Served calls of models without a price",
+            ),
+            unpriced_requests: registered(
+                registry,
+                "gateway_unpriced_requests",
+                "Requests whose cost is not known, by the first model without a needed price",
+            ),
+            first_token: registered_seconds(
+                registry,
+                "gateway_first_token",
+                "From the request's acceptance to the first content of a stream",
+                Family::new_with_constructor(first_token_buckets as fn() -> Histogram),
+            ),
+            breaker_opened: registered(
+                registry,
+                "gateway_breaker_opened",
+                "How often a model's circuit was opened",
+            ),
+            session_limits: registered(
+                registry,
+                "gateway_session_limits",
+                "Requests beyond a limit of their session, by limit and action",
+            ),
+            outcomes: registered(registry, "gateway_calls", "Generation calls by operation and outcome"),
+            ok: std::array::from_fn(|_| OnceLock::new()),
+            billed_handles: Default::default(),
             models: RwLock::default(),
-        };
-        registry.register(
-            "gateway_fallbacks",
-            "Requests that a fallback model answered",
-            metrics.fallbacks.clone(),
-        );
-        registry.register(
-            "gateway_billed_attempts",
-            "Attempts that a provider bills, by the origin of their usage and by whether their model has a price",
-            metrics.billed.clone(),
-        );
-        registry.register(
-            "gateway_upstream_attempts",
-            "Upstream calls by provider, model and outcome",
-            metrics.attempts.clone(),
-        );
-        registry.register("gateway_tokens", "Tokens by provider, model and kind", metrics.tokens.clone());
-        registry.register(
-            "gateway_cost_usd",
-            "Cost in USD of all upstream calls that a provider bills. Of a cost with an unknown part it has the known part",
-            metrics.cost.clone(),
-        );
-        registry.register(
-            "gateway_price_unknown",
-            "Served calls of models without a price",
-            metrics.price_unknown.clone(),
-        );
-        registry.register(
-            "gateway_unpriced_requests",
-            "Requests whose cost is not known, by the first model without a needed price",
-            metrics.unpriced_requests.clone(),
-        );
-        registry.register_with_unit(
-            "gateway_first_token",
-            "From the request's acceptance to the first content of a stream",
-            Unit::Seconds,
-            metrics.first_token.clone(),
-        );
-        registry.register(
-            "gateway_breaker_opened",
-            "How often a model's circuit was opened",
-            metrics.breaker_opened.clone(),
-        );
-        registry.register(
-            "gateway_session_limits",
-            "Requests beyond a limit of their session, by limit and action",
-            metrics.session_limits.clone(),
-        );
-        registry.register(
-            "gateway_calls",
-            "Generation calls by operation and outcome",
-            metrics.outcomes.clone(),
-        );
-        metrics
+        }
     }
 
     /// The handles of a model. The first call creates them.

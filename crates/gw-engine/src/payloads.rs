@@ -164,7 +164,7 @@ impl Payloads {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// No more payloads will come: [`Payloads::run`] ends when all are in the store.
+    /// Announces the last payload. [`Payloads::run`] ends when all payloads are in the store.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
@@ -216,7 +216,7 @@ impl Payloads {
         }
     }
 
-    /// Tries until it succeeds, the store refuses for good, or the shutdown ends.
+    /// Tries until the write succeeds, the store refuses it permanently, or the shutdown ends.
     async fn write(&self, store: &Store, payloads: &[Payload]) {
         let mut pause = GATHER;
         while let Err(error) = store.keep_payloads(payloads).await {

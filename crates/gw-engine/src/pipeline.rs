@@ -67,7 +67,7 @@ pub(crate) async fn begin(
     begin_sized(services, operation, client, body, is_heavy, parse).await
 }
 
-/// As [`begin`], for a request whose body does not tell how long it takes to read.
+/// As [`begin`], for a request whose parsing time does not follow from its body.
 pub(crate) async fn begin_sized(
     services: &Services,
     operation: Operation,

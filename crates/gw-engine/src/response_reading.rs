@@ -49,7 +49,7 @@ impl Engine {
         if caller.subjects().is_empty() {
             return Ok(AdmissionPermit::default());
         }
-        let makes = |id| self.services().stored_responses.background.makes(caller.key_id(), id);
+        let makes = |id| self.services().background_responses.makes(caller.key_id(), id);
         match self.services().limiter.admit_free(request_id, caller.subjects()).await {
             Ok(permit) => Ok(permit),
             Err(refused) => match *refused {
@@ -132,14 +132,14 @@ impl Engine {
     /// As [`Engine::stored_response`].
     pub async fn delete_response(&self, caller: &Caller, id: &str) -> Result<()> {
         let stored = &self.services().stored_responses;
-        stored.background.stop(caller.key_id(), id);
+        self.services().background_responses.stop(caller.key_id(), id);
         match stored.delete(caller.key_id(), id).await? {
             true => Ok(()),
             false => Err(missing(id)),
         }
     }
 
-    /// `POST /v1/responses/{id}/cancel`; gives the response object.
+    /// `POST /v1/responses/{id}/cancel`. Returns the response object.
     ///
     /// # Errors
     /// As [`Engine::response_object`], and a 400 for a response that is not made in the background.
@@ -153,7 +153,7 @@ impl Engine {
             return self.object(caller, id, found).await;
         }
         let stored = &self.services().stored_responses;
-        stored.background.stop(caller.key_id(), id);
+        self.services().background_responses.stop(caller.key_id(), id);
         // The response may have ended since it was read.
         let found = self.stored_response(caller, id).await?;
         if is_over(&found) {
@@ -182,7 +182,7 @@ impl Engine {
     ) -> Result<Box<EventStream>> {
         let found = self.stored_response(caller, id).await?;
         let services = self.services();
-        let running = services.stored_responses.background.follow(caller.key_id(), id, starting_after);
+        let running = services.background_responses.follow(caller.key_id(), id, starting_after);
         if let Some(events) = running {
             let permit = services.stored_responses.reading.hold(caller.key_id(), READER_BYTES)?;
             return Ok(Box::new(EventStream::background(events, permit, None, CutoffWatch::default())));

@@ -139,7 +139,7 @@ async fn answer(services: &Services, call: Box<Call>, made: Made, keeper: Keeper
     Ok(reply)
 }
 
-/// Translates a body that was read once. A body without an outline has a fault, which is told.
+/// Translates a body that was read once. A body without an outline has a fault, which the error names.
 fn translate(
     outline: Option<Body>,
     body: Bytes,
@@ -256,7 +256,7 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
     let (stored, owner) = (Arc::clone(&keeper.stored), Arc::clone(&keeper.owner));
     // A client that follows the response counts as one that reads a stored response.
     let reader = || made.is_stream.then(|| stored.reading.hold(&owner, READER_BYTES)).transpose();
-    let taken = stored.background.take_place(&owner).and_then(|place| Ok((place, reader()?)));
+    let taken = services.background_responses.take_place(&owner).and_then(|place| Ok((place, reader()?)));
     let (place, reader) = match taken {
         Ok(taken) => taken,
         Err(error) => {
@@ -291,9 +291,10 @@ async fn background(engine: &Arc<Engine>, mut call: Box<Call>, made: Made, keepe
         place,
         cpu,
     };
-    // A task that ends without a word was stopped: somebody guessed the id.
-    stored.background.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
-    let events = reader.and_then(|reader| Some((stored.background.follow(&owner, &id, None)?, reader)));
+    // A task that ends without a report was stopped by a request that guessed its id.
+    services.background_responses.start(&stored, task).await.unwrap_or_else(|_| Err(missing(&id)))?;
+    let events =
+        reader.and_then(|reader| Some((services.background_responses.follow(&owner, &id, None)?, reader)));
     let body = match events {
         // It ends when the response does, which a shutdown ends itself.
         Some((events, reader)) => {

@@ -33,7 +33,7 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
         | FailureKind::ContextLength
         | FailureKind::InvalidResponse => RetryDecision::Next,
         FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => RetryDecision::Next,
-        // Another candidate's answer needs as much memory, and this one is paid for.
+        // The answer of another candidate needs as much memory, and this answer is already paid for.
         FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoMemory => RetryDecision::Stop,
     }
 }

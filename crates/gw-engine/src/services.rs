@@ -16,7 +16,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::response::disconnect::{DisconnectDrain, DrainPlaces};
 use crate::response_cache::caching::ResponseCache;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
-use crate::stored_responses::StoredResponses;
+use crate::stored_responses::{BackgroundResponses, StoredResponses};
 
 /// Everything that the steps of all calls share.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(crate) struct Services {
     /// None = requests may not use a response cache.
     pub(crate) response_cache: ArcSwapOption<ResponseCache>,
     pub(crate) stored_responses: Arc<StoredResponses>,
+    pub(crate) background_responses: BackgroundResponses,
     /// Seals the summaries of compacted conversations.
     pub(crate) sealer: Sealer,
     pub(crate) cpu_pool: CpuPool,

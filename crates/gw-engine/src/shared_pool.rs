@@ -34,7 +34,7 @@ struct HeldParts {
     by_key: HashMap<Arc<str>, u64>,
 }
 
-/// The reason why a pool gives nothing.
+/// The reason for which a pool refuses a request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolRefusal {
     /// The key holds its share.
@@ -142,7 +142,7 @@ impl SharedPool {
     }
 }
 
-/// A part of a pool that a key holds. Dropping it gives the part back.
+/// A part of a pool that a key holds. Dropping the holding returns the part.
 #[derive(Debug)]
 pub struct PoolHolding {
     pool: Arc<SharedPool>,
@@ -162,7 +162,7 @@ impl PoolHolding {
         self.pool.holding(&self.key)
     }
 
-    /// Takes the whole amount out into a holding of its own.
+    /// Moves the whole amount into a new holding.
     pub(crate) fn take(&mut self) -> Self {
         let amount = std::mem::take(&mut self.amount);
         Self { pool: Arc::clone(&self.pool), key: Arc::clone(&self.key), amount }

@@ -4,113 +4,40 @@ mod background;
 pub(crate) mod conversation;
 mod keeping;
 mod kept_input;
+mod key_bytes;
+mod lease;
 mod memory;
 mod opened;
 mod opened_turns;
+mod refusals;
+mod settings;
 mod stored_conversation;
 pub(crate) mod stored_response;
+mod table;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use gw_wire::dialects::responses::states;
 
+use self::key_bytes::KeyBytes;
+use self::lease::{LEASE, Lease};
+use self::memory::MemoryResponses;
+use self::opened::OpenedResponses;
+use self::opened_turns::OpenedTurns;
+use self::refusals::{no_room, over_share, unavailable};
 use crate::clock::unix_seconds;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::read_memory::ReadMemory;
-use crate::stored_responses::keeping::{KeyBytes, no_room, over_share};
-use crate::stored_responses::memory::MemoryResponses;
-use crate::stored_responses::opened::OpenedResponses;
-use crate::stored_responses::opened_turns::OpenedTurns;
-use crate::stored_responses::stored_response::Write;
 
-pub use stored_response::{ConversationSize, Kept, ResponseFacts, StoredResponse, TurnFacts};
+pub use self::settings::{ResponsePlace, StoredResponseSettings};
+pub use self::stored_response::{
+    ConversationSize, Kept, ResponseFacts, ResponseWrite, StoredResponse, TurnFacts,
+};
+pub use self::table::{ResponseTable, TableError, TableFuture};
 
-pub(crate) use background::{BackgroundResponses, BackgroundTask};
-pub(crate) use kept_input::KeptInput;
-pub(crate) use stored_conversation::StoredConversation;
-pub(crate) use stored_response::entry_name;
-
-/// `[responses]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoredResponseSettings {
-    /// The place of the responses.
-    pub place: ResponsePlace,
-    /// How long a response is kept.
-    pub ttl: Duration,
-    /// The most bytes that one key may store.
-    pub max_bytes_per_key: u64,
-    /// The most bytes of a request together with the conversation that it continues.
-    pub max_conversation_bytes: u64,
-}
-
-/// The place of stored responses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponsePlace {
-    /// Nothing is stored.
-    Off,
-    /// The memory of this process, up to this many bytes.
-    Memory {
-        /// The largest size of all responses.
-        max_bytes: u64,
-    },
-    /// The database of the gateway.
-    Database,
-}
-
-impl Default for StoredResponseSettings {
-    fn default() -> Self {
-        Self {
-            place: ResponsePlace::Memory { max_bytes: 64 << 20 },
-            ttl: Duration::from_secs(3600),
-            max_bytes_per_key: 1 << 30,
-            max_conversation_bytes: 32 << 20,
-        }
-    }
-}
-
-/// A store of responses outside this process.
-pub trait ResponseTable: Send + Sync + std::fmt::Debug {
-    /// The facts about the response of this id that this key made, unless it is expired.
-    fn find<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<ResponseFacts>>;
-    /// The facts about a response and the ones that it continues, the newest first. Those may be expired.
-    fn chain<'a>(&'a self, owner: &'a str, id: &'a str, most: u32) -> TableFuture<'a, Vec<ResponseFacts>>;
-    /// Opens a response, also one that is expired.
-    fn open<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, Option<StoredResponse>>;
-    /// The ids of the responses that hold these items.
-    fn responses_of_items<'a>(&'a self, owner: &'a str, items: &'a [String]) -> TableFuture<'a, Vec<String>>;
-    /// The bytes that a key stores. It is asked often, so it adds nothing up.
-    fn stored_bytes<'a>(&'a self, owner: &'a str) -> TableFuture<'a, u64>;
-    /// Inserts or replaces a response. `items` are the ids by which it is found beside its own.
-    fn save<'a>(
-        &'a self,
-        owner: &'a str,
-        id: &'a str,
-        response: &'a StoredResponse,
-        items: &'a [String],
-    ) -> TableFuture<'a, Kept>;
-    /// Notes that a response runs until this moment (unix seconds); gives false if it does not run any more.
-    fn renew<'a>(&'a self, owner: &'a str, id: &'a str, until: u64) -> TableFuture<'a, bool>;
-    /// Replaces a response that runs by its end, or changes nothing if it does not run any more.
-    fn finish<'a>(
-        &'a self,
-        owner: &'a str,
-        id: &'a str,
-        response: &'a StoredResponse,
-        items: &'a [String],
-    ) -> TableFuture<'a, Kept>;
-    /// Deletes a response; gives whether it existed.
-    fn delete<'a>(&'a self, owner: &'a str, id: &'a str) -> TableFuture<'a, bool>;
-}
-
-/// The result of a [`ResponseTable`]. An error is the store's: it cannot be reached.
-pub type TableFuture<'a, T> = Pin<Box<dyn Future<Output = std::result::Result<T, TableError>> + Send + 'a>>;
-
-/// The store of responses failed. The reason is for the log.
-#[derive(Debug)]
-pub struct TableError(pub String);
+pub(crate) use self::background::{BackgroundResponses, BackgroundTask};
+pub(crate) use self::kept_input::KeptInput;
+pub(crate) use self::stored_conversation::StoredConversation;
 
 /// The stored responses of all keys.
 #[derive(Debug)]
@@ -122,7 +49,6 @@ pub struct StoredResponses {
     key_bytes: KeyBytes,
     /// The memory in which responses are read.
     pub(crate) reading: ReadMemory,
-    pub(crate) background: BackgroundResponses,
 }
 
 #[derive(Debug)]
@@ -156,7 +82,6 @@ impl StoredResponses {
             opened_turns: OpenedTurns::default(),
             key_bytes: KeyBytes::default(),
             reading: ReadMemory::default(),
-            background: BackgroundResponses::default(),
         }
     }
 
@@ -209,7 +134,7 @@ impl StoredResponses {
         Ok(found.is_some_and(|found| found.facts.is_running && !found.facts.is_abandoned()))
     }
 
-    /// A response whose process reports nothing any more.
+    /// The failed form of a response whose process no longer renews its lease.
     fn abandoned(response: StoredResponse) -> StoredResponse {
         let document = states::failed(response.text(), "server_error", ABANDONED).into();
         let turn = TurnFacts { is_running: false, ..response.turn.clone() };
@@ -235,7 +160,7 @@ impl StoredResponses {
         };
         let expires_at = response.expires_at.max(running_until.unwrap_or_default());
         let response = StoredResponse { running_until, expires_at, ..response };
-        match self.put(owner, id, response, before, Write::Begin).await? {
+        match self.put(owner, id, response, before, ResponseWrite::Begin).await? {
             Kept::Stored => Ok(()),
             Kept::OverShare => Err(over_share()),
             Kept::Ended | Kept::ParentGone | Kept::TooLarge => Err(no_room()),
@@ -256,10 +181,10 @@ impl StoredResponses {
         // While it ran, it was kept for longer.
         let expires_at = response.expires_at.min(self.expiry());
         let response = StoredResponse { running_until: None, expires_at, ..response };
-        self.put(owner, id, response, before, Write::Finish).await
+        self.put(owner, id, response, before, ResponseWrite::Finish).await
     }
 
-    /// Stores the end of a response that was cancelled; gives false if it had ended already.
+    /// Stores the end of a cancelled response. Returns false if the response had already ended.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -280,9 +205,7 @@ impl StoredResponses {
     /// The lease of a response that runs in this process; None = no other process sees the response.
     pub(crate) fn lease(&self, owner: &str, id: &str) -> Option<Lease> {
         match &self.place {
-            Backend::Database(table) => {
-                Some(Lease { table: Arc::clone(table), owner: owner.to_owned(), id: id.to_owned() })
-            }
+            Backend::Database(table) => Some(Lease::new(Arc::clone(table), owner, id)),
             Backend::Memory(_) | Backend::Off => None,
         }
     }
@@ -298,10 +221,10 @@ impl StoredResponses {
         response: StoredResponse,
         before: &StoredConversation,
     ) -> Result<Kept> {
-        self.put(owner, id, response, before, Write::Save).await
+        self.put(owner, id, response, before, ResponseWrite::Save).await
     }
 
-    /// Deletes a response; gives whether it existed.
+    /// Deletes a response. Returns whether the response existed.
     ///
     /// # Errors
     /// `store_unavailable`.
@@ -321,43 +244,8 @@ impl StoredResponses {
     }
 }
 
-/// How long a response counts as running after its process last reported that it runs.
-const LEASE: Duration = Duration::from_secs(60);
-/// The time between two reports. A lease outlives three reports that do not arrive.
-const RENEW_EVERY: Duration = Duration::from_secs(15);
 /// The error of a response whose process died.
 const ABANDONED: &str = "The gateway process that made this response ended. Send the request again.";
-
-/// The claim of this process to make a response.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    table: Arc<dyn ResponseTable>,
-    owner: String,
-    id: String,
-}
-
-impl Lease {
-    /// Reports that the response runs, until somebody else has ended it: another replica cancelled or deleted it.
-    pub(crate) async fn hold(self) {
-        loop {
-            tokio::time::sleep(RENEW_EVERY).await;
-            let until = unix_seconds().saturating_add(LEASE.as_secs());
-            match self.table.renew(&self.owner, &self.id, until).await {
-                Ok(true) => {}
-                Ok(false) => return,
-                Err(error) => {
-                    tracing::warn!(error = %error.0, "the store of responses cannot be told that a response runs");
-                }
-            }
-        }
-    }
-}
-
-fn unavailable(error: &TableError) -> Error {
-    tracing::warn!(error = %error.0, "the store of responses cannot be used");
-    let message = "The store of responses is unavailable. Try again, or send store: false.";
-    Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))
-}
 
 #[cfg(test)]
 mod tests {
@@ -397,14 +285,17 @@ mod tests {
             Box::pin(async { Ok(0) })
         }
 
-        fn save<'a>(
+        fn write<'a>(
             &'a self,
             _: &'a str,
             _: &'a str,
+            write: ResponseWrite,
             _: &'a StoredResponse,
             _: &'a [String],
         ) -> TableFuture<'a, Kept> {
-            Box::pin(async { Ok(Kept::Stored) })
+            Box::pin(
+                async move { Ok(if write == ResponseWrite::Finish { Kept::Ended } else { Kept::Stored }) },
+            )
         }
 
         fn renew<'a>(&'a self, _: &'a str, _: &'a str, until: u64) -> TableFuture<'a, bool> {
@@ -417,16 +308,6 @@ mod tests {
                     _ => Ok(false),
                 }
             })
-        }
-
-        fn finish<'a>(
-            &'a self,
-            _: &'a str,
-            _: &'a str,
-            _: &'a StoredResponse,
-            _: &'a [String],
-        ) -> TableFuture<'a, Kept> {
-            Box::pin(async { Ok(Kept::Ended) })
         }
 
         fn delete<'a>(&'a self, _: &'a str, id: &'a str) -> TableFuture<'a, bool> {

@@ -1,7 +1,7 @@
 //! Identities of OpenID Connect issuers: tokens that callers send instead of a gateway key, and the sign-in of a browser.
 //!
 //! [`Issuers`] verifies tokens with the issuers' public keys. A background task fetches the keys ([`Issuers::keep_up_to_date`]), so
-//! that no request waits for an issuer, and an issuer that is down stops nobody whose key is known. [`login`] has the steps of the
+//! that no request waits for an issuer, and while an issuer is down, tokens signed with its known keys still work. [`login`] has the steps of the
 //! authorization code flow with PKCE. This crate makes no connection: the program passes in a [`Fetch`].
 
 mod claims;

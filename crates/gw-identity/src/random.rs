@@ -1,4 +1,4 @@
-//! Random texts that nobody can guess.
+//! Random texts that cannot be guessed.
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine as _;

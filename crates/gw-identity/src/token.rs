@@ -31,7 +31,7 @@ pub enum TokenError {
     /// The signature is wrong.
     #[error("its signature is wrong")]
     Signature,
-    /// The token is for somebody else.
+    /// The token is for another audience.
     #[error("it is meant for another audience")]
     Audience,
     /// The token has expired, or never expires.

@@ -168,7 +168,7 @@ impl OpenRouterImport {
             self.draft.model(&provider, &format!("{base}-{variant}"), &upstream)
         };
         let ids: Vec<String> = self.models.iter().map(&mut add).collect();
-        // Clients go on to write the model that they know from OpenRouter.
+        // Clients continue to send the name of the model that they know from OpenRouter.
         let first =
             self.models.first().map(|model| strategy_variant(model).map_or(model.as_str(), |(base, _)| base));
         let name =

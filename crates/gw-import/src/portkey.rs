@@ -35,7 +35,7 @@ struct PortkeyImport {
 struct TargetPlace {
     /// Its part of the requests, 0 to 1.
     share: f64,
-    /// It is used when others have failed.
+    /// The target is used when others have failed.
     is_spare: bool,
 }
 

@@ -12,11 +12,11 @@ pub(super) const NO_SUCH_SETTING: &str = "the gateway has no such setting";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Fidelity {
-    /// It means the same here.
+    /// The key has an exact counterpart.
     Exact,
-    /// It means something similar; the note says how it differs.
+    /// The key has a similar counterpart; the note says how it differs.
     Approximate,
-    /// It is left out; the note says why.
+    /// The key is left out; the note says why.
     Ignored,
 }
 

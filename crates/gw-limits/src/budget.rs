@@ -26,7 +26,7 @@ pub(crate) struct BudgetState {
 #[derive(Debug, Default)]
 struct Amounts {
     period: Period,
-    /// The begin of the period.
+    /// The start of the period.
     start: i64,
     /// The end of the period, which does not belong to it.
     end: i64,

@@ -1,4 +1,4 @@
-//! Test doubles: a clock that tests set, and a ledger that answers what tests tell it to.
+//! Test doubles: a clock that tests set, and a ledger whose answers tests set.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, 
 pub(crate) const NOW: i64 = 1_795_253_896;
 /// A day in seconds.
 pub(crate) const DAY: i64 = 86_400;
-/// The begin of 2025, from which the scripts count microseconds, in unix seconds.
+/// The start of 2025, from which the scripts count microseconds, in unix seconds.
 const SCRIPT_EPOCH: i64 = 1_735_689_600;
 
 /// A clock that stands still until it is set. The monotonic time and the calendar are set apart.
@@ -81,7 +81,7 @@ pub(crate) struct TestLedger {
     pub(crate) is_away: AtomicBool,
     /// If set, each answer takes a permit.
     pub(crate) answer_permits: Option<tokio::sync::Semaphore>,
-    /// The begin of the period of each question.
+    /// The start of the period of each question.
     pub(crate) questions: Mutex<Vec<i64>>,
     /// The requests that the spending includes.
     pub(crate) counted: Mutex<Vec<String>>,

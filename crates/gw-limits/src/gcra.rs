@@ -42,7 +42,7 @@ impl Gcra {
         Self { per_minute: per_minute as f64, burst: burst.clamp(1, per_minute) as f64 }
     }
 
-    /// The time by which so many units move the TAT.
+    /// The increment of the theoretical arrival time for `units` units.
     fn increment(self, units: f64) -> f64 {
         units * MINUTE_MICROS / self.per_minute
     }
@@ -62,12 +62,12 @@ impl Gcra {
         if after <= latest + ROUNDING_MICROS { Ok(after) } else { Err(after - latest) }
     }
 
-    /// Takes `more` units without asking whether they are free. Gives units back if `more` is negative.
+    /// Takes `more` units whether or not they are free. A negative `more` returns units.
     fn settle(self, tat: f64, now: f64, more: f64) -> f64 {
         (effective_tat(tat, now) + self.increment(more)).clamp(now, now + MAX_AHEAD_MICROS)
     }
 
-    /// The time until so many units are free. Zero if they are free now.
+    /// The time until `units` units are free. Zero if they are free now.
     pub(crate) fn wait(self, tat: f64, now: f64, units: u64) -> Duration {
         self.take(tat, now, units as f64).err().map(duration_of_micros).unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::subject::State;
 
-/// One of the requests that a subject may have in flight. Dropping it gives the place back.
+/// One of the requests that a subject may have in flight. Dropping the permit returns its place.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit(Arc<State>);
 

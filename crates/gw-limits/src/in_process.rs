@@ -161,7 +161,7 @@ impl InProcess {
                 return Err(refuse(None));
             }
             let taken = state.token_gcra.take(Gcra::new(limit), self.clock.monotonic_micros(), tokens);
-            // A stream that reserves more money asks for no tokens. It must not be refused for want of tokens.
+            // A stream that reserves more money asks for no tokens, so a lack of tokens must not refuse it.
             if let Err((_, wait)) = taken
                 && tokens > 0
             {

@@ -120,7 +120,7 @@ impl Limiter {
         }
     }
 
-    /// Waits until Redis has heard of all settlements so far, for at most `timeout`. The process calls it before it
+    /// Waits until all settlements so far have reached Redis, for at most `timeout`. The process calls it before it
     /// ends. A settlement that is not delivered by then becomes a lease that expires.
     pub async fn drain(&self, timeout: Duration) {
         if let Some(redis) = &self.0.redis {
@@ -238,7 +238,7 @@ impl Limiter {
         self.0.sessions.admit(request, self.0.in_process.clock.monotonic_micros())
     }
 
-    /// Adds the cost of a request that is over to its session. It never waits: a background task tells Redis.
+    /// Adds the cost of a request that is over to its session. The call never waits: a background task sends the cost to Redis.
     pub fn charge_session(&self, id: &SessionId, cost_femtos: i128) {
         if cost_femtos <= 0 {
             return;

@@ -353,7 +353,7 @@ fn limit_states(answer: &Answer, subjects: &[Arc<Subject>]) -> LimitStates {
     states
 }
 
-/// A subject's requests per minute, and the time to wait if they are used up. None if the script did not look at them.
+/// A subject's requests per minute, and the time to wait if they are used up. None if the script did not check them.
 fn request_state(answer: &Answer, index: usize, limits: &Limits) -> Option<(RateState, Duration)> {
     let (limit, now) = (limits.rpm?, answer.now);
     let Some(burst) = limits.burst else {

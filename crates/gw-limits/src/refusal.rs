@@ -20,7 +20,7 @@ impl From<Refusal> for Box<Refused> {
     }
 }
 
-/// The reason for which a request may not go on.
+/// The reason for which a limit refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Too many requests per minute.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One of these belongs to each question.
+/// The shared lookup of one question.
 #[derive(Debug, Default)]
 pub(crate) struct SingleFlight {
     turn: tokio::sync::Mutex<()>,

@@ -110,7 +110,7 @@ impl State {
 pub(crate) struct BudgetChanges {
     /// The number of changes between having a budget and having none. Even while there is a budget.
     count: AtomicU64,
-    /// The count that Redis was told of last.
+    /// The count that was sent to Redis last.
     reported: AtomicU64,
 }
 
@@ -132,13 +132,13 @@ impl BudgetChanges {
         self.count.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// The count that Redis has to be told of. None if it knows it, and if there is no budget.
+    /// The count to send to Redis. None if Redis already has it, or if there is no budget.
     pub(crate) fn unreported(&self) -> Option<u64> {
         let count = self.count.load(Ordering::Acquire);
         (count.is_multiple_of(2) && count != self.reported.load(Ordering::Acquire)).then_some(count)
     }
 
-    /// Notes that Redis was told of this count.
+    /// Records that this count was sent to Redis.
     pub(crate) fn mark_reported(&self, count: u64) {
         self.reported.store(count, Ordering::Release);
     }

@@ -45,7 +45,7 @@ pub(super) struct ProbeTarget {
 }
 
 impl ProbeTarget {
-    /// Finds the provider and the model of the command line. Calls nobody.
+    /// Finds the provider and the model of the command line, without a call.
     ///
     /// # Errors
     /// Exit code 2: the configuration has no such provider, or no model is known.

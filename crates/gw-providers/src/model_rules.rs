@@ -78,7 +78,7 @@ pub struct RuleSource {
 }
 
 impl RuleSource {
-    /// The tables of models whose names tell their vendor in any place.
+    /// The tables of models whose names hold their vendor at any place.
     #[must_use]
     pub(crate) const fn of(tables: fn(&str) -> &'static [&'static str]) -> Self {
         Self { tables, at_start: false }

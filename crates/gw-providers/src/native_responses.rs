@@ -23,12 +23,12 @@ pub struct NativeResponses {
 /// The answers of a provider so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Learned {
-    /// It was not asked, or has forgotten.
+    /// The provider was not asked yet, or the answer is outdated.
     #[default]
     Nothing,
-    /// Its endpoint answered.
+    /// The endpoint of the provider answered.
     Has,
-    /// It did not know the URL.
+    /// The provider did not know the URL.
     Lacks { until: Instant },
 }
 

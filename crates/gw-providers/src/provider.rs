@@ -232,7 +232,7 @@ impl Provider {
         self.api.guarded_members.is_none_or(|names| names.contains(&name))
     }
 
-    /// Whether the provider's answers tell the web searches that a chat with `web_search_options` made.
+    /// Whether the provider's answers report the web searches that a chat with `web_search_options` made.
     #[must_use]
     pub fn counts_searches(&self) -> bool {
         self.api.counts_searches

@@ -68,7 +68,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Without this the driver would go on reading until all outstanding answers have come.
+        // Without this the driver would continue to read until all outstanding answers have arrived.
         self.driver.abort();
     }
 }

@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, RedisError};
 
-/// A call without a usable answer. The message never repeats a text of the server, which may belong to somebody else.
+/// A call without a usable answer. The message never repeats a text of the server, which may hold the data of others.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The answer did not come in time.

@@ -49,15 +49,15 @@ impl Default for BreakerSettings {
 /// Whether a candidate can be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum HealthStatus {
-    /// It can be called.
+    /// The candidate can be called.
     #[default]
     Able,
-    /// It has recovered recently and gets only a share of its requests.
+    /// The candidate recovered recently and gets only a share of its requests.
     Ramping {
         /// The share, which grows evenly from 0.1 to 1.
         share: f64,
     },
-    /// It has asked for a pause (429, Retry-After).
+    /// The candidate has asked for a pause (429, Retry-After).
     Resting {
         /// Time until the pause ends.
         left: Duration,
@@ -84,9 +84,9 @@ impl HealthStatus {
 /// Whether an attempt may call the upstream.
 #[derive(Debug)]
 pub enum Permit {
-    /// It may.
+    /// The candidate may be called.
     Granted,
-    /// It may, and its outcome decides whether the circuit closes. Hold the guard until the outcome is recorded.
+    /// The candidate may be called, and the outcome decides whether the circuit closes. Hold the guard until the outcome is recorded.
     Probe(Probe),
     /// The circuit is open and no probe is due: call it only as the last resort.
     Denied,

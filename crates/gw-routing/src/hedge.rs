@@ -209,7 +209,7 @@ mod tests {
     }
 
     proptest! {
-        /// Hedges never cost more than their share of the served calls, in whatever order they come.
+        /// Hedges never cost more than their share of the served calls, in any order of the calls.
         #[test]
         fn the_cap_holds_at_every_moment(
             steps in prop::collection::vec((0_i128..1_000_000, prop::option::of((0_i128..50_000, 0.0..1.0))), 1..200),

@@ -65,7 +65,7 @@ impl Tier {
 /// The named terms of a score.
 #[derive(Clone, Copy, Debug)]
 pub struct ScoreTerms {
-    /// Gives the terms their names.
+    /// Names the terms.
     strategy: Strategy,
     terms: Terms,
 }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use gw_engine::metrics::{registered, registered_seconds};
 use gw_wire::trace_context::TraceId;
 use http::{Method, StatusCode};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -11,7 +12,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -81,58 +82,44 @@ fn buckets() -> Durations {
 
 impl Metrics {
     pub(crate) fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            requests: Family::default(),
-            durations: Family::new_with_constructor(buckets as fn() -> Durations),
+        Self {
+            requests: registered(registry, "gateway_http_requests", "Requests by route, method and status"),
+            durations: registered_seconds(
+                registry,
+                "gateway_http_request_duration",
+                "Time from the acceptance of a request to the end of its response",
+                Family::new_with_constructor(buckets as fn() -> Durations),
+            ),
+            in_flight: registered(registry, "gateway_http_in_flight", "Requests being answered"),
+            connections: registered(registry, "gateway_http_connections", "Open client connections"),
+            panics: registered(
+                registry,
+                "gateway_panics",
+                "Panics while a request was answered; each is a bug",
+            ),
+            accept_errors: registered(
+                registry,
+                "gateway_accept_errors",
+                "Connections that could not be accepted, for want of file descriptors or memory",
+            ),
+            shed: registered(
+                registry,
+                "gateway_shed_requests",
+                "Generation requests refused with 503 because the gateway was overloaded",
+            ),
+            refused_connections: registered(
+                registry,
+                "gateway_refused_connections",
+                "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol",
+            ),
+            waits: registered_seconds(
+                registry,
+                "gateway_admission_wait",
+                "Age of the oldest generation request that waits for its worker, to start or to go on after its body came",
+                Family::default(),
+            ),
             routes: std::array::from_fn(|_| RouteMetrics::default()),
-            in_flight: Gauge::default(),
-            connections: Gauge::default(),
-            panics: Counter::default(),
-            accept_errors: Counter::default(),
-            shed: Counter::default(),
-            refused_connections: Counter::default(),
-            waits: Family::default(),
-        };
-        registry.register(
-            "gateway_http_requests",
-            "Requests by route, method and status",
-            metrics.requests.clone(),
-        );
-        registry.register_with_unit(
-            "gateway_http_request_duration",
-            "Time from the acceptance of a request to the end of its response",
-            Unit::Seconds,
-            metrics.durations.clone(),
-        );
-        registry.register("gateway_http_in_flight", "Requests being answered", metrics.in_flight.clone());
-        registry.register("gateway_http_connections", "Open client connections", metrics.connections.clone());
-        registry.register(
-            "gateway_panics",
-            "Panics while a request was answered; each is a bug",
-            metrics.panics.clone(),
-        );
-        registry.register(
-            "gateway_accept_errors",
-            "Connections that could not be accepted, for want of file descriptors or memory",
-            metrics.accept_errors.clone(),
-        );
-        registry.register(
-            "gateway_shed_requests",
-            "Generation requests refused with 503 because the gateway was overloaded",
-            metrics.shed.clone(),
-        );
-        registry.register(
-            "gateway_refused_connections",
-            "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol",
-            metrics.refused_connections.clone(),
-        );
-        registry.register_with_unit(
-            "gateway_admission_wait",
-            "Age of the oldest generation request that waits for its worker, to start or to go on after its body came",
-            Unit::Seconds,
-            metrics.waits.clone(),
-        );
-        metrics
+        }
     }
 
     /// The gauge of a worker: the age of its oldest waiting request, in seconds.

@@ -122,7 +122,7 @@ struct PendingOutcome {
     backing: Backing,
 }
 
-/// What the journal keeps of an outcome until it is in the ledger.
+/// The part of an outcome that the journal keeps until the ledger has the outcome.
 #[derive(Debug)]
 struct Backing {
     /// The segments with the lines of the request.
@@ -230,7 +230,7 @@ impl Journal {
         self.followers.follow()
     }
 
-    /// Whether so many outcomes wait for the store that no request may begin.
+    /// Whether too many outcomes wait for the store, so that no request may begin.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.pending.lock().len() >= self.max_pending
@@ -366,7 +366,7 @@ impl Journal {
         *self.oldest_in_batch.lock() = None;
     }
 
-    /// Counts and logs a line that could not be written. Its request goes on without it.
+    /// Counts and logs a line that could not be written. Its request continues without the line.
     fn missed(&self, error: &io::Error) {
         // The first and every thousandth failure is logged, so that the log does not fill a full disk further.
         if self.unwritten.fetch_add(1, Ordering::Relaxed).is_multiple_of(1_000) {

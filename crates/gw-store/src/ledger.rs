@@ -76,7 +76,7 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
-    /// Milliseconds from the acceptance of the request to the begin of a later attempt. 0 for the first one, and in old rows.
+    /// Milliseconds from the acceptance of the request to the start of a later attempt. 0 for the first one, and in old rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub started_ms: u64,
     /// Its cost in femto-USD; None = a price is unknown. Old rows have 0 then.

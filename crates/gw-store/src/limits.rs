@@ -26,10 +26,10 @@ pub struct Limits {
 /// Treatment of a request whose cost a budget cannot know, because a price is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnpricedPolicy {
-    /// It passes, and the budget counts the part of its cost that is known.
+    /// The request passes, and the budget counts the known part of its cost.
     #[default]
     Allow,
-    /// It is refused before anything is sent.
+    /// The request is refused before anything is sent.
     Refuse,
 }
 

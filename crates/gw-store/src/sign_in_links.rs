@@ -41,7 +41,7 @@ impl NewLink {
 pub enum LinkUse {
     /// The first use: the SHA-256 of the key.
     SignsIn([u8; 32]),
-    /// It was used before.
+    /// The link was used before.
     Used,
     /// Its time has passed.
     Expired,

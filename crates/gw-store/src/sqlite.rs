@@ -36,13 +36,13 @@ const ROWS_OF_LOG: u64 = 10_000;
 
 /// Pages of the write-ahead log (16 MiB) above which it is truncated.
 const MAX_LOG_PAGES: i64 = 4_096;
-/// SQLite's steps between two looks at the clock of a search: about a millisecond.
+/// SQLite's steps between two readings of the clock in a search: about a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 /// The bytes that the write-ahead log never exceeds.
 const MAX_LOG_BYTES: u64 = 64 << 20;
-/// The bytes that are left for a transaction that does not tell its size.
+/// The bytes that are left for a transaction of unknown size.
 const USUAL_BYTES: u64 = 24 << 20;
-/// The most bytes of one transaction that tells its size.
+/// The most bytes of one transaction of known size.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 56 << 20;
 /// How often a transaction asks for room in the log while others fill it.
 const BEGIN_ATTEMPTS: usize = 4;
@@ -207,7 +207,7 @@ impl SqlitePools {
         sql.for_sqlite().fetch_all(&mut *connection).await
     }
 
-    /// Counts written rows and occasionally truncates the log. SQLite restarts the log only when nobody reads, which may
+    /// Counts written rows and occasionally truncates the log. SQLite restarts the log only while no reader is active, which may
     /// never happen. Truncating waits for the current readers but not for later ones.
     pub(crate) async fn wrote(&self, rows: u64) -> sqlx::Result<()> {
         let before = self.written.fetch_add(rows, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub struct ResponseRow {
     pub runs_for: Option<i64>,
     /// Another number for each content that the row has had.
     pub version: i64,
-    /// Its events had numbers that the content does not tell.
+    /// The events had numbers that the content does not hold.
     pub is_streamed: bool,
     /// The bytes of its own turn.
     pub bytes: i64,
@@ -178,8 +178,8 @@ impl Store {
         select.push(COLUMNS).push(self.unix_now()).push(" AS runs_for ");
     }
 
-    /// Notes that a response runs for so many more seconds, and is kept until `expires_at` (unix seconds) at least; gives false
-    /// if it does not run any more.
+    /// Records that a response runs for `runs_for` more seconds, and keeps it at least until `expires_at` (unix seconds).
+    /// Returns false if the response no longer runs.
     pub async fn renew_response(
         &self,
         owner: &str,

@@ -89,7 +89,7 @@ impl Collector {
         })
     }
 
-    /// Sends a batch; gives the number of spans that the collector refused.
+    /// Sends a batch. Returns the number of spans that the collector refused.
     ///
     /// # Errors
     /// The collector did not take the batch within the timeout.

@@ -30,7 +30,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the task on the current runtime; gives the tracer whose requests it sends.
+    /// Starts the task on the current runtime. Returns the tracer whose requests the task sends.
     ///
     /// # Errors
     /// The settings cannot be used.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gw_engine::metrics::registered;
 use gw_engine::request::trace::{TraceSink, TracedRequest};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -45,19 +46,20 @@ impl TraceQueue {
     /// An empty queue whose figures are in `/metrics`.
     #[must_use]
     pub fn new(registry: &mut Registry) -> Arc<Self> {
-        let queue = Self::default();
-        registry.register("gateway_spans_sent", "Spans that the collector took", queue.sent.clone());
-        registry.register(
-            "gateway_spans_dropped",
-            "Spans that the collector did not get, because too many waited or it did not take them",
-            queue.dropped.clone(),
-        );
-        registry.register(
-            "gateway_spans_waiting",
-            "Requests whose spans wait for the collector",
-            queue.gauge.clone(),
-        );
-        Arc::new(queue)
+        Arc::new(Self {
+            sent: registered(registry, "gateway_spans_sent", "Spans that the collector took"),
+            dropped: registered(
+                registry,
+                "gateway_spans_dropped",
+                "Spans that the collector did not get, because too many waited or it did not take them",
+            ),
+            gauge: registered(
+                registry,
+                "gateway_spans_waiting",
+                "Requests whose spans wait for the collector",
+            ),
+            ..Self::default()
+        })
     }
 
     /// No more requests will come: the exporter ends when all are sent.

@@ -227,7 +227,7 @@ impl Gateway {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills it; gives its directory for a second start.
+    /// Kills the gateway. Returns its directory for a second start.
     #[must_use]
     pub fn stop(mut self) -> PathBuf {
         let _ = self.child.kill();

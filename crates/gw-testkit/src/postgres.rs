@@ -91,7 +91,7 @@ impl Postgres {
         self.url(&name)
     }
 
-    /// Runs SQL in a database with psql; gives its output, unaligned and without heads.
+    /// Runs SQL in a database with psql. Returns the output, unaligned and without heads.
     pub fn sql(&self, database: &str, sql: &str) -> String {
         sql_at(&self.url(database), sql)
     }
@@ -278,7 +278,7 @@ impl Drop for PgBouncer {
     }
 }
 
-/// Runs SQL with psql; gives its output, unaligned and without heads.
+/// Runs SQL with psql. Returns the output, unaligned and without heads.
 pub fn sql_at(url: &str, sql: &str) -> String {
     let output = psql(url, sql);
     assert!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));

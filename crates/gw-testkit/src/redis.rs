@@ -91,7 +91,7 @@ impl Redis {
         assert_eq!(self.command(&["FLUSHALL"]).await, ["OK"]);
     }
 
-    /// Sends a command; gives all strings and numbers of the answer in order, at any depth.
+    /// Sends a command. Returns all strings and numbers of the answer in order, at any depth.
     pub async fn command(&self, words: &[&str]) -> Vec<String> {
         tokio::time::timeout(DEADLINE, self.ask(words)).await.expect("an answer in time").expect("an answer")
     }

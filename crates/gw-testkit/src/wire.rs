@@ -203,7 +203,7 @@ impl RawClient {
         Some(Response { status: head.status, headers: head.headers, body, broken })
     }
 
-    /// Waits until the gateway closes the connection; gives the bytes that it still sends.
+    /// Waits until the gateway closes the connection. Returns the bytes that the gateway sent until then.
     pub async fn until_closed(&mut self) -> Vec<u8> {
         while matches!(self.fill().await, Ok(count) if count > 0) {}
         std::mem::take(&mut self.pending)

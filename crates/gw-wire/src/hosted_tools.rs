@@ -4,7 +4,7 @@
 ///
 /// Providers bill the web searches of an answer differently, so several members count them: each query (OpenAI,
 /// Anthropic, Gemini 3, xAI), each answer with a search (Gemini 2.5) or each request by the size of its search context
-/// (Perplexity). An adapter counts all that its upstream tells, and the model's prices decide.
+/// (Perplexity). An adapter counts all calls that its upstream reports, and the model's prices decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostedTool {
     /// A search of the web, by the query or the call, as the provider counts.

@@ -103,7 +103,7 @@ pub struct KeptChat {
 
 impl KeptChat {
     /// The answer for the response cache, cut out of the complete document; None if the answer has parts beside texts and calls
-    /// of tools. Only a document that was read again tells how a reader sees those.
+    /// of tools. Only a document that was read again shows how a reader sees those.
     #[must_use]
     pub fn cut_out(
         places: &DocumentPlaces,

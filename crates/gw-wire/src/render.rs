@@ -8,7 +8,6 @@ use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_raw, write_str};
 use crate::money::Money;
 use crate::reply::{ChatChoice, ChatReply, Finish, Image, STOP_SEQUENCE, TextReply, ToolCall, is_passed_on};
-use crate::stream::tools;
 use crate::usage::Usage;
 
 /// The gateway's own members of an answer.
@@ -30,7 +29,7 @@ pub struct Envelope<'a> {
     pub gateway: &'a GatewayMeta,
 }
 
-/// Where the parts of a complete chat are in its document.
+/// The places of the parts of a complete chat in its document.
 #[derive(Clone, Debug)]
 pub struct DocumentPlaces {
     /// The model's name.
@@ -65,7 +64,7 @@ pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
     chat_document(reply, envelope).0
 }
 
-/// Writes a chat completion, and tells where its parts are.
+/// Writes a chat completion, and returns the places of its parts.
 #[must_use]
 pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>, DocumentPlaces) {
     let texts = reply.choices.iter().filter_map(|choice| choice.content.as_deref()).map(str::len);
@@ -182,7 +181,7 @@ pub(crate) fn text_finish(reason: Finish) -> Finish {
     }
 }
 
-/// Writes the members before the choices; gives the place of the model's name.
+/// Writes the members before the choices. Returns the place of the model's name.
 fn head(out: &mut Vec<u8>, object: &str, envelope: &Envelope<'_>, model: Option<&str>) -> usize {
     put(out, "{\"id\":");
     put_word(out, envelope.id);
@@ -271,7 +270,7 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
     } else {
         write_str(out, &call.id);
     }
-    put(out, tools::kind(call.custom));
+    put(out, tool_kind(call.custom));
     write_str(out, &call.name);
     if call.custom {
         put(out, ",\"input\":");
@@ -281,6 +280,14 @@ fn tool_call(out: &mut Vec<u8>, call: &ToolCall<'_>, id: &str, choice: u32, posi
         write_str(out, if call.arguments.is_empty() { "{}" } else { &call.arguments });
     }
     put(out, "}}");
+}
+
+/// The text between a call's id and its name.
+pub(crate) fn tool_kind(is_custom: bool) -> &'static str {
+    match is_custom {
+        true => ",\"type\":\"custom\",\"custom\":{\"name\":",
+        false => ",\"type\":\"function\",\"function\":{\"name\":",
+    }
 }
 
 /// Makes an id for a tool call whose provider sent none. It is unique within the answer and across answers.

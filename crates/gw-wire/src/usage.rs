@@ -76,7 +76,7 @@ pub const IMAGE_TOKENS: u64 = 1290;
 /// The largest token count that is accepted from an upstream; larger ones are wrong and are clamped.
 pub const MAX_BELIEVABLE: u64 = 1 << 32;
 
-/// The part of a usage that the answer's length does not tell.
+/// The part of a usage that does not follow from the answer's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PromptWork {
     /// Prompt tokens. Those that were written to the provider's cache count twice, and for an hour three times, because they

@@ -76,7 +76,7 @@ async fn hand_over(socket: UnixListener, listening: Vec<OwnedFd>, shutdown: Shut
     }
 }
 
-/// Gives the sockets to each process that asks, until one of them serves. A process that asks and says nothing more holds up
+/// Hands the sockets to each process that asks, until one of them serves. A process that asks and says nothing more holds up
 /// no other one.
 async fn next_serves(socket: &UnixListener, listening: &[OwnedFd]) {
     let mut starting = VecDeque::with_capacity(MAX_STARTING);
@@ -124,7 +124,7 @@ async fn first_end(starting: &mut VecDeque<impl Future<Output = io::Result<bool>
     false
 }
 
-/// Gives the sockets to the process at the other end. Returns whether that process serves now.
+/// Hands the sockets to the process at the other end. Returns whether that process serves now.
 ///
 /// # Errors
 /// The process is of another user, takes no sockets, or does not serve in [`READY_TIMEOUT`].

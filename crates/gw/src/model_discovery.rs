@@ -64,7 +64,7 @@ pub enum DiscoveryError {
     Refused(Vec<String>),
 }
 
-/// Asks once, gives the list to the engine, and returns it.
+/// Asks the provider once, hands its list to the engine, and returns the list.
 ///
 /// # Errors
 /// The reason why there is no list.

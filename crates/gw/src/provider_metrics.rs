@@ -74,7 +74,7 @@ impl Collector for ProviderMetrics {
     }
 }
 
-/// The models with something to tell. A catalogue has thousands of models that nobody calls.
+/// The models that were called, or that are not called now. A catalogue has thousands of models that are never called.
 fn targets(engine: &Engine, configured: &Configured) -> Vec<MeasuredTarget> {
     let (breaker, now) = (engine.breaker_settings(), Instant::now());
     let models = configured.deployed.iter().flat_map(|deployed| engine.models_of(deployed.provider.name()));

@@ -312,7 +312,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     manager.ready();
     tokio::spawn(Arc::clone(&manager).feed_watchdog());
     gw_server::serve(state, listeners, workers(), shutdown).await.map_err(CommandError::runtime)?;
-    // Redis frees the reservations that it has not heard of by then when their lease expires.
+    // A reservation whose settlement does not reach Redis in time ends with its lease.
     limiter.drain(SETTLE_TIMEOUT).await;
     payload_tasks.close().await;
     if let Some(exporter) = exporter {

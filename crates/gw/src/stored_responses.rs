@@ -10,7 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::cpu_pool::offload_if;
 use gw_engine::stored_responses::{
-    ConversationSize, Kept, ResponseFacts, ResponseTable, StoredResponse, TableError, TableFuture, TurnFacts,
+    ConversationSize, Kept, ResponseFacts, ResponseTable, ResponseWrite, StoredResponse, TableError,
+    TableFuture, TurnFacts,
 };
 use gw_providers::seal::{SealOrigin, Sealer};
 use gw_store::Store;
@@ -302,17 +303,22 @@ impl ResponseTable for DatabaseResponses {
         })
     }
 
-    fn save<'a>(
+    fn write<'a>(
         &'a self,
         owner: &'a str,
         id: &'a str,
+        write: ResponseWrite,
         response: &'a StoredResponse,
         items: &'a [String],
     ) -> TableFuture<'a, Kept> {
         Box::pin(async move {
             let _passed = self.writing.pass(response.bytes()).await;
             let row = self.row(owner, id, response, items).await?;
-            self.store.keep_response(row).await.map(kept).map_err(|error| failed(&error))
+            let written = match write {
+                ResponseWrite::Finish => self.store.finish_response(row).await,
+                ResponseWrite::Begin | ResponseWrite::Save => self.store.keep_response(row).await,
+            };
+            written.map(kept).map_err(|error| failed(&error))
         })
     }
 
@@ -321,20 +327,6 @@ impl ResponseTable for DatabaseResponses {
         Box::pin(async move {
             let runs_for = until.saturating_sub(calendar::unix_seconds());
             self.store.renew_response(owner, id, runs_for, until).await.map_err(|error| failed(&error))
-        })
-    }
-
-    fn finish<'a>(
-        &'a self,
-        owner: &'a str,
-        id: &'a str,
-        response: &'a StoredResponse,
-        items: &'a [String],
-    ) -> TableFuture<'a, Kept> {
-        Box::pin(async move {
-            let _passed = self.writing.pass(response.bytes()).await;
-            let row = self.row(owner, id, response, items).await?;
-            self.store.finish_response(row).await.map(kept).map_err(|error| failed(&error))
         })
     }
 

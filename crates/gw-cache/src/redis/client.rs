@@ -125,7 +125,7 @@ impl Client {
         let read = self.count_unanswered(read.unwrap_or(Err(CallError::TimedOut)));
         let is_complete = read.is_ok();
         if has_answered && matches!(read, Err(CallError::TimedOut)) {
-            // Redis works, but not fast enough for so many values.
+            // Redis works, but it is too slow for this number of values.
             self.supervisor.record(&connection, &Ok(()), OnTimeout::CountMiss);
         } else {
             self.supervisor.record(&connection, &read, OnTimeout::CountMiss);

@@ -1,5 +1,5 @@
 //! The state of one flight: its chunks, its followers with their positions, and the tasks that wait. One lock guards
-//! all of it, so nothing changes between a look and the begin of a wait. The wakers to call are returned, and called
+//! all of it, so nothing changes between a look and the start of a wait. The wakers to call are returned, and called
 //! outside the lock.
 
 use std::sync::Arc;

@@ -178,10 +178,10 @@ impl AttemptContext {
         (self.client.accepted + clocks.total).into()
     }
 
-    /// Sends an upstream call; gives its response if the status is a success.
+    /// Sends an upstream call. Returns the response if its status is a success.
     ///
     /// # Errors
-    /// The failure that the error's body tells.
+    /// The failure that the error's body describes.
     pub(crate) async fn send(
         &self,
         candidate: &Candidate,
@@ -272,7 +272,7 @@ impl AttemptContext {
         Err(RefusedSend { failure, is_free: true })
     }
 
-    /// The failure that an answer with another status than 200 tells.
+    /// The failure of an answer with another status than 200.
     async fn refusal(&self, candidate: &Candidate, response: UpstreamResponse, clocks: &Timeouts) -> Failure {
         let (key, status, headers) = (response.key, response.status, response.headers);
         let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);

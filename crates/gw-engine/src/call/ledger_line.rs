@@ -114,7 +114,7 @@ impl LedgerLine {
     /// because a process that dies from here on has caused that cost.
     ///
     /// # Errors
-    /// The journal cannot keep the line, so the request must not go on.
+    /// The journal cannot keep the line, so the request must end.
     pub(crate) fn begin(
         &mut self,
         candidate: &Candidate,

@@ -2,11 +2,12 @@
 //!
 //! The usage and the cost of a request are sums over its upstream calls ([`UpstreamCalls`]). No other module adds usage or money.
 
+mod finish;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gw_cache::Stored;
 use gw_limits::Reservation;
 use gw_store::journal::Journal;
 use gw_wire::gateway::AttemptRecord;
@@ -18,31 +19,19 @@ use gw_wire::usage::Usage;
 use crate::call::ledger_line::LedgerLine;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
-use crate::clock::{self, millis};
-use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use crate::metrics::{Metrics, RequestEnd};
+use crate::clock::millis;
+use crate::error::Result;
+use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::request::ValidatedRequest;
 use crate::request::context::{CallLog, RequestContext};
 use crate::request::trace::AnswerTrace;
 use crate::session_guard::SessionCharge;
 
+pub(crate) use self::finish::Outcome;
+
 /// Choices of an answer whose reasons a span keeps.
 const MAX_REASONS: usize = 128;
-
-/// How a request ends.
-pub(crate) enum Outcome<'a> {
-    /// An upstream's answer was complete.
-    Served,
-    /// The answer came from the response cache, or from the call of another request.
-    Cached { stored: &'a Stored, is_fallback: bool },
-    /// The client gets this error instead of an answer.
-    Failed(&'a Error),
-    /// The client's stream ended early with this status.
-    Interrupted(&'static str),
-    /// The request was dropped with this status, and attempts may have been under way.
-    Dropped(&'static str),
-}
 
 /// The open settlement of one request. Dropped before its end, it notes that the client disconnected.
 #[derive(Debug)]
@@ -144,7 +133,7 @@ impl Settlement {
     /// the cost of its prompt.
     ///
     /// # Errors
-    /// The journal cannot note it, so the request must not go on.
+    /// The journal cannot record the attempt, so the request must end.
     pub(crate) fn begin_attempt(
         &mut self,
         candidate: &Candidate,
@@ -172,7 +161,7 @@ impl Settlement {
         self.upstream_calls.begin_attempt(candidate)
     }
 
-    /// Ends an attempt now, with this status; gives what its calls used. The metrics count a provider's bill when its attempt ends.
+    /// Ends an attempt now with this status, and returns the usage of its calls. The metrics count a provider's bill when its attempt ends.
     pub(crate) fn end_attempt(
         &mut self,
         candidate: &Candidate,
@@ -254,7 +243,7 @@ impl Settlement {
         }
     }
 
-    /// Notes in the journal what upstreams have told before the first content of this attempt, if that is new.
+    /// Records in the journal the usage that upstreams reported before the first content of this attempt, if it is new.
     pub(crate) fn note_early_usage(&mut self, candidate: &Candidate, attempt: Attempt) {
         if self.upstream_calls.take_told() {
             let usage = self.upstream_calls.of(attempt).usage;
@@ -319,177 +308,5 @@ impl Settlement {
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.
     pub(crate) fn note_found(&mut self, usage: Usage, saved: Option<Money>) {
         self.found = (usage, saved);
-    }
-
-    /// Ends the request. The first outcome stands; later ones change nothing.
-    pub(crate) fn finish(&mut self, outcome: &Outcome<'_>) {
-        let status = match outcome {
-            Outcome::Served | Outcome::Cached { .. } => "ok",
-            Outcome::Failed(error) if error.code() == GATEWAY_SHUTDOWN => GATEWAY_SHUTDOWN,
-            Outcome::Failed(error) => error.kind.code(),
-            Outcome::Interrupted(status) | Outcome::Dropped(status) => status,
-        };
-        if !self.close(status) {
-            return;
-        }
-        match outcome {
-            Outcome::Served | Outcome::Interrupted(_) => self.write_answer(),
-            Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
-            Outcome::Failed(error) => {
-                self.write_unanswered();
-                // A status that was noted before, from outside the call, stands in the row, too.
-                let is_noted = self.log.status() == Some(status);
-                if let Some(line) = self.line.as_mut().filter(|_| is_noted) {
-                    line.note_failure(error.code());
-                }
-            }
-            Outcome::Dropped(status) => {
-                self.end_pending(status);
-                self.write_answer();
-            }
-        }
-        self.settle();
-    }
-
-    /// Ends the attempts that were under way when the request was dropped. The first one begun is taken for the answer's.
-    fn end_pending(&mut self, status: &'static str) {
-        let status = self.log.status().unwrap_or(status);
-        let pending = self.upstream_calls.pending();
-        let last = pending.len().saturating_sub(1);
-        for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
-            let outcome = if place == last { AttemptOutcome::Interrupted } else { AttemptOutcome::Cancelled };
-            let now = clock::now();
-            let (took, end) = (attempt.until(now), Some((now, status)));
-            let billed = self.upstream_calls.end_attempt(attempt, outcome, end);
-            self.measure_attempt(&candidate, took, &billed.usage, Some(status));
-            self.meter(&candidate, &billed);
-            let record = AttemptRecord {
-                provider: Arc::clone(&candidate.model.provider),
-                model: Arc::clone(&candidate.model.id),
-                status,
-                latency_ms: millis(took),
-                cost: billed.known_cost(),
-            };
-            self.note_attempt(&record, billed.cost, None, attempt);
-        }
-    }
-
-    /// Writes the row of a request that an upstream answered, in full or in part: the tokens of the answer, and the cost of all calls.
-    fn write_answer(&mut self) {
-        let Some(candidate) = self.upstream_calls.last_answering() else {
-            return self.write_unanswered();
-        };
-        let billed = self.upstream_calls.all();
-        let (found, saved) = self.found;
-        // Vectors from the cache cost nothing, and are a part of the answer.
-        let usage = self.upstream_calls.answer().usage.plus(&found);
-        if let Some(line) = &mut self.line {
-            line.note_usage(&candidate, &billed.with_usage(usage));
-            line.note_saved(saved);
-        }
-        self.log.note(|record| {
-            record.model = Some(Arc::clone(&candidate.model.id));
-            record.provider = Some(Arc::clone(&candidate.model.provider));
-            record.prompt_tokens = usage.prompt;
-            record.completion_tokens = usage.completion;
-            record.estimated = usage.estimated;
-            billed.note_cost(record);
-            record.fallback = candidate.is_fallback;
-        });
-    }
-
-    /// Writes the row of a request without an answer: the tokens and the cost of all calls.
-    fn write_unanswered(&mut self) {
-        let billed = self.upstream_calls.all();
-        if let Some(line) = &mut self.line {
-            line.note_unanswered(&billed);
-        }
-        self.log.note(|record| billed.note_cost(record));
-    }
-
-    /// Writes the row of a request that is answered without an upstream call of its own. Calls that were made in vain are paid.
-    fn write_cached(&mut self, stored: &Stored, is_fallback: bool) {
-        let billed = self.upstream_calls.all();
-        if let Some(line) = &mut self.line {
-            line.note_cached(stored, is_fallback, &billed);
-        }
-        self.log.note(|record| {
-            record.model = Some(Arc::clone(&stored.model_used));
-            record.provider = Some(Arc::clone(&stored.provider));
-            record.prompt_tokens = stored.usage.prompt;
-            record.completion_tokens = stored.usage.completion;
-            record.estimated = stored.usage.estimated;
-            record.fallback = is_fallback;
-            record.cache_hit = true;
-            billed.note_cost(record);
-        });
-    }
-
-    /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have told the budget of a
-    /// request that the ledger does not have.
-    fn settle(&mut self) {
-        if let Some(line) = self.line.take() {
-            let record = self.log.record();
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
-        }
-        self.measure();
-        if let Some(tracing) = self.tracing.take() {
-            tracing.end(&self.upstream_calls);
-        }
-        let billed = self.upstream_calls.all();
-        if billed.known_cost().is_none()
-            && let Some(model) = self.upstream_calls.first_unpriced()
-        {
-            self.metrics.unpriced_request(&model);
-        }
-        if let Some(session) = self.session.take() {
-            session.settle(billed.cost);
-        }
-        self.reservation.settle(billed.usage.total(), billed.cost.femtos());
-        // The first reservation counts the cost before the others are released: no other request may have that money in between.
-        self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
-    }
-
-    /// Measures the request for the metrics.
-    fn measure(&self) {
-        let record = self.log.record();
-        if record.fallback && record.status == Some("ok") {
-            self.upstream_calls.last_answering().iter().for_each(|it| self.metrics.fell_back(&it.metrics));
-        }
-        let now = clock::now();
-        let duration = now.saturating_duration_since(self.accepted);
-        if let Some((begin, end)) = self.upstream_calls.span() {
-            let before = begin.saturating_duration_since(self.accepted);
-            self.metrics.overhead(before, now.saturating_duration_since(end));
-        }
-        let end = RequestEnd {
-            operation: self.operation,
-            error: record.status.filter(|status| *status != "ok"),
-            duration,
-            first_token: record.ttft_ms.map(Duration::from_millis),
-            tokens: record.completion_tokens,
-            trace: self.trace_id(),
-        };
-        self.metrics.request_ended(record.model.as_ref(), &end);
-    }
-
-    /// Closes the settlement; false if it was closed before.
-    fn close(&mut self, status: &'static str) -> bool {
-        if std::mem::replace(&mut self.is_finished, true) {
-            return false;
-        }
-        let mut noted = status;
-        // A status that was noted before, from outside the call, stands.
-        self.log.note(|record| noted = record.status.get_or_insert(status));
-        self.metrics.outcome(self.operation, noted);
-        true
-    }
-}
-
-impl Drop for Settlement {
-    fn drop(&mut self) {
-        // The client disconnected, or a panic unwinds the call.
-        let kind = if std::thread::panicking() { Kind::InternalError } else { Kind::ClientClosedRequest };
-        self.finish(&Outcome::Dropped(kind.code()));
     }
 }

@@ -48,9 +48,9 @@ pub(crate) enum AttemptOutcome {
     Served,
     /// Its stream ended early, after the client may have read a part of it.
     Interrupted,
-    /// It answered, and the answer is of no use to the client.
+    /// The attempt answered, and the client cannot use the answer.
     Wasted,
-    /// It failed before the client could read anything of it.
+    /// The attempt failed before the client could read a part of its answer.
     Failed,
     /// Another attempt was faster.
     Cancelled,
@@ -128,7 +128,7 @@ struct UpstreamCall {
     reported: Option<Usage>,
     /// The bytes of its answer so far.
     answer_bytes: u64,
-    /// Its usage and price, once they were asked for: the end of a request asks several times. None: they may have changed.
+    /// The usage and the price, kept because the end of a request reads them several times. None: they must be computed again.
     billed: Option<BilledUsage>,
 }
 
@@ -195,7 +195,7 @@ fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamCalls {
     records: Mutex<Records>,
-    /// An upstream has told usage before its first content, and the journal has not noted it.
+    /// An upstream has reported usage before its first content, and the journal has not recorded it.
     has_told: AtomicBool,
 }
 
@@ -215,7 +215,7 @@ impl UpstreamCalls {
         attempt
     }
 
-    /// Ends an attempt; gives the usage of its calls. The first outcome of an attempt stands. `status` is the moment of its end, and `ok`
+    /// Ends an attempt, and returns the usage of its calls. The first outcome of an attempt stands. `status` is the moment of its end, and `ok`
     /// or an error code; None: nothing was sent.
     pub(crate) fn end_attempt(
         &self,
@@ -353,7 +353,7 @@ impl UpstreamCalls {
         self.has_told.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the journal must note what the upstreams have told. It asks once.
+    /// Whether the journal must record that usage. Clears the mark.
     pub(crate) fn take_told(&self) -> bool {
         self.has_told.load(Ordering::Relaxed) && self.has_told.swap(false, Ordering::Relaxed)
     }
@@ -414,7 +414,7 @@ impl UpstreamCalls {
     }
 }
 
-/// Whether an upstream reported more tokens than are billed, because so many are not believed.
+/// Whether an upstream reported more tokens than are billed, because the report is implausibly high.
 fn is_disbelieved(reported: &Usage, billed: &Usage) -> bool {
     reported.prompt > billed.prompt || reported.completion > billed.completion
 }

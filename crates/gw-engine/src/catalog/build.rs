@@ -237,7 +237,7 @@ fn reasons_unasked(model: &Model) -> bool {
     row.map_or_else(|| model.lists_feature("reasoning"), |row| row.reasons_unasked())
 }
 
-/// Fills in the limits that nobody configured or listed from the model's row.
+/// Fills in limits from the model's row of rules if neither the configuration nor the provider's list has them.
 fn limit(model: &mut Model) {
     let Some(rules) = model.rules else { return };
     model.context_length = model.context_length.or(rules.context_tokens());

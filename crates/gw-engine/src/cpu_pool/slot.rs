@@ -14,7 +14,7 @@ use super::{Seat, WaitingParts, poll_seated};
 
 /// The place of the future.
 enum FuturePlace<F: Future> {
-    /// Its step waits for a thread, and the worker still polls it.
+    /// The step of the future waits for a thread, and the worker still polls the future.
     Queued(Pin<Box<F>>, WaitingParts),
     /// A pool thread polls it.
     Running,

@@ -11,9 +11,9 @@ use crate::catalog::prices::Prices;
 pub struct PricesInForce {
     /// None: no price is known.
     pub prices: Option<Prices>,
-    /// The date of the prices, where the catalogue tells it.
+    /// The date of the prices, if the catalogue has it.
     pub as_of: Option<String>,
-    /// The page of the prices, where the catalogue tells it.
+    /// The page of the prices, if the catalogue has it.
     pub source: Option<String>,
 }
 

@@ -9,8 +9,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
+use super::registration::{registered_metric, registered_seconds};
 use crate::semantic_names;
 
 /// Buckets of durations in seconds: 0.01, 0.02, … 81.92.
@@ -114,50 +115,44 @@ fn traced() -> Traced {
 
 impl GenAiMetrics {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            tokens: Family::new_with_constructor(|| Histogram::new(TOKENS)),
-            client_duration: Family::new_with_constructor(traced as fn() -> Traced),
-            first_chunk: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN)),
-            server_duration: Family::new_with_constructor(traced as fn() -> Traced),
-            first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN)),
-            per_token: Family::new_with_constructor(|| Histogram::new(PER_TOKEN)),
-        };
-        registry.register(
-            "gen_ai_client_token_usage",
-            "Tokens of an attempt by type",
-            metrics.tokens.clone(),
-        );
-        registry.register_with_unit(
-            "gen_ai_client_operation_duration",
-            "Duration of an attempt at a provider",
-            Unit::Seconds,
-            metrics.client_duration.clone(),
-        );
-        registry.register_with_unit(
-            "gen_ai_client_operation_time_to_first_chunk",
-            "From the begin of an attempt to the first content of its stream",
-            Unit::Seconds,
-            metrics.first_chunk.clone(),
-        );
-        registry.register_with_unit(
-            "gen_ai_server_request_duration",
-            "From the acceptance of a generation request to its settlement",
-            Unit::Seconds,
-            metrics.server_duration.clone(),
-        );
-        registry.register_with_unit(
-            "gen_ai_server_time_to_first_token",
-            "From the acceptance of a streamed request to its first content",
-            Unit::Seconds,
-            metrics.first_token.clone(),
-        );
-        registry.register_with_unit(
-            "gen_ai_server_time_per_output_token",
-            "Time for each token of a stream after the first",
-            Unit::Seconds,
-            metrics.per_token.clone(),
-        );
-        metrics
+        Self {
+            tokens: registered_metric(
+                registry,
+                "gen_ai_client_token_usage",
+                "Tokens of an attempt by type",
+                Family::new_with_constructor(|| Histogram::new(TOKENS)),
+            ),
+            client_duration: registered_seconds(
+                registry,
+                "gen_ai_client_operation_duration",
+                "Duration of an attempt at a provider",
+                Family::new_with_constructor(traced as fn() -> Traced),
+            ),
+            first_chunk: registered_seconds(
+                registry,
+                "gen_ai_client_operation_time_to_first_chunk",
+                "From the begin of an attempt to the first content of its stream",
+                Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN)),
+            ),
+            server_duration: registered_seconds(
+                registry,
+                "gen_ai_server_request_duration",
+                "From the acceptance of a generation request to its settlement",
+                Family::new_with_constructor(traced as fn() -> Traced),
+            ),
+            first_token: registered_seconds(
+                registry,
+                "gen_ai_server_time_to_first_token",
+                "From the acceptance of a streamed request to its first content",
+                Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN)),
+            ),
+            per_token: registered_seconds(
+                registry,
+                "gen_ai_server_time_per_output_token",
+                "Time for each token of a stream after the first",
+                Family::new_with_constructor(|| Histogram::new(PER_TOKEN)),
+            ),
+        }
     }
 
     /// Measures an attempt that has ended. `error` is an error code; None: it answered.
@@ -185,7 +180,7 @@ impl GenAiMetrics {
         }
     }
 
-    /// Measures the time from the begin of an attempt to the first content of its stream.
+    /// Measures the time from the start of an attempt to the first content of its stream.
     pub(super) fn first_chunk(&self, operation: &'static str, of: MeasuredModel<'_>, after: Duration) {
         if let Some(handles) = self.handles(semantic_names::operation(operation), of) {
             handles.first_chunk.observe(after.as_secs_f64());

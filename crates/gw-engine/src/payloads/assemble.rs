@@ -32,7 +32,7 @@ struct RemainingBytes {
 }
 
 impl RemainingBytes {
-    /// Takes this many bytes, if there are so many.
+    /// Takes `bytes` bytes. Returns false if fewer are left, and then takes no more.
     fn take(&mut self, bytes: usize) -> bool {
         let fits = !self.is_cut && bytes <= self.left;
         self.left = if fits { self.left - bytes } else { 0 };

@@ -16,11 +16,11 @@ const MAX_CONVERSATIONS: usize = 65_536;
 
 /// The bytes of a pool of memory that all keys share, where memory is plentiful.
 const POOL_BYTES: u64 = 256 << 20;
-/// The part of the allowed memory that such a pool takes. A pool never is smaller than the largest document.
+/// A pool takes one part in this many of the allowed memory. A pool is never smaller than the largest document.
 const POOL_SHARE: u64 = 8;
 const MIN_POOL_BYTES: u64 = 32 << 20;
 
-/// The size of a pool of memory in a process that may take so many bytes.
+/// The size of a memory pool in a process with this limit of bytes.
 fn pool_bytes(allowed_bytes: Option<u64>) -> u64 {
     let share = allowed_bytes.map_or(POOL_BYTES, |allowed| allowed / POOL_SHARE);
     share.clamp(MIN_POOL_BYTES, POOL_BYTES)

@@ -52,7 +52,7 @@ impl Tracer {
     #[must_use]
     pub fn begin(&self, headers: &HeaderMap) -> Arc<RequestTrace> {
         let mut parents = headers.get_all(TRACEPARENT).iter();
-        // Two headers are as good as none: nobody knows which one is right.
+        // A request with two such headers is treated as one without: either header could be the right one.
         let parent = match (parents.next(), parents.next()) {
             (Some(value), None) => TraceParent::parse(value.as_bytes()),
             _ => None,
@@ -214,7 +214,7 @@ pub struct CallTrace {
     pub attempts: Vec<AttemptTrace>,
 }
 
-/// What an upstream said about a complete answer.
+/// The members of a complete answer that its span reports.
 #[derive(Debug, Default)]
 pub struct AnswerTrace {
     /// The model that it reports.
@@ -277,6 +277,6 @@ pub struct AttemptTrace {
     pub cost: Option<Money>,
     /// The time from its begin to the first content of its stream.
     pub first_content: Option<Duration>,
-    /// Its answer; None = it is not complete.
+    /// The answer of the attempt; None = the answer is not complete.
     pub answer: Option<Box<AnswerTrace>>,
 }

@@ -164,7 +164,7 @@ impl StreamReader {
         Ok(self.hand_out_end(out))
     }
 
-    /// Gives the last frame to the client. A large one is counted until the client has it.
+    /// Hands the last frame to the client. A large frame counts until the client has it.
     pub(crate) fn hand_out_end(&mut self, out: Vec<u8>) -> Bytes {
         self.kept.take().hand_out(out)
     }

@@ -22,7 +22,8 @@ use self::task::{TaskCount, TaskLinks};
 use crate::error::{Error, Kind, Result};
 use crate::response::event_stream::state::BackgroundEvents;
 use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool};
-use crate::stored_responses::{StoredResponses, entry_name};
+use crate::stored_responses::StoredResponses;
+use crate::stored_responses::stored_response::entry_name;
 
 /// Background responses that run at the same time in this process.
 const MAX_RUNNING: u64 = 128;
@@ -127,7 +128,7 @@ impl BackgroundResponses {
         *self.tasks.borrow()
     }
 
-    /// Stops a response; gives whether it ran. Its upstream call is cancelled, and its call is settled with the usage so far.
+    /// Stops a response. Returns whether it ran. Its upstream call is cancelled, and its call is settled with the usage so far.
     pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
         let stopped = self.running.lock().remove(&entry_name(owner, id));
         stopped.is_some_and(|running| {

@@ -204,9 +204,9 @@ impl StoredResponses {
 /// The references of a request.
 #[derive(Debug, Default)]
 struct References {
-    /// The responses that the ids tell.
+    /// The responses that the ids name.
     responses: BTreeSet<String>,
-    /// The ids that tell no response.
+    /// The ids that name no response.
     others: Vec<String>,
     /// All ids.
     counts: ReferenceCounts,

@@ -1,19 +1,15 @@
 //! Writes responses to their store, within the bounds of their key.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
-use parking_lot::Mutex;
 
+use super::refusals::{no_room, unavailable};
 use super::stored_conversation::StoredConversation;
-use super::stored_response::{Write, response_of};
-use super::{
-    Backend, ConversationSize, Kept, ResponseFacts, StoredResponse, StoredResponses, TurnFacts, entry_name,
-    unavailable,
+use super::stored_response::{
+    ConversationSize, Kept, ResponseFacts, ResponseWrite, StoredResponse, TurnFacts, entry_name, response_of,
 };
-use crate::clock;
+use super::{Backend, StoredResponses};
 use crate::cpu_pool::{HEAVY_BYTES, offload_if};
 use crate::error::{Error, Kind, Result};
 use crate::read_memory::{READER_BYTES, ReadPermit};
@@ -64,13 +60,13 @@ impl StoredResponses {
         id: &str,
         response: StoredResponse,
         before: &StoredConversation,
-        write: Write,
+        write: ResponseWrite,
     ) -> Result<Kept> {
         let is_heavy = response.bytes() >= HEAVY_BYTES;
         let (mut response, items) = offload_if(is_heavy, || {
             let items = foreign_items(response.text(), id);
             let size = before.turn_size(&response);
-            let is_running = write == Write::Begin;
+            let is_running = write == ResponseWrite::Begin;
             let turn = TurnFacts { parent: before.previous.clone(), size, is_running, ..response.turn };
             (StoredResponse { turn, held: None, ..response }, items)
         })
@@ -91,7 +87,7 @@ impl StoredResponses {
         // While it ran, it was kept for longer.
         let expires_at = response.expires_at.min(self.expiry());
         let response = StoredResponse { turn, running_until: None, expires_at, held: None, ..response };
-        self.write(owner, id, &response, &[], Write::Finish).await
+        self.write(owner, id, &response, &[], ResponseWrite::Finish).await
     }
 
     async fn write(
@@ -100,7 +96,7 @@ impl StoredResponses {
         id: &str,
         response: &StoredResponse,
         items: &[String],
-        write: Write,
+        write: ResponseWrite,
     ) -> Result<Kept> {
         let bytes = response.bytes() as u64;
         match &self.place {
@@ -114,13 +110,12 @@ impl StoredResponses {
             Backend::Database(table) => {
                 // A response in the background was promised its place.
                 let most = self.settings.max_bytes_per_key;
-                if write == Write::Save && self.stored_bytes(owner).await?.saturating_add(bytes) > most {
+                if write == ResponseWrite::Save
+                    && self.stored_bytes(owner).await?.saturating_add(bytes) > most
+                {
                     return Ok(Kept::TooLarge);
                 }
-                let written = match write {
-                    Write::Finish => table.finish(owner, id, response, items).await,
-                    Write::Begin | Write::Save => table.save(owner, id, response, items).await,
-                };
+                let written = table.write(owner, id, write, response, items).await;
                 let kept = written.map_err(|error| unavailable(&error))?;
                 if kept == Kept::Stored {
                     self.key_bytes.add(owner, bytes);
@@ -263,58 +258,6 @@ impl FoundResponse {
     }
 }
 
-/// The bytes that keys store in the database, as this process knows them.
-#[derive(Debug, Default)]
-pub(super) struct KeyBytes(Mutex<HashMap<String, (u64, Instant)>>);
-
-/// The time for which a number is believed. Other replicas write, too.
-const BELIEVED: Duration = Duration::from_secs(30);
-/// The keys whose numbers are kept.
-const MAX_KEYS: usize = 10_000;
-
-impl KeyBytes {
-    fn get(&self, owner: &str) -> Option<u64> {
-        let known = self.0.lock();
-        known.get(owner).filter(|(_, at)| clock::since(*at) < BELIEVED).map(|(bytes, _)| *bytes)
-    }
-
-    fn set(&self, owner: &str, bytes: u64) {
-        let mut known = self.0.lock();
-        if known.len() >= MAX_KEYS {
-            known.clear();
-        }
-        known.insert(owner.to_owned(), (bytes, clock::now()));
-    }
-
-    fn add(&self, owner: &str, more: u64) {
-        if let Some((bytes, _)) = self.0.lock().get_mut(owner) {
-            *bytes = bytes.saturating_add(more);
-        }
-    }
-
-    /// Has the number read again: the key deletes.
-    pub(super) fn forget(&self, owner: &str) {
-        self.0.lock().remove(owner);
-    }
-}
-
-/// The refusal of a request whose response has no room.
-pub(super) fn no_room() -> Error {
-    let message = "The response cannot be stored: this key stores as much as it may (settings 'max_mib' and \
-                   'max_mib_per_key' of [responses]). Delete responses, or send 'store: false'.";
-    Error { code: Some("response_store_full".into()), ..Error::new(Kind::Invalid, message) }
-}
-
-/// The refusal of a response in the background that has no room beside the others of its key.
-pub(super) fn over_share() -> Error {
-    let message = "This key's responses in the background hold as much memory as its share allows. Wait until one of \
-                   them has ended, or cancel one.";
-    Error::new(Kind::RateLimitExceeded, message).retry_after(RETRY_AFTER)
-}
-
-/// The time after which a client may send a response in the background again.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
-
 /// The refusal of a request that continues an unknown response.
 pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
     let id: String = id.chars().take(64).collect();
@@ -327,7 +270,7 @@ pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
     Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
 }
 
-/// The ids of a response's items that do not tell their response, at most `MAX_INDEXED_ITEMS`.
+/// The ids of a response's items that do not name their response, at most `MAX_INDEXED_ITEMS`.
 fn foreign_items(document: &str, id: &str) -> Vec<String> {
     let ids = output_items(document).filter_map(|item| {
         let [id] = item.pick(["id"]);

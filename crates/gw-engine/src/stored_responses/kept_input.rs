@@ -7,7 +7,7 @@ use memchr::{memchr, memchr2, memmem};
 const LONG_BYTES: usize = 64 << 10;
 /// The bytes at the beginning of a string by which it is searched.
 const SEARCHED_BYTES: usize = 256;
-/// The long strings of a chat that may be searched in vain.
+/// The most long strings of a chat that may be missing from the input before the search ends.
 const MAX_MISSES: usize = 4;
 
 /// The JSON text of an input, in pieces.

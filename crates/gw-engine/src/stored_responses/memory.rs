@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gw_limits::fair_share;
 use parking_lot::Mutex;
 
-use super::stored_response::{Kept, StoredResponse, Write, entry_name};
+use super::stored_response::{Kept, ResponseWrite, StoredResponse, entry_name};
 use crate::clock::unix_seconds;
 
 /// The bytes that the store itself needs for a response, and for an item that it finds by its id.
@@ -62,7 +62,7 @@ struct OwnerEntries {
     running_bytes: u64,
     /// The entries that none continues, the oldest first.
     leaves: BTreeSet<(u64, String)>,
-    /// The entry of each item whose id does not tell it.
+    /// The entry of each item whose id does not name its response.
     items: HashMap<String, String>,
 }
 
@@ -120,10 +120,10 @@ impl MemoryResponses {
         id: &str,
         response: Arc<StoredResponse>,
         items: Vec<String>,
-        write: Write,
+        write: ResponseWrite,
     ) -> Kept {
         let name = entry_name(owner, id);
-        let for_failure = if write == Write::Begin { BYTES_FOR_FAILURE } else { 0 };
+        let for_failure = if write == ResponseWrite::Begin { BYTES_FOR_FAILURE } else { 0 };
         let held = response.bytes() as u64 + BYTES_PER_ENTRY + name.len() as u64 + for_failure;
         let bytes = held + items.iter().map(|item| item.len() as u64 + BYTES_PER_ITEM).sum::<u64>();
         if bytes > self.max_bytes_per_key {
@@ -131,10 +131,10 @@ impl MemoryResponses {
         }
         let mut state = self.state.lock();
         let runs = |entry: &MemoryEntry| entry.is_running && !entry.is_hidden;
-        if write == Write::Finish && !state.entries.get(&name).is_some_and(runs) {
+        if write == ResponseWrite::Finish && !state.entries.get(&name).is_some_and(runs) {
             return Kept::Ended;
         }
-        if write == Write::Begin && bytes > state.running_room(owner, self.max_bytes) {
+        if write == ResponseWrite::Begin && bytes > state.running_room(owner, self.max_bytes) {
             return Kept::OverShare;
         }
         state.forget_expired(owner);
@@ -150,7 +150,7 @@ impl MemoryResponses {
             parent,
             children: 0,
             is_hidden: false,
-            is_running: write == Write::Begin,
+            is_running: write == ResponseWrite::Begin,
             items,
         };
         // A response that runs stays as it is if its end finds no room.
@@ -161,7 +161,7 @@ impl MemoryResponses {
         Kept::Stored
     }
 
-    /// Removes others until there is room for an entry; gives false if there is none.
+    /// Removes other responses until an entry has room. Returns false if there is still no room.
     fn make_room(&self, state: &mut MemoryState, name: &str, entry: &MemoryEntry) -> bool {
         let former = state.entries.get(name).map_or(0, |former| former.bytes);
         let more = entry.bytes.saturating_sub(former);
@@ -230,7 +230,7 @@ impl MemoryState {
     /// Inserts an entry, or replaces the one of its name. The entry that it continues is there.
     fn insert(&mut self, owner: &str, name: &str, mut entry: MemoryEntry) {
         if let Some(former) = self.entries.remove(name) {
-            // Those that continue it, continue it still.
+            // The responses that continue the removed one still name it as their parent.
             entry.children = former.children;
             self.unlink(name, &former);
         }
@@ -255,7 +255,7 @@ impl MemoryState {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    /// Removes the traces of an entry that is not in the table any more; gives the name of its parent, if that is a leaf now.
+    /// Removes the traces of an entry that left the table. Returns the name of its parent if the parent is a leaf now.
     fn unlink(&mut self, name: &str, entry: &MemoryEntry) -> Option<String> {
         let running = if entry.is_running { entry.bytes } else { 0 };
         self.running_bytes = self.running_bytes.saturating_sub(running);
@@ -297,7 +297,7 @@ impl MemoryState {
         }
     }
 
-    /// Removes an owner's oldest conversation's last response, but none of `spared`; gives false if there is none.
+    /// Removes the last response of an owner's oldest conversation, but none of `spared`. Returns false if there is none.
     fn evict_from(&mut self, owner: &str, spared: [&str; 2]) -> bool {
         let Some(own) = self.owners.get(owner) else { return false };
         let may_go = |name: &&(u64, String)| {
@@ -309,7 +309,7 @@ impl MemoryState {
         true
     }
 
-    /// Removes a response of the owner that holds the most, but none of `spared`; gives false if none may go.
+    /// Removes a response of the owner that holds the most bytes, but none of `spared`. Returns false if no response may be removed.
     fn evict(&mut self, own: &str, spared: [&str; 2]) -> bool {
         let owners: Vec<Arc<str>> =
             self.by_bytes.iter().rev().take(MOST_OWNERS_ASKED).map(|(_, owner)| Arc::clone(owner)).collect();

@@ -172,7 +172,7 @@ impl AllTurns {
         self.last_deletions.insert(owner.to_owned(), self.deletions);
     }
 
-    /// Drops the copies that were not used for long; gives whether any is left.
+    /// Drops the copies that were not used recently. Returns whether any is left.
     fn sweep(&mut self, now: Instant) -> bool {
         self.by_key.retain(|_, turns| turns.drop_unused(now));
         self.is_swept = !self.by_key.is_empty();
@@ -196,7 +196,7 @@ impl KeyTurns {
         }
     }
 
-    /// Drops the copies that were not used for long; gives whether any is left.
+    /// Drops the copies that were not used recently. Returns whether any is left.
     fn drop_unused(&mut self, now: Instant) -> bool {
         while let Some((_, id)) = self.by_use.first_key_value()
             && self.by_id.get(id).is_none_or(|turn| now.duration_since(turn.used.1) >= KEPT_FOR)

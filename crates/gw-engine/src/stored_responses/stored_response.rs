@@ -39,14 +39,15 @@ pub(crate) fn missing(id: &str) -> Error {
     Error::new(Kind::NotFound, format!("Response with id '{id}' not found."))
 }
 
-/// The statement that writes a response.
+/// The reason for which a response is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Write {
-    /// The response begins to run in the background.
+pub enum ResponseWrite {
+    /// The response begins to run in the background. It is inserted.
     Begin,
-    /// The response has ended in the background.
+    /// The response has ended in the background. It replaces the one that runs, or changes nothing if that one does not run
+    /// any more.
     Finish,
-    /// The response has its answer.
+    /// The response has its answer. It is inserted, or replaces the one of its id.
     Save,
 }
 
@@ -55,7 +56,7 @@ pub(super) enum Write {
 pub struct TurnFacts {
     /// The response that it continues.
     pub parent: Option<String>,
-    /// Its events were sent with numbers that its document does not tell.
+    /// The events were sent with numbers that the document does not hold.
     pub is_streamed: bool,
     /// The size of the conversation up to its end.
     pub size: ConversationSize,

@@ -89,7 +89,7 @@ impl RunningAttempt<'_> {
     }
 }
 
-/// Runs attempts. The journal notes what upstreams tell before their first content: a process that is killed is charged for it.
+/// Runs attempts. The journal records the usage that upstreams report before their first content, because it is charged even if the process is killed.
 async fn noting<T>(
     progress: &mut CallProgress,
     attempt: &RunningAttempt<'_>,
@@ -105,7 +105,7 @@ async fn noting<T>(
     .await
 }
 
-/// Waits for the first of two attempts to succeed, and tells whether it was the second; None if both fail.
+/// Waits for the first of two attempts to succeed. Returns whether that was the second attempt; None if both fail.
 async fn decide<'f>(
     context: &AttemptContext,
     progress: &mut CallProgress,

@@ -66,7 +66,7 @@ pub(crate) struct StreamUsage {
     pub(crate) usage: Option<Usage>,
     /// The bytes of its answer.
     pub(crate) answer_bytes: u64,
-    /// In place of an answer its upstream has refused the request, and has told no usage.
+    /// The upstream refused the request instead of answering it, and reported no usage.
     pub(crate) is_refused: bool,
 }
 
@@ -104,7 +104,7 @@ impl UpstreamSource {
         }
     }
 
-    /// The reading of prompts and the calls of tools that the streams of a divided request have told; None = they have told nothing.
+    /// The reading of prompts and the calls of tools that the streams of a divided request have reported; None = they have reported nothing.
     pub(crate) fn prompt_work(&self) -> Option<PromptWork> {
         let told = |seen: &StreamUsage| Some(seen.usage?.prompt_work());
         match self {
@@ -172,7 +172,7 @@ impl UpstreamSource {
         let closed = Self::Closed(self.seen());
         match std::mem::replace(self, closed) {
             Self::SingleStream(one) => one.body.finish(),
-            // One of them has failed: the others must not go on, for nobody reads them.
+            // One of the streams has failed. The others stop, because nothing reads them any more.
             Self::MergedStream(_) | Self::Closed(_) => {}
         }
     }

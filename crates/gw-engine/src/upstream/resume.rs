@@ -1,7 +1,7 @@
 //! Continues a plain text stream that broke off with the next candidate (`mid_stream = "continue"`).
 //!
 //! The client sees one stream: one id, one role, the rest of the text. The usage of both upstreams is billed.
-//! `gateway.attempts` and a warning tell of the break.
+//! `gateway.attempts` and a warning report the break.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::upstream::attempts::search;
 use crate::upstream::outcome::Answer;
 use crate::upstream::stream::UpstreamStream;
 
-/// Searches a candidate that continues; gives the call back with the next stream, or with the broken one.
+/// Searches for a candidate that continues the answer. Returns the call with the next stream, or with the broken one.
 pub(crate) type PendingContinuation =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<Box<UpstreamStream>, Box<UpstreamStream>>)> + Send>>;
 

@@ -57,7 +57,7 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
-    /// The reading of prompts and the calls of tools that the last note has; None = nothing was told then.
+    /// The reading of prompts and the calls of tools that the last note has; None = the upstream had reported nothing then.
     noted_work: Option<PromptWork>,
 }
 
@@ -167,13 +167,13 @@ impl UpstreamStream {
         }
     }
 
-    /// The reading of prompts and the calls of tools that the upstream has told. The streams of a divided request tell it apart from
+    /// The reading of prompts and the calls of tools that the upstream has reported. The streams of a divided request report it beside
     /// their content.
     fn prompt_work(&self) -> Option<PromptWork> {
         self.normaliser.prompt_work().or_else(|| self.source.prompt_work())
     }
 
-    /// Whether the upstream has told its first usage since the last note, or much more work. After a call of the provider's tool,
+    /// Whether the upstream has reported its first usage since the last note, or much more work. After a call of the provider's tool,
     /// the model reads the whole prompt again.
     fn has_told_more(&mut self) -> bool {
         let Some(work) = self.prompt_work() else { return false };
@@ -209,7 +209,7 @@ impl UpstreamStream {
         );
     }
 
-    /// Updates the records of the stream's upstream calls; gives the usage of the attempt.
+    /// Updates the records of the stream's upstream calls, and returns the usage of the attempt.
     pub(crate) fn observe(&self, calls: &UpstreamCalls) -> BilledUsage {
         if let Some(call) = self.call {
             calls.observe(call, self.normaliser.reported_usage(), self.normaliser.answer_bytes());
@@ -300,7 +300,7 @@ async fn one(
     Ok(OpenedCall { call, response, reading, warnings, first: part.first })
 }
 
-/// Begins to read the bodies of the answers; gives the warnings.
+/// Begins to read the bodies of the answers, and returns the warnings.
 async fn begin(
     context: &AttemptContext,
     stream: &mut UpstreamStream,

@@ -94,7 +94,7 @@ impl UnaryResponse {
     }
 }
 
-/// Calls the candidate once for each sub-request; gives the responses and the warnings.
+/// Calls the candidate once for each sub-request, and returns the responses and the warnings.
 pub(crate) async fn fetch(
     context: &AttemptContext,
     candidate: &Candidate,

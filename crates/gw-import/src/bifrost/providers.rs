@@ -3,35 +3,10 @@
 use serde_json::json;
 
 use super::super::draft::Members;
-use super::super::known_provider::{KnownProvider, hosted, is_secret_header, known, variable_name};
+use super::super::known_provider::{KnownProvider, SourceGateway, is_secret_header, variable_name};
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
 use super::{BifrostImport, ImportedAccount, text};
-
-/// Bifrost's names of providers.
-const PROVIDERS: [KnownProvider; 21] = [
-    hosted("openai", "openai", "OPENAI_API_KEY"),
-    known("anthropic", "anthropic", "anthropic", Some("ANTHROPIC_API_KEY")),
-    KnownProvider { has_list: false, ..known("azure", "azure", "azure", Some("AZURE_API_KEY")) },
-    KnownProvider { has_list: false, ..known("bedrock", "amazon", "bedrock", Some("BEDROCK_API_KEY")) },
-    KnownProvider { has_list: false, ..known("vertex", "vertex", "vertex", None) },
-    known("gemini", "google", "gemini", Some("GEMINI_API_KEY")),
-    known("cohere", "cohere", "cohere", Some("COHERE_API_KEY")),
-    known("mistral", "mistral", "mistral", Some("MISTRAL_API_KEY")),
-    known("ollama", "ollama", "ollama", None),
-    hosted("groq", "groq", "GROQ_API_KEY"),
-    hosted("openrouter", "openrouter", "OPENROUTER_API_KEY"),
-    hosted("perplexity", "perplexity", "PERPLEXITY_API_KEY"),
-    hosted("cerebras", "cerebras", "CEREBRAS_API_KEY"),
-    hosted("deepseek", "deepseek", "DEEPSEEK_API_KEY"),
-    hosted("xai", "xai", "XAI_API_KEY"),
-    hosted("huggingface", "huggingface", "HUGGING_FACE_API_KEY"),
-    hosted("fireworks", "fireworks", "FIREWORKS_API_KEY"),
-    hosted("nebius", "nebius", "NEBIUS_API_KEY"),
-    known("vllm", "vllm", "openai", None),
-    known("sgl", "sglang", "openai", None),
-    known("parasail", "compatible", "openai", Some("PARASAIL_API_KEY")),
-];
 
 /// The account of some keys: the members of their provider, their models, and the keys with their weights.
 #[derive(Debug, Default)]
@@ -51,7 +26,7 @@ impl BifrostImport {
         let custom = node.get("custom_provider_config");
         let base = custom.and_then(|custom| custom.get("base_provider_type")).and_then(SourceNode::text);
         let wanted = base.as_deref().unwrap_or(source);
-        let Some(known) = PROVIDERS.into_iter().find(|provider| provider.source == wanted) else {
+        let Some(known) = SourceGateway::Bifrost.provider(wanted) else {
             let note = format!("the gateway has no provider '{wanted}'");
             self.report.ignored(path, node, note);
             return;
@@ -94,7 +69,7 @@ impl BifrostImport {
         self.providers.push((source.to_owned(), names));
     }
 
-    /// Adds the provider of some keys with its models; gives its name.
+    /// Adds the provider of some keys with its models, and returns its name.
     fn add_account(
         &mut self,
         source: &str,

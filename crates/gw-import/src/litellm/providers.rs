@@ -3,57 +3,14 @@
 use serde_json::json;
 
 use super::super::draft::Members;
-use super::super::known_provider::{KnownProvider, hosted, known};
+use super::super::known_provider::{KnownProvider, SourceGateway};
 use super::super::yaml::SourceNode;
 use super::Import;
-
-/// The prefixes of LiteLLM's models.
-const PROVIDERS: [KnownProvider; 39] = [
-    hosted("openai", "openai", "OPENAI_API_KEY"),
-    hosted("text-completion-openai", "openai", "OPENAI_API_KEY"),
-    KnownProvider { has_list: false, ..known("azure", "azure", "azure", Some("AZURE_API_KEY")) },
-    KnownProvider { has_list: false, ..known("azure_text", "azure", "azure", Some("AZURE_API_KEY")) },
-    known("anthropic", "anthropic", "anthropic", Some("ANTHROPIC_API_KEY")),
-    known("gemini", "google", "gemini", Some("GEMINI_API_KEY")),
-    KnownProvider { has_list: false, ..known("vertex_ai", "vertex", "vertex", None) },
-    KnownProvider { has_list: false, ..known("vertex_ai_beta", "vertex", "vertex", None) },
-    KnownProvider { has_list: false, ..known("bedrock", "amazon", "bedrock", None) },
-    known("cohere", "cohere", "cohere", Some("COHERE_API_KEY")),
-    known("cohere_chat", "cohere", "cohere", Some("COHERE_API_KEY")),
-    known("mistral", "mistral", "mistral", Some("MISTRAL_API_KEY")),
-    known("ollama", "ollama", "ollama", None),
-    known("ollama_chat", "ollama", "ollama", None),
-    hosted("groq", "groq", "GROQ_API_KEY"),
-    hosted("deepseek", "deepseek", "DEEPSEEK_API_KEY"),
-    hosted("xai", "xai", "XAI_API_KEY"),
-    hosted("together_ai", "together", "TOGETHERAI_API_KEY"),
-    hosted("fireworks_ai", "fireworks", "FIREWORKS_AI_API_KEY"),
-    hosted("openrouter", "openrouter", "OPENROUTER_API_KEY"),
-    hosted("perplexity", "perplexity", "PERPLEXITYAI_API_KEY"),
-    hosted("cerebras", "cerebras", "CEREBRAS_API_KEY"),
-    hosted("nvidia_nim", "nvidia", "NVIDIA_NIM_API_KEY"),
-    hosted("moonshot", "moonshotai", "MOONSHOT_API_KEY"),
-    hosted("zai", "zai", "ZAI_API_KEY"),
-    hosted("dashscope", "alibaba", "DASHSCOPE_API_KEY"),
-    hosted("minimax", "minimax", "MINIMAX_API_KEY"),
-    hosted("huggingface", "huggingface", "HUGGINGFACE_API_KEY"),
-    hosted("sambanova", "sambanova", "SAMBANOVA_API_KEY"),
-    hosted("novita", "novita", "NOVITA_API_KEY"),
-    hosted("deepinfra", "deepinfra", "DEEPINFRA_API_KEY"),
-    hosted("nebius", "nebius", "NEBIUS_API_KEY"),
-    hosted("voyage", "voyage", "VOYAGE_API_KEY"),
-    hosted("jina_ai", "jina", "JINA_AI_API_KEY"),
-    known("lm_studio", "lmstudio", "openai", None),
-    known("hosted_vllm", "vllm", "openai", None),
-    known("custom_openai", "compatible", "openai", None),
-    known("openai_like", "compatible", "openai", None),
-    known("litellm_proxy", "compatible", "openai", None),
-];
 
 /// Divides a model of LiteLLM into its provider and the provider's name of the model. Without a prefix the name decides, as in
 /// LiteLLM. None: the gateway does not know the provider.
 pub(super) fn divide(model: &str, custom: Option<&str>) -> Option<(KnownProvider, String)> {
-    let find = |prefix: &str| PROVIDERS.into_iter().find(|provider| provider.source == prefix);
+    let find = |prefix: &str| SourceGateway::LiteLlm.provider(prefix);
     if let Some(custom) = custom {
         let rest = model.strip_prefix(custom).and_then(|rest| rest.strip_prefix('/')).unwrap_or(model);
         return Some((find(custom)?, rest.to_owned()));

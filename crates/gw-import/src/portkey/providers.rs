@@ -3,45 +3,10 @@
 use serde_json::json;
 
 use super::super::draft::Members;
-use super::super::known_provider::{KnownProvider, hosted, known};
+use super::super::known_provider::{KnownProvider, SourceGateway};
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
 use super::{PortkeyImport, at, member, snake, text, written};
-
-/// Portkey's names of providers.
-const PROVIDERS: [KnownProvider; 30] = [
-    hosted("openai", "openai", "OPENAI_API_KEY"),
-    known("anthropic", "anthropic", "anthropic", Some("ANTHROPIC_API_KEY")),
-    KnownProvider { has_list: false, ..known("azure-openai", "azure", "azure", Some("AZURE_API_KEY")) },
-    KnownProvider { has_list: false, ..known("bedrock", "amazon", "bedrock", None) },
-    KnownProvider { has_list: false, ..known("vertex-ai", "vertex", "vertex", None) },
-    known("google", "google", "gemini", Some("GEMINI_API_KEY")),
-    known("cohere", "cohere", "cohere", Some("COHERE_API_KEY")),
-    known("mistral-ai", "mistral", "mistral", Some("MISTRAL_API_KEY")),
-    known("ollama", "ollama", "ollama", None),
-    hosted("groq", "groq", "GROQ_API_KEY"),
-    hosted("together-ai", "together", "TOGETHER_API_KEY"),
-    hosted("fireworks-ai", "fireworks", "FIREWORKS_API_KEY"),
-    hosted("perplexity-ai", "perplexity", "PERPLEXITY_API_KEY"),
-    hosted("deepinfra", "deepinfra", "DEEPINFRA_API_KEY"),
-    hosted("openrouter", "openrouter", "OPENROUTER_API_KEY"),
-    hosted("deepseek", "deepseek", "DEEPSEEK_API_KEY"),
-    hosted("cerebras", "cerebras", "CEREBRAS_API_KEY"),
-    hosted("sambanova", "sambanova", "SAMBANOVA_API_KEY"),
-    hosted("novita-ai", "novita", "NOVITA_API_KEY"),
-    hosted("nebius", "nebius", "NEBIUS_API_KEY"),
-    hosted("huggingface", "huggingface", "HF_TOKEN"),
-    hosted("dashscope", "alibaba", "DASHSCOPE_API_KEY"),
-    hosted("moonshot", "moonshotai", "MOONSHOT_API_KEY"),
-    hosted("x-ai", "xai", "XAI_API_KEY"),
-    hosted("z-ai", "zai", "ZAI_API_KEY"),
-    hosted("jina", "jina", "JINA_API_KEY"),
-    hosted("voyage", "voyage", "VOYAGE_API_KEY"),
-    // The names that users give to the virtual keys of these providers.
-    KnownProvider { has_list: false, ..known("azure", "azure", "azure", Some("AZURE_API_KEY")) },
-    known("gemini", "google", "gemini", Some("GEMINI_API_KEY")),
-    known("mistral", "mistral", "mistral", Some("MISTRAL_API_KEY")),
-];
 
 /// The members of a target that name its provider or its account.
 const ACCOUNT: [&str; 12] = [
@@ -69,11 +34,11 @@ pub(super) struct FoundProvider {
 /// The provider that a name in Portkey's vault begins with: `openai-key-1`, `@anthropic-prod`.
 fn by_slug(slug: &str) -> Option<KnownProvider> {
     let slug = slug.trim_start_matches('@').to_ascii_lowercase();
-    let begins = |provider: &&KnownProvider| {
+    let begins = |provider: &KnownProvider| {
         slug.strip_prefix(provider.source)
             .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
     };
-    PROVIDERS.iter().filter(begins).max_by_key(|provider| provider.source.len()).copied()
+    SourceGateway::Portkey.providers().filter(begins).max_by_key(|provider| provider.source.len())
 }
 
 /// The provider of a model by the beginning of its name.
@@ -88,7 +53,7 @@ fn by_model(model: &str) -> Option<KnownProvider> {
     } else {
         return None;
     };
-    PROVIDERS.into_iter().find(|provider| provider.source == source)
+    SourceGateway::Portkey.provider(source)
 }
 
 impl PortkeyImport {
@@ -105,8 +70,7 @@ impl PortkeyImport {
             Some((slug, model)) => (Some(slug.to_owned()), Some(model.to_owned())),
             None => (None, model.map(str::to_owned)),
         };
-        let exact =
-            written.as_deref().and_then(|name| PROVIDERS.into_iter().find(|known| known.source == name));
+        let exact = written.as_deref().and_then(|name| SourceGateway::Portkey.provider(name));
         let vault = slug.or_else(|| written.clone().filter(|name| name.starts_with('@')));
         let vault = vault.or_else(|| text(node, "virtual_key"));
         let guessed = || vault.as_deref().and_then(by_slug).or_else(|| by_model(model.as_deref()?));
@@ -197,7 +161,7 @@ impl PortkeyImport {
             let Some(text) = value.text().map(|text| text.trim().replace("${", "$${")) else { continue };
             let place = match (known.api, name.as_str()) {
                 (_, "provider") => {
-                    match PROVIDERS.iter().any(|provider| provider.source == text) {
+                    match SourceGateway::Portkey.provider(&text).is_some() {
                         true => self.report.exact(key, value, "the provider"),
                         false => {
                             self.report.approximate(key, value, format!("the provider '{}'", known.name))

@@ -31,7 +31,7 @@ pub(crate) enum ScriptRefusal {
         /// The nano-USD that are left.
         left_nano: u64,
     },
-    /// The spending is not known. Carries the begin of the period that the ledger has to be asked about.
+    /// The spending is not known. Carries the start of the period that the ledger has to be asked about.
     Unknown(i64),
     /// The spending is not known, and the ledger must not be asked yet: replicas have to report what they hold first.
     Rebuilding,
@@ -83,7 +83,7 @@ impl Answer {
         self.fields.get(COMMON_FIELDS + index).map(String::as_str).unwrap_or_default()
     }
 
-    /// A field that holds the state of a sliding window. None if the script did not look at the window.
+    /// A field that holds the state of a sliding window. None if the script did not check the window.
     pub(crate) fn window(&self, index: usize) -> Option<WindowState> {
         let mut parts = self.field(index).split(' ');
         let mut number = || parts.next()?.parse().ok().filter(|number: &f64| number.is_finite());
@@ -91,7 +91,7 @@ impl Answer {
         Some(WindowState { requests: requests as u64, newest, blocked_by })
     }
 
-    /// A field that holds a TAT. None if the script did not look at the limit.
+    /// A field that holds a TAT. None if the script did not check the limit.
     pub(crate) fn tat(&self, index: usize) -> Option<f64> {
         self.field(index).parse().ok().filter(|tat: &f64| tat.is_finite())
     }

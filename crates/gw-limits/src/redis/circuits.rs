@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::replica::Replica;
 
-/// The most circuits that one call tells of.
+/// The most circuits that one call reports.
 const MAX_CIRCUITS: usize = 256;
 
 impl Replica {

@@ -159,7 +159,7 @@ impl Holdings {
         is_current
     }
 
-    /// Adds a permit that this process granted itself while Redis did not answer. Redis may know of it all the same.
+    /// Adds a permit that this process granted itself while Redis did not answer. Redis may know of the permit, too.
     pub(crate) fn add_local_permit(&self, request_id: &str, subjects: &[Arc<Subject>], may_be_known: bool) {
         let held = HeldPermit { subjects: subjects.to_vec(), is_reported: false, may_be_known };
         self.0.lock().permits.insert(request_id.into(), held);

@@ -103,7 +103,7 @@ impl Drop for SendOnDrop {
     }
 }
 
-/// Gives messages up. The ledger knows the costs, so the budgets ask it again.
+/// Discards messages. The ledger knows their costs, so the budgets ask the ledger again.
 fn fail_delivery(replica: &Replica, count: usize) {
     let before = replica.lost_messages.fetch_add(u64::try_from(count).unwrap_or_default(), Ordering::Relaxed);
     // Logged at each power of two, because many may be lost in a row.

@@ -24,7 +24,7 @@ pub(crate) const MAX_QUEUED_MESSAGES: usize = 65_536;
 pub(crate) const REPLICA_TTL: Duration = Duration::from_secs(5);
 /// Bytes that Redis may send for each byte of a request. The longest answer is a page of request ids.
 const ANSWER_BYTES_PER_REQUEST_BYTE: i64 = 128;
-/// The begin of 2025, from which the scripts count microseconds (see `prelude.lua`). In microseconds since 1970.
+/// The start of 2025, from which the scripts count microseconds (see `prelude.lua`). In microseconds since 1970.
 const SCRIPT_EPOCH_MICROS: f64 = 1_735_689_600_000_000.0;
 const LOG_MESSAGES: LogMessages = LogMessages {
     lost: "Redis is away: budgets refuse, other limits are counted per replica",

@@ -19,7 +19,7 @@ use crate::subject::Subject;
 const MAX_LEDGER_QUESTIONS: usize = 4;
 /// How long a request waits in total after Redis has lost its memory.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3);
-/// The pause between two looks at whether all replicas have reported.
+/// The pause between two checks whether all replicas have reported.
 const REBUILD_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The number of ids in one page of `list_requests.lua`.
 const IDS_PER_PAGE: usize = 500;
@@ -146,7 +146,7 @@ impl Replica {
         Ok(true)
     }
 
-    /// Asks the ledger for the spending of the current period and tells Redis.
+    /// Asks the ledger for the spending of the current period, and sends it to Redis.
     async fn learn_spending(
         &self,
         ledger: &dyn SpendingLedger,

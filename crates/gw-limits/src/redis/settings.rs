@@ -17,7 +17,7 @@ pub struct RedisSettings {
     pub prefix: String,
     /// How long a request waits for an answer.
     pub timeout: Duration,
-    /// How long a reservation lasts if nobody settles it. Longer than any request takes.
+    /// The lifetime of a reservation that is never settled. It is longer than any request takes.
     pub lease: Duration,
     /// The handling of limits other than budgets while Redis does not answer.
     pub when_away: WhenAway,

@@ -76,7 +76,7 @@ impl SessionTable {
 }
 
 impl SessionsByKey {
-    /// The session of this name. There is room for it, whatever other keys hold.
+    /// The session of this name. The sessions of other keys never take its room.
     fn session(&mut self, id: &SessionId, now: f64) -> &mut Session {
         let own = self.keys.get(&id.key_id);
         let (held, is_known) = own.map_or((0, false), |own| (own.len(), own.contains_key(&id.name)));

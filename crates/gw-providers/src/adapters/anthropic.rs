@@ -21,13 +21,14 @@ use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::ChatReply;
 use gw_wire::request::ChatRequest;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 use self::request::MessagesHost;
 use super::counting::{self, counting, picked};
 use super::failure;
+use super::http_call::post_streamable;
 use super::model_list::ModelList;
 use super::native::{self, Dialect, Native, Policy};
 use super::tool_names::is_claude_name;
@@ -91,20 +92,6 @@ fn headers() -> HeaderMap {
     headers
 }
 
-/// Returns the call that sends an encoded conversation to `path`.
-pub(super) fn call(conversation: &Conversation<'_>, path: String, body: Vec<u8>) -> HttpCall {
-    json_call(conversation.stream, path, Bytes::from(body))
-}
-
-/// Returns the call that sends a body to `path`.
-pub(super) fn json_call(is_stream: bool, path: String, body: Bytes) -> HttpCall {
-    let accept = if is_stream { "text/event-stream" } else { "application/json" };
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    HttpCall { method: Method::POST, path, headers, body }
-}
-
 fn list_models() -> HttpCall {
     HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers: headers(), body: Bytes::new() }
 }
@@ -162,7 +149,7 @@ impl Dialect for Anthropic {
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let encoded = request::encode(conversation, target, MessagesHost::Anthropic)?;
-        let mut call = call(conversation, "/v1/messages".to_owned(), encoded.body);
+        let mut call = post_streamable("/v1/messages", encoded.body, conversation.stream);
         call.headers.insert(VERSION.0, VERSION.1);
         Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }

@@ -29,7 +29,7 @@ use serde_json::Value;
 use super::bounded::Bounded;
 use super::counting::{counting, picked};
 use super::failure;
-use super::http_call::get_json;
+use super::http_call::{get_json, post_streamable};
 use super::model_list::{ModelList, makes_embeddings};
 use super::replay::{self, SealingStream};
 use crate::adapter::{
@@ -41,7 +41,7 @@ use crate::native_responses::NativeResponses;
 use crate::presets::{self, Quirks, TokenCounter};
 use crate::settings::{ProviderSettings, SettingsError};
 
-pub(super) use self::request::{limit_name, post};
+pub(super) use self::request::limit_name;
 
 /// The most prompts of one call: the most that a client may send.
 const MAX_PROMPTS: usize = 2048;
@@ -168,7 +168,7 @@ impl Adapter for OpenAi {
                 }
                 let host = NativeHost { model: Some(target.upstream_model), ..NativeHost::default() };
                 let body = request_body(&client.native.bytes, &host, |_| Signature::Drop).body;
-                let call = post("/messages/count_tokens", body, false);
+                let call = post_streamable("/messages/count_tokens", body, false);
                 Some(CountCall { call, member: "input_tokens" })
             }
         }

@@ -39,7 +39,7 @@ pub type BodyChunk = Option<Result<Bytes, Failure>>;
 
 /// The memory for a complete body.
 pub trait BodyRoom {
-    /// Takes memory for a body of so many bytes so far. While it is pending, the body is not read.
+    /// Takes memory for a body of which `bytes` bytes have arrived. While it is pending, the body is not read.
     ///
     /// # Errors (in the poll)
     /// There will be no room: the body is not read further.

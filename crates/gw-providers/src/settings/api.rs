@@ -42,7 +42,7 @@ pub struct ApiRow {
     pub is_demo: bool,
     /// The API can have the name of a model in its URLs.
     pub names_models_in_urls: bool,
-    /// Answers tell the web searches that a chat with `web_search_options` made.
+    /// Answers report the web searches that a chat with `web_search_options` made.
     pub counts_searches: bool,
     /// Answers have OpenAI's format.
     pub answers_as_openai: bool,

@@ -1,4 +1,4 @@
-//! Readers of the outcomes of requests, as they end. An outcome costs nothing more while nobody reads.
+//! Readers of the outcomes of requests as the requests end. Without a reader an outcome costs nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,12 +25,12 @@ pub struct RequestFollower {
     count: Arc<AtomicUsize>,
 }
 
-/// Something that a reader is told.
+/// A message to a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Followed {
     /// A request has ended.
     Row(Arc<Entry>),
-    /// The reader was too slow for so many outcomes.
+    /// The reader was too slow, and missed this number of outcomes.
     Missed(u64),
 }
 

@@ -91,7 +91,7 @@ fn add_open_call(entry: &mut Entry) {
     });
 }
 
-/// How much a line tells: later kinds first, then higher costs and token counts.
+/// The order of lines by their information: later kinds first, then higher costs and token counts.
 fn information(kind: Kind, entry: &Entry) -> (Kind, i128, u64) {
     let tokens = entry.tokens.prompt.saturating_add(entry.tokens.completion);
     // Of two outcomes the later one counts.

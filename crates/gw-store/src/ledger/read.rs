@@ -167,7 +167,7 @@ fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
 /// A page of the log in PostgreSQL.
 fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
-    // Failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
+    // Failures have an index. Otherwise the hourly sums show the hours that hold matching rows, even if these are rare.
     let named = [&filter.team, &filter.model, &filter.provider, &filter.surface];
     let named = filter.session.is_none() && named.iter().any(|name| name.is_some());
     let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");

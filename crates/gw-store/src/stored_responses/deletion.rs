@@ -4,7 +4,7 @@ use crate::db::{Result, Store, WriteTransaction};
 use crate::sql::Sql;
 
 impl Store {
-    /// Deletes a response; gives whether it existed. A response that others continue stays for them alone.
+    /// Deletes a response. Returns whether the response existed. The store keeps a response that others continue, but only for these others.
     pub async fn delete_response(&self, owner: &str, id: &str, now: i64) -> Result<bool> {
         let mut change = self.begin().await?;
         let deleted = delete(&mut change, (owner, id), now, self.is_server()).await;
@@ -15,8 +15,8 @@ impl Store {
         deleted.map_err(|error| self.error(&error))
     }
 
-    /// Deletes responses that ended before `now` (unix seconds) and that none continues: at most `at_most`, and no more once
-    /// they have this many bytes; gives how many. Another replica that purges at this moment leaves nothing to do.
+    /// Deletes responses that expired before `now` (unix seconds) and that no other response continues. Stops after `at_most`
+    /// responses or `bytes` bytes, and returns the number. While another replica purges, this call deletes nothing.
     pub async fn purge_responses(&self, now: i64, at_most: u32, bytes: i64) -> Result<u64> {
         let mut change = self.begin().await?;
         let purged = async {

@@ -32,7 +32,7 @@ impl Store {
     }
 }
 
-/// Has the items found in this response, and no more in an earlier one: an upstream may give all its items the same ids.
+/// Moves the items from earlier responses to this one: an upstream may reuse the ids of its items.
 pub(super) async fn write_items(
     change: &mut WriteTransaction<'_>,
     row: &ResponseRow,

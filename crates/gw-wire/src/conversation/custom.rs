@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::read::text;
-use super::{PastToolCall, Tool};
+use super::message::PastToolCall;
+use super::tool::Tool;
 use crate::json::{ObjectWriter, View};
 
 /// The parameter that holds the input of a custom tool.
@@ -16,13 +16,13 @@ const PARAMETERS: &str = r#"{"type":"object","properties":{"input":{"type":"stri
 pub(super) fn tool(custom: View<'_>) -> Option<Tool<'_>> {
     let [name, description, format, cache_control] =
         custom.pick(["name", "description", "format", "cache_control"]);
-    let description = match (text(description), format.and_then(grammar)) {
+    let description = match (description.and_then(View::string), format.and_then(grammar)) {
         (Some(words), Some(grammar)) => Some(Cow::Owned(format!("{words}\n\n{grammar}"))),
         (None, Some(grammar)) => Some(Cow::Owned(grammar)),
         (words, None) => words,
     };
     Some(Tool {
-        name: text(name)?,
+        name: name.and_then(View::string)?,
         description,
         parameters: Some(View::new(PARAMETERS)),
         strict: None,
@@ -34,15 +34,15 @@ pub(super) fn tool(custom: View<'_>) -> Option<Tool<'_>> {
 fn grammar(format: View<'_>) -> Option<String> {
     let [grammar] = format.pick(["grammar"]);
     let [syntax, definition] = grammar?.pick(["syntax", "definition"]);
-    let syntax = text(syntax).unwrap_or_default();
-    Some(format!("The input must match this {syntax} grammar:\n{}", text(definition)?))
+    let syntax = syntax.and_then(View::string).unwrap_or_default();
+    Some(format!("The input must match this {syntax} grammar:\n{}", definition.and_then(View::string)?))
 }
 
 /// Reads a call of a custom tool in the history.
 pub(super) fn called<'a>(id: Cow<'a, str>, custom: View<'a>) -> Option<PastToolCall<'a>> {
     let [name, input] = custom.pick(["name", "input"]);
-    let arguments = input_object(&text(input).unwrap_or_default());
-    Some(PastToolCall { id, name: text(name)?, arguments: Cow::Owned(arguments) })
+    let arguments = input_object(&input.and_then(View::string).unwrap_or_default());
+    Some(PastToolCall { id, name: name.and_then(View::string)?, arguments: Cow::Owned(arguments) })
 }
 
 /// A JSON object with a text as its only member, `input`.

@@ -24,7 +24,7 @@ pub fn word_id(id: &str) -> Cow<'_, str> {
     id_of(id, b"_-")
 }
 
-/// The same where `.` and `:` are taken, too: `ToolUseId` of Bedrock's Converse (botocore 1.44.5, November 2026).
+/// Like [`word_id`], for ids that may also hold `.` and `:`: `ToolUseId` of Bedrock's Converse (botocore 1.44.5, November 2026).
 #[must_use]
 pub fn converse_id(id: &str) -> Cow<'_, str> {
     id_of(id, b"_-.:")

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{
-    Content, Conversation, Format, Message, Part, PastToolCall, Role, Source, Tool, ToolChoice, custom,
-};
+use super::custom;
+use super::message::{Content, Message, Part, PastToolCall, Role, Source};
+use super::tool::{Tool, ToolChoice};
+use super::{Conversation, Format};
 use crate::json::View;
 use crate::request::Body;
 use crate::request::references::is_stored;
@@ -17,7 +18,7 @@ fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 }
 
 /// The text of a member, if it is there and a string.
-pub(super) fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
+fn text(value: Option<View<'_>>) -> Option<Cow<'_, str>> {
     value?.string()
 }
 

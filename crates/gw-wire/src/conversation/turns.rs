@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::{Message, Part, PastToolCall, Role};
+use super::message::{Message, Part, PastToolCall, Role};
 
 /// One turn: consecutive messages of one side. System messages belong to no turn.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::body::{Member, resembles_known};
 use super::fields::Path;
 use super::folding::{Folded, folded};
-use super::native_policy::rows::Treatment;
+use super::native_policy::Treatment;
 use super::references::References;
 use crate::json::{Kind, View};
 use crate::operation::PlainOperation;

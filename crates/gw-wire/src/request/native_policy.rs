@@ -1,7 +1,7 @@
 //! The policy of native forwards: which members, tools and parts of a request are sent, dropped or refused when the upstream speaks the
 //! client's own dialect.
 //!
-//! One table ([`rows`]) holds a decision for every member, tool type and part type of the vendors' newest SDKs. A name
+//! One table (`native_policy/rows.rs`) holds a decision for every member, tool type and part type of the vendors' newest SDKs. A name
 //! without a row is left out (members) or refused (types of tools and parts), until somebody decides about it.
 
 mod chat_rows;
@@ -10,7 +10,8 @@ mod messages;
 mod messages_rows;
 mod responses;
 mod responses_rows;
-pub mod rows;
+mod rows;
+mod terms;
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,8 @@ pub use inner_work::{FILE_RESULT_TOKENS, InnerWork, PAGE_TOKENS, SEARCH_RESULT_T
 pub(super) use inner_work::{chat_tools, is_unpriced_part};
 pub use messages::survey_messages;
 pub use responses::{ResponsesSurvey, survey_responses};
-pub use rows::{PolicyPlace, Surface, Treatment, treatment};
+pub use rows::treatment;
+pub use terms::{PolicyPlace, Row, Surface, Treatment};
 
 /// The calls of a hosted tool that are expected at most, if the request sets no bound. A reservation assumes them.
 pub const MOST_HOSTED_CALLS: u32 = 10;

@@ -123,7 +123,7 @@ impl Normaliser {
         true
     }
 
-    /// Numbers a new tool call; gives its id. All readers get the same id, because the cache keeps it.
+    /// Numbers a new tool call, and returns its id. All readers get one id, because the cache keeps it.
     fn record_tool<'a>(
         &mut self,
         choice: u32,

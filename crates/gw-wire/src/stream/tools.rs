@@ -3,15 +3,7 @@
 use super::{MAX_TOOL_CALLS, Normaliser, Shape, StreamedTool};
 use crate::failure::{Failure, FailureKind};
 use crate::json::write_str;
-use crate::render::{made_tool_id, put, put_int};
-
-/// The text between a call's id and its name.
-pub(crate) fn kind(custom: bool) -> &'static str {
-    match custom {
-        true => ",\"type\":\"custom\",\"custom\":{\"name\":",
-        false => ",\"type\":\"function\",\"function\":{\"name\":",
-    }
-}
+use crate::render::{made_tool_id, put, put_int, tool_kind};
 
 impl Normaliser {
     /// Numbers a new tool call of an open choice. None if the call is known already, or if there are too many.
@@ -53,7 +45,7 @@ impl Normaliser {
         } else {
             write_str(out, id);
         }
-        put(out, kind(is_custom));
+        put(out, tool_kind(is_custom));
         write_str(out, name);
         put(out, if is_custom { ",\"input\":\"\"}}]" } else { ",\"arguments\":\"\"}}]" });
         self.end(out);

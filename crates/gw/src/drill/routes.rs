@@ -1,4 +1,4 @@
-//! The names that are drilled, and the candidates of each. The engine's own explanation tells the candidates.
+//! The names that are drilled, and the candidates of each. The engine's own explanation lists the candidates.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

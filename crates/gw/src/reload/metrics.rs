@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use gw_engine::metrics::registered;
 use gw_wire::calendar::since_1970;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,27 +19,23 @@ pub(super) struct ReloadMetrics {
 
 impl ReloadMetrics {
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            reloads: Family::default(),
-            is_successful: Gauge::default(),
-            succeeded_at: Gauge::default(),
-        };
-        registry.register(
-            "gateway_config_reloads",
-            "Configurations that were read again, by result",
-            metrics.reloads.clone(),
-        );
-        registry.register(
-            "gateway_config_last_reload_successful",
-            "1 if the configuration that was read last is in force, 0 if it was refused",
-            metrics.is_successful.clone(),
-        );
-        registry.register(
-            "gateway_config_last_reload_success_timestamp_seconds",
-            "Unix time at which the configuration in force was read",
-            metrics.succeeded_at.clone(),
-        );
-        metrics
+        Self {
+            reloads: registered(
+                registry,
+                "gateway_config_reloads",
+                "Configurations that were read again, by result",
+            ),
+            is_successful: registered(
+                registry,
+                "gateway_config_last_reload_successful",
+                "1 if the configuration that was read last is in force, 0 if it was refused",
+            ),
+            succeeded_at: registered(
+                registry,
+                "gateway_config_last_reload_success_timestamp_seconds",
+                "Unix time at which the configuration in force was read",
+            ),
+        }
     }
 
     /// A configuration is in force.

@@ -14,7 +14,7 @@ use super::{Reloader, Trigger};
 const QUIET: Duration = Duration::from_millis(250);
 /// The longest wait for a quiet folder.
 const MAX_QUIET_WAITS: u32 = 20;
-/// The time between two looks at the file without an event: some file systems send none, and files that the configuration
+/// The time between two checks of the file without an event: some file systems send none, and files that the configuration
 /// names are in other folders.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
 

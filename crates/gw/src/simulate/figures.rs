@@ -68,7 +68,7 @@ impl LogFigures {
         if !has_strategy(entry) || entry.cache_hit {
             return;
         }
-        // The row's times count from the begin of its request, so the time of the earlier calls is subtracted.
+        // The row's times count from the start of its request, so the time of the earlier calls is subtracted.
         let mut before = 0;
         for attempt in &entry.attempts {
             let figures = self.0.entry(attempt.model.to_string()).or_default();

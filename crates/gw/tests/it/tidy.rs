@@ -167,6 +167,28 @@ fn crates_import_only_what_their_floor_allows() {
 }
 
 #[test]
+fn architecture_lists_each_crate_above_the_crates_that_it_imports() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let (_, section) = text.split_once("## Bird's eye\n").expect("the section with the crates");
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+    let listed: Vec<_> =
+        section.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(listed.len(), FLOORS.len(), "every crate has a row");
+    for (place, name) in listed.iter().enumerate() {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest = std::fs::read_to_string(manifest).expect("a manifest");
+        // The test kit and the benchmark stand beside the layers.
+        let is_layer = !["gw-testkit", "gw-bench"].contains(name);
+        for dependency in
+            dependencies(&manifest, "dependencies").iter().filter(|name| name.starts_with("gw-"))
+        {
+            let below = listed.iter().position(|other| other == dependency).expect("a row of the dependency");
+            assert!(!is_layer || below > place, "{name} stands below {dependency}, which it imports");
+        }
+    }
+}
+
+#[test]
 fn what_is_named_internal_is_not_reached_around_the_manifest() {
     // A `use` of a crate that the manifest does not name cannot compile; a glob of a whole crate can hide an arrow.
     for path in rust_files().into_iter().filter(|path| !is_test_file(path)) {

@@ -43,7 +43,7 @@ fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
 }
 
 impl StreamReservation {
-    /// Adds a grant to the reservation; gives the refusal if there is one.
+    /// Adds a grant to the reservation. Returns the refusal if the budget refuses.
     fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> Option<Refusal> {
         match grown {
             Ok((reservation, granted)) => {

@@ -16,7 +16,7 @@ use crate::response::event_stream::state::Polled;
 /// Stores a final object.
 pub(crate) type Keep = Box<dyn FnOnce(Bytes) -> Keeping + Send>;
 
-/// The work of storing it; gives whether it is stored.
+/// The work of storing the response. Returns whether the response is stored.
 pub(crate) type Keeping = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Watches the frames of a stream for the final object.

@@ -22,7 +22,7 @@ use crate::upstream::stream::UpstreamStream;
 /// The result of polling a body.
 pub(crate) type Polled = Poll<Option<Result<Frame<Bytes>, Infallible>>>;
 
-/// Searches a first token; gives the call back with the result.
+/// Searches for a first token. Returns the call with the result.
 pub(crate) type PendingFirstToken =
     Pin<Box<dyn Future<Output = (Box<Call>, Result<(usize, Answer), Error>)> + Send>>;
 
@@ -48,7 +48,7 @@ pub(crate) enum StreamState {
 /// The events of a background response as they come.
 pub(crate) type BackgroundEvents = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// Reads a piece on the CPU pool; gives the call and the stream back.
+/// Reads a piece on the CPU pool. Returns the call and the stream.
 pub(crate) type PendingDigest = Pin<Box<dyn Future<Output = (Box<Call>, Box<UpstreamStream>)> + Send>>;
 
 /// The deadline of an open stream.

@@ -10,7 +10,7 @@ use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::outcome::Answer;
 
 impl EventStream {
-    /// Waits for the first token before the head is sent; gives the candidate that sends it.
+    /// Waits for the first token before the head is sent. Returns the candidate that sent the token.
     ///
     /// # Errors
     /// No candidate answers.

@@ -22,7 +22,7 @@ pub(crate) struct EmbeddingsAnswer {
     /// The key number of each input.
     pub(crate) at: Vec<usize>,
     pub(crate) encoding: EncodingFormat,
-    /// The usage that the client is told.
+    /// The usage in the answer to the client.
     pub(crate) usage: Usage,
     pub(crate) found: CachedVectors,
     pub(crate) fresh: Option<FetchedVectors>,

@@ -266,7 +266,7 @@ impl PartialFetch {
         Ok(Reply { headers, body: ReplyBody::Full(body) })
     }
 
-    /// The usage that the client is told: the tokens of all inputs, as without a cache.
+    /// The usage in the answer to the client: the tokens of all inputs, as without a cache.
     fn usage_told(&self, usage: &Usage, tokens: &[u64]) -> Usage {
         let mut by_key: Vec<Usage> = (0..self.wanted.keys.len())
             .map(|number| self.found.get(number).map_or(Usage::default(), |stored| stored.usage))

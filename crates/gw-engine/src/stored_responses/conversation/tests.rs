@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::stored_responses::{
-    Kept, ResponseFacts, ResponsePlace, ResponseTable, StoredResponse, StoredResponseSettings, TableFuture,
-    TurnFacts,
+    Kept, ResponseFacts, ResponsePlace, ResponseTable, ResponseWrite, StoredResponse, StoredResponseSettings,
+    TableFuture, TurnFacts,
 };
 
 /// The id of the n-th response.
@@ -182,10 +182,11 @@ impl ResponseTable for LargeTable {
         Box::pin(async { Ok(0) })
     }
 
-    fn save<'a>(
+    fn write<'a>(
         &'a self,
         _: &'a str,
         _: &'a str,
+        _: ResponseWrite,
         _: &'a StoredResponse,
         _: &'a [String],
     ) -> TableFuture<'a, Kept> {
@@ -194,16 +195,6 @@ impl ResponseTable for LargeTable {
 
     fn renew<'a>(&'a self, _: &'a str, _: &'a str, _: u64) -> TableFuture<'a, bool> {
         Box::pin(async { Ok(false) })
-    }
-
-    fn finish<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a str,
-        _: &'a StoredResponse,
-        _: &'a [String],
-    ) -> TableFuture<'a, Kept> {
-        Box::pin(async { Ok(Kept::Ended) })
     }
 
     fn delete<'a>(&'a self, _: &'a str, _: &'a str) -> TableFuture<'a, bool> {

@@ -20,7 +20,7 @@ fn ids(memory: &MemoryResponses, owner: &str, all: &[&str]) -> Vec<String> {
 
 impl MemoryResponses {
     fn keep(&self, owner: &str, id: &str, bytes: usize, parent: Option<&str>) -> Kept {
-        self.put(owner, id, response(bytes, parent), vec![format!("item of {id}")], Write::Save)
+        self.put(owner, id, response(bytes, parent), vec![format!("item of {id}")], ResponseWrite::Save)
     }
 
     /// The bytes that the entries hold, which must be the ones that were counted.
@@ -84,7 +84,10 @@ fn a_conversation_leaves_from_its_end_and_a_response_that_runs_stays() {
         assert_eq!(memory.keep("a", id, 20_000, parent), Kept::Stored);
     }
     assert_eq!(memory.chain("a", "resp_3", 9).len(), 3);
-    assert_eq!(memory.put("a", "resp_run", response(20_000, None), Vec::new(), Write::Begin), Kept::Stored);
+    assert_eq!(
+        memory.put("a", "resp_run", response(20_000, None), Vec::new(), ResponseWrite::Begin),
+        Kept::Stored
+    );
     // The conversation that was continued longest ago gives up its last turn first.
     assert_eq!(memory.keep("a", "resp_4", 20_000, None), Kept::Stored);
     assert_eq!(ids(&memory, "a", &["resp_1", "resp_2", "resp_3", "resp_run", "resp_4"]).len(), 4);
@@ -100,11 +103,11 @@ fn a_conversation_leaves_from_its_end_and_a_response_that_runs_stays() {
 
 impl MemoryResponses {
     fn begin(&self, owner: &str, id: &str, bytes: usize, parent: Option<&str>) -> Kept {
-        self.put(owner, id, response(bytes, parent), Vec::new(), Write::Begin)
+        self.put(owner, id, response(bytes, parent), Vec::new(), ResponseWrite::Begin)
     }
 
     fn finish(&self, owner: &str, id: &str, bytes: usize, parent: Option<&str>) -> Kept {
-        self.put(owner, id, response(bytes, parent), Vec::new(), Write::Finish)
+        self.put(owner, id, response(bytes, parent), Vec::new(), ResponseWrite::Finish)
     }
 }
 
@@ -175,7 +178,7 @@ fn an_upstream_that_repeats_its_ids_makes_no_circle() {
 fn a_parent_that_has_expired_is_gone_before_its_child_is_stored() {
     let memory = MemoryResponses::new(100_000, u64::MAX);
     let expired = Arc::new(StoredResponse { expires_at: 1, ..StoredResponse::clone(&response(10, None)) });
-    assert_eq!(memory.put("a", "resp_1", expired, Vec::new(), Write::Save), Kept::Stored);
+    assert_eq!(memory.put("a", "resp_1", expired, Vec::new(), ResponseWrite::Save), Kept::Stored);
     assert_eq!(memory.keep("a", "resp_2", 10, Some("resp_1")), Kept::ParentGone);
     memory.bytes();
 }

@@ -277,7 +277,7 @@ fn answer_format<'c>(
         }
         return AnswerFormat::Tool { name, description: description.clone(), schema: schema.text() };
     }
-    // Nothing enforces the format.
+    // Anthropic does not enforce the format.
     warnings.push(Cow::Borrowed("parameter_clamped:response_format"));
     let purpose = description.as_deref().map(|purpose| format!(" It is for: {purpose}")).unwrap_or_default();
     AnswerFormat::Instruction(format!(

@@ -1,6 +1,8 @@
 //! The stream of ConverseStream: `messageStart`; for each content block its start (tools and images only), deltas and
 //! stop; `messageStop`; and `metadata` with the usage. API Reference, `ConverseStreamOutput`.
 
+mod events;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -11,8 +13,11 @@ use gw_wire::reply::Finish;
 use gw_wire::stream::MAX_TOOL_CALLS;
 use memchr::memmem;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use self::events::{
+    BlockDelta, BlockStart, ContentBlockDelta, ContentBlockStart, ContentBlockStop, MessageStop, Metadata,
+    ReasoningDelta, ToolStart,
+};
 use super::frames::FrameBuffer;
 use super::response::{finish_reason, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
@@ -72,96 +77,6 @@ enum BedrockOpenBlock {
     Foreign,
     Reasoning(reasoning::ReasoningBlock<'static>),
     Image(images::PartialImage),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContentBlockStart<'a> {
-    #[serde(default)]
-    content_block_index: u32,
-    #[serde(borrow)]
-    start: Option<BlockStart<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BlockStart<'a> {
-    #[serde(borrow)]
-    tool_use: Option<ToolStart<'a>>,
-    #[serde(borrow)]
-    image: Option<images::BedrockImage<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolStart<'a> {
-    #[serde(borrow)]
-    tool_use_id: Option<Text<'a>>,
-    #[serde(borrow)]
-    name: Option<Text<'a>>,
-    #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContentBlockDelta<'a> {
-    #[serde(default)]
-    content_block_index: u32,
-    #[serde(borrow)]
-    delta: Option<BlockDelta<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct BlockDelta<'a> {
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    tool_use: Option<ToolDelta<'a>>,
-    #[serde(borrow)]
-    reasoning_content: Option<ReasoningDelta<'a>>,
-    #[serde(borrow)]
-    image: Option<images::BedrockImage<'a>>,
-    #[serde(borrow)]
-    citation: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct ToolDelta<'a> {
-    #[serde(borrow)]
-    input: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ReasoningDelta<'a> {
-    #[serde(borrow)]
-    text: Option<Text<'a>>,
-    #[serde(borrow)]
-    signature: Option<Text<'a>>,
-    #[serde(borrow)]
-    redacted_content: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ContentBlockStop {
-    #[serde(default)]
-    content_block_index: u32,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageStop<'a> {
-    #[serde(borrow)]
-    stop_reason: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Metadata<'a> {
-    #[serde(borrow)]
-    usage: Option<&'a RawValue>,
 }
 
 impl StreamDecoder for BedrockStream {

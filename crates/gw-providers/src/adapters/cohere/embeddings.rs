@@ -14,8 +14,8 @@ use super::wire::CohereTokens;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::counts::count;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::openai::lenient::lenient_members;
-use crate::adapters::openai::post;
 use crate::adapters::vectors;
 
 /// The default `input_type`, which models from v3 on require.
@@ -37,7 +37,7 @@ pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target
     }
     body.raw("truncate", own("truncate").unwrap_or(TRUNCATE));
     body.finish();
-    post("/v2/embed", out, false)
+    post_streamable("/v2/embed", out, false)
 }
 
 lenient_members! {

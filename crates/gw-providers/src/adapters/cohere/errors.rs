@@ -38,7 +38,7 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
         FailureKind::Billing => "The gateway's account at the upstream provider has no quota left.",
         FailureKind::ModelMissing => "The upstream provider does not offer this model.",
         FailureKind::Server => "The upstream provider cancelled the request.",
-        // Cohere's own message tells by how many tokens the prompt is too long.
+        // Cohere's own message says by how many tokens the prompt is too long.
         _ => return failure,
     };
     own.clone_into(&mut failure.message);

@@ -9,8 +9,8 @@ use gw_wire::json::{ObjectWriter, View, write_object, write_str};
 use super::messages;
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::function_tool::write_function;
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::native::{dropped, unsupported};
-use crate::adapters::openai::post;
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 
 /// Cohere's own members of a chat, which are copied from the client's request.
@@ -62,7 +62,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
         }
     }
     body.finish();
-    let call = post("/v2/chat", out, conversation.stream);
+    let call = post_streamable("/v2/chat", out, conversation.stream);
     let reading = Reading { fenced: in_words, ..Reading::default() };
     Ok(Encoded { call, reading, warnings })
 }

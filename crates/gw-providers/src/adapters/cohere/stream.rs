@@ -182,7 +182,7 @@ impl CohereStreamState {
         }
         let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
         let has_calls = self.calls > 0;
-        // A message with an error has failed, whatever its reason.
+        // A message with an error has failed, with any finish reason.
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
         match finish::read(reason, has_calls, delta.error, FailureKind::StreamBroken) {
             Ok(reason) => {

@@ -183,7 +183,7 @@ pub(super) struct LogprobsToken<'a> {
     pub(super) log_probability: Option<f64>,
 }
 
-/// Returns the finish reason. `has_calls` tells whether the choice called a function, because a call ends with STOP,
+/// Returns the finish reason. `has_calls` says whether the choice called a function, because a call ends with STOP,
 /// too. <https://ai.google.dev/api/generate-content#FinishReason>, November 2026.
 ///
 /// # Errors

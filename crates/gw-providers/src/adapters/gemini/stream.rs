@@ -250,7 +250,7 @@ impl GeminiStreamState {
         self.is_over = true;
         if self.choices.is_empty() {
             sink(Event::Finish { choice: 0, reason: Finish::ContentFilter });
-            // No further choice follows, whatever number the client asked for.
+            // No further choice follows, even if the client asked for more.
             sink(Event::End);
             return;
         }

@@ -13,7 +13,7 @@ pub(super) enum GeminiThinking {
     Budget(u64),
 }
 
-/// Translates a `reasoning_effort`, and tells whether the result is exactly the requested effort. None if the model
+/// Returns the translation of a `reasoning_effort`, and whether it is exactly the requested effort. None if the model
 /// does not think or the word is unknown.
 pub(super) fn thinking(rules: &Row, word: &str) -> Option<(GeminiThinking, bool)> {
     let effort = Effort::read(word)?;

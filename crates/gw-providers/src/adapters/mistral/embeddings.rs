@@ -6,7 +6,7 @@ use gw_wire::json::ObjectWriter;
 use gw_wire::request::EmbeddingsRequest;
 
 use crate::adapter::{HttpCall, Target};
-use crate::adapters::openai::post;
+use crate::adapters::http_call::post_streamable;
 
 /// Encodes embeddings of these texts.
 pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target: &Target<'_>) -> HttpCall {
@@ -18,5 +18,5 @@ pub(super) fn encode(texts: &[Cow<'_, str>], request: &EmbeddingsRequest, target
         body.integer("output_dimension", u64::from(dimensions));
     }
     body.finish();
-    post("/embeddings", out, false)
+    post_streamable("/embeddings", out, false)
 }

@@ -9,8 +9,8 @@ use gw_wire::json::{Kind, ObjectWriter, View, write_object};
 use super::messages;
 use crate::adapter::{Encoded, Target};
 use crate::adapters::function_tool::write_function;
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::native::{dropped, unsupported};
-use crate::adapters::openai::post;
 use crate::model_rules::{Effort, ModelRules, Thinks};
 
 /// Members of a chat that are copied from the client's request: Mistral's own, and those that it shares with OpenAI.
@@ -61,7 +61,7 @@ fn chat(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules)
     prediction(&mut body, conversation);
     reasoning(&mut body, conversation, rules, &mut warnings);
     body.finish();
-    let call = post("/chat/completions", out, conversation.stream);
+    let call = post_streamable("/chat/completions", out, conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 
@@ -81,7 +81,7 @@ fn fim(conversation: &Conversation<'_>, target: &Target<'_>, rules: ModelRules) 
     }
     common(&mut body, conversation, (target, rules), &COPIED_FIM_MEMBERS, &mut warnings);
     body.finish();
-    let call = post("/fim/completions", out, conversation.stream);
+    let call = post_streamable("/fim/completions", out, conversation.stream);
     Ok(Encoded { warnings, ..Encoded::plain(call) })
 }
 

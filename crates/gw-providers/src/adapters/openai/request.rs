@@ -13,7 +13,7 @@ use gw_wire::request::{Body, ChatRequest, CompletionRequest, EmbeddingsRequest, 
 
 use super::{OpenAi, joined_texts, rewrite};
 use crate::adapter::{ChoiceRange, Encoded, HttpCall, Target};
-use crate::adapters::http_call::{JSON, post_json};
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::replay;
 use crate::model_rules::{Effort, EffortBesideTools, LimitName, ModelRules, Sampling, Thinks};
 use crate::presets::Quirks;
@@ -138,7 +138,7 @@ impl OpenAi {
             effort,
             ..*options
         };
-        let call = post(path, encode_chat(request, &options), request.stream);
+        let call = post_streamable(path, encode_chat(request, &options), request.stream);
         let mut encoded = self.encoded(call, &request.body, &request.guarded, &unsupported);
         if asked.as_deref() == Some("none") && rules.thinks == Thinks::Never {
             // `none` has no effect on a model that never reasons.
@@ -189,7 +189,7 @@ impl OpenAi {
     ) -> Encoded {
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EncodeOptions { withheld: &withheld, ..*options };
-        let call = post(path, encode_completion(request, &options), request.stream);
+        let call = post_streamable(path, encode_completion(request, &options), request.stream);
         self.encoded(call, &request.body, &request.guarded, options.unsupported)
     }
 
@@ -204,7 +204,7 @@ impl OpenAi {
         let Quirks { dimensions, encoding_format, .. } = self.quirks;
         let withheld = self.allowed.withheld(&request.guarded);
         let options = EmbeddingsOptions { upstream_model, dimensions, encoding_format, withheld: &withheld };
-        post(path, encode_embeddings(request, inputs, &options), false)
+        post_streamable(path, encode_embeddings(request, inputs, &options), false)
     }
 
     /// Adds a warning for each member that was left out.
@@ -228,9 +228,4 @@ impl OpenAi {
         let warnings = dropped.into_iter().map(|member| Cow::Owned(format!("parameter_dropped:{member}")));
         Encoded { warnings: warnings.collect(), ..Encoded::plain(call) }
     }
-}
-
-/// A `POST` of a JSON body, whose response is an event stream or a JSON document.
-pub(in crate::adapters) fn post(path: impl Into<String>, body: Vec<u8>, is_stream: bool) -> HttpCall {
-    post_json(path, body, if is_stream { "text/event-stream" } else { JSON })
 }

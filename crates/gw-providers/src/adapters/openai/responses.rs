@@ -19,11 +19,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::lenient::RawText;
-use super::post;
 use super::usage;
 use crate::adapter::{Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::bounded::Bounded;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::replay::{self, DETAILS, DROPPED, SealingStream};
 use crate::seal::ReplayTarget;
 
@@ -109,7 +109,7 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
             }
         },
     });
-    let mut encoded = Encoded::plain(post("/responses", body, request.stream));
+    let mut encoded = Encoded::plain(post_streamable("/responses", body, request.stream));
     encoded.reading.is_native = true;
     encoded.reading.replay = Some(Arc::new(own));
     encoded.warnings.extend(has_lost.then_some(Cow::Borrowed(DROPPED)));

@@ -25,12 +25,12 @@ struct SpelledCounts {
     hosted: ToolCounts,
 }
 
-/// The calls of hosted tools that a usage tells.
+/// The calls of hosted tools that a usage reports.
 #[derive(Clone, Copy, Default)]
 struct ToolCounts {
-    /// Those of tools that can have a price.
+    /// The calls of tools that can have a price.
     priced: HostedCalls,
-    /// There are calls of other tools, whose price nobody knows.
+    /// The answer has calls of other tools, whose prices are unknown.
     has_others: bool,
 }
 
@@ -172,9 +172,9 @@ fn lifetimes(reader: &mut Reader<'_>, hour: &mut Option<u64>) -> Option<()> {
     })
 }
 
-/// Counts the calls of hosted tools that a member of the usage tells.
+/// Counts the calls of hosted tools that a member of the usage reports.
 ///
-/// Perplexity tells the size of the search context of its one search (`UsageInfo` of perplexity-py), and the queries of
+/// Perplexity reports the size of the search context of its one search (`UsageInfo` of perplexity-py), and the queries of
 /// a deep research. xAI counts the calls that it bills ("Tool Usage Details", docs.x.ai/developers/tools): it bills a
 /// search on X like one of the web.
 fn count_hosted(name: &str, value: View<'_>, hosted: &mut ToolCounts) {

@@ -54,13 +54,13 @@ impl EntryOrigins {
 /// The use of an entry in a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::adapters) enum EntryUse {
-    /// It is sent as it is.
+    /// The entry is sent unchanged.
     Kept,
-    /// It was sealed. This is the provider's own entry.
+    /// The entry was sealed. This is the provider's own entry.
     Opened(String),
-    /// It was sealed reasoning without a signature, which goes back as plain text.
+    /// The entry was sealed reasoning without a signature. The reasoning goes back as plain text.
     Plain(String),
-    /// It belongs to another target, or nobody knows whose it is.
+    /// The entry belongs to another target, or to an unknown one.
     Dropped,
 }
 

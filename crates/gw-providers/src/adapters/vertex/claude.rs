@@ -21,6 +21,7 @@ use crate::adapters::anthropic::forward::{self, ForwardedBody};
 use crate::adapters::anthropic::request::{self, MessagesHost, VERTEX_VERSION};
 use crate::adapters::anthropic::{self, response};
 use crate::adapters::counting::{counting, picked};
+use crate::adapters::http_call::post_streamable;
 use crate::adapters::native::{Dialect, Policy};
 
 /// The vendor name of Claude in the model rules.
@@ -68,7 +69,7 @@ impl Dialect for VertexClaude {
         let ForwardedBody { body, mut warnings } = forward::body(request, client, target, &host)?;
         let method = if request.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
-        let mut call = anthropic::json_call(request.stream, path, body);
+        let mut call = post_streamable(path, body, request.stream);
         let (betas, lost) = forward::betas(client, &BETAS);
         if let Ok(betas) = HeaderValue::try_from(betas.join(","))
             && !betas.is_empty()
@@ -94,7 +95,7 @@ impl Dialect for VertexClaude {
         encoded.reading.is_claude = true;
         let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
-        let call = anthropic::call(conversation, path, encoded.body);
+        let call = post_streamable(path, encoded.body, conversation.stream);
         Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
     }
 

@@ -27,9 +27,9 @@ pub(crate) enum BodyFraming {
 /// The result of decoding the bytes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
-    /// The data is the first so many bytes.
+    /// The first bytes are data; this is their number.
     pub(super) data: usize,
-    /// So many bytes were used. The others do not belong to the body, or the next call decodes them.
+    /// The number of bytes that were used. The others do not belong to the body, or the next call decodes them.
     pub(super) used: usize,
     /// The body is complete.
     pub(super) is_over: bool,
@@ -232,7 +232,7 @@ fn plain_size(line: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Counts a byte; gives whether there are now more than `max`.
+/// Counts a byte. Returns whether the count exceeds `max`.
 fn exceeds(bytes: &mut usize, max: usize) -> bool {
     *bytes += 1;
     *bytes > max

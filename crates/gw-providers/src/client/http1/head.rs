@@ -127,7 +127,7 @@ fn framing(
             return Err("a transfer-encoding in HTTP/1.0");
         }
         let is = |name: &str| coding.trim_ascii().eq_ignore_ascii_case(name.as_bytes());
-        // A peer that also gives a length may be a wrong reader of one of them, so its connection serves nothing else.
+        // A peer that also sends a length may misread one of the two, so its connection is not used again.
         let is_alone = values(fields, "content-length").next().is_none();
         return match codings.next() {
             None if is("chunked") => Ok((BodyFraming::Chunked(Chunks::default()), is_alone)),

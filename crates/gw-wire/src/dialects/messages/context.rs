@@ -33,7 +33,7 @@ pub struct MessagesContext {
     pub warms_cache: bool,
     /// `metadata.user_id` as the client wrote it.
     pub user_id: Option<String>,
-    /// Is told the id of the answer, if an upstream that speaks the Messages API gave it.
+    /// Receives the id of the answer, if an upstream that speaks the Messages API made it.
     pub answer_ids: AnswerIds,
 }
 

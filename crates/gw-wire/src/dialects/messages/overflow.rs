@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-/// A prompt that is too long, as an upstream tells it.
+/// A prompt that is too long, as an upstream reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overflow {
-    /// The tokens of the prompt; None if the upstream does not tell.
+    /// The tokens of the prompt; None if the upstream does not report them.
     pub tokens: Option<u64>,
-    /// The most tokens that the model takes; None if the upstream does not tell.
+    /// The most tokens that the model takes; None if the upstream does not report them.
     pub maximum: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ const BEFORE_MAXIMUM: [&str; 9] = [
     " > ",
 ];
 
-/// Words that tell of a prompt that is too long without any number.
+/// Words that report a prompt that is too long, without a number.
 const WITHOUT_NUMBERS: [&str; 7] = [
     "context_length_exceeded",
     "context length",
@@ -79,7 +79,7 @@ const WITHOUT_NUMBERS: [&str; 7] = [
     "too many input tokens",
 ];
 
-/// Reads an upstream's message; None if it does not tell of a prompt that is too long.
+/// Reads an upstream's message; None if the message does not report a prompt that is too long.
 #[must_use]
 pub fn recognise(message: &str) -> Option<Overflow> {
     let words = message.to_ascii_lowercase();

@@ -128,7 +128,7 @@ impl Replay {
         }
     }
 
-    /// Makes the next events; gives false if there are none.
+    /// Makes the next events. Returns false if there are none.
     fn make(&mut self) -> bool {
         if self.is_over {
             return false;
@@ -355,7 +355,7 @@ impl Replay {
         item.at += 1;
     }
 
-    /// Numbers the next event and queues its parts; gives false if no event waits.
+    /// Numbers the next event and queues its parts. Returns false if no event waits.
     fn queue(&mut self) -> bool {
         let Some(event) = self.events.pop_front() else { return false };
         let number = self.number;

@@ -56,7 +56,7 @@ pub(super) fn pending(facts: &AnswerFacts, opening: &EncoderOpening, status: &st
     out
 }
 
-/// Gives an answer's parts to an encoder. The frames are discarded.
+/// Passes an answer's parts to an encoder. The frames are discarded.
 struct ObjectMaker {
     encoder: ResponsesEncoder,
     frames: Vec<u8>,
@@ -84,14 +84,14 @@ impl ObjectMaker {
         }
     }
 
-    /// Gives the extras that are left.
+    /// Passes the remaining extras.
     fn extras<'c>(&mut self, extras: &mut impl Iterator<Item = &'c (Cow<'c, str>, Cow<'c, RawValue>)>) {
         for (name, value) in extras {
             self.take(&Event::Extra { choice: 0, name, value });
         }
     }
 
-    /// Gives a part. The log probabilities go with the first text.
+    /// Passes a part. The log probabilities go with the first text.
     fn part(&mut self, part: ReplyPart<'_>, logprobs: &mut Option<&RawValue>) {
         match part {
             ReplyPart::Text(text) => {

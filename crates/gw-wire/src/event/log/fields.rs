@@ -115,7 +115,7 @@ pub(super) fn put_failure(log: &mut Vec<u8>, failure: &Failure) {
     log.push(u8::from(*sent));
 }
 
-/// Reads fields one after another. Each method gives None if the field is damaged.
+/// Reads fields one after another. Each method returns None if the field is damaged.
 #[derive(Clone, Debug)]
 pub(super) struct FieldReader<'a> {
     rest: &'a [u8],

@@ -1,7 +1,7 @@
 //! The rows of chat completions, text completions and embeddings. They come from the rules that hold for every provider of
 //! OpenAI's dialect.
 
-use super::rows::{PolicyPlace, Row, Surface, Treatment};
+use super::terms::{PolicyPlace, Row, Surface, Treatment};
 use crate::hosted_tools::HostedTool;
 use crate::request::body::{known, known_names};
 use crate::request::member_policy::{REASONING_MODE, RULES, Rule, rule_of};

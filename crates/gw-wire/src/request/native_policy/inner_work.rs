@@ -1,8 +1,9 @@
 //! The work of an upstream beyond one reading of the prompt and one answer. A reservation assumes it, and the upstream's
 //! report of it is believed.
 
-use super::rows::{PolicyPlace, Surface, treatment};
-use super::{MOST_HOSTED_CALLS, Surveyor, Treatment};
+use super::rows::treatment;
+use super::terms::{PolicyPlace, Surface, Treatment};
+use super::{MOST_HOSTED_CALLS, Surveyor};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
 use crate::request::member_policy::{MAX_TOOL_DEPTH, inner_tools, is_client_tool, is_spelling, tool_types};

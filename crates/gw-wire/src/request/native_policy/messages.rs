@@ -1,7 +1,7 @@
 //! The survey of a Messages request.
 
 use super::inner_work::bound;
-use super::rows::{PolicyPlace, Surface, Treatment};
+use super::terms::{PolicyPlace, Surface, Treatment};
 use super::{NativePolicy, Surveyor, is_id, word};
 use crate::hosted_tools::HostedTool;
 use crate::json::{Kind, View};

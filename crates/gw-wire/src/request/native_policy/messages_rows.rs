@@ -1,6 +1,6 @@
 //! The rows of the Messages API: the types of anthropic-python 2.12.0.
 
-use super::rows::{Row, Treatment};
+use super::terms::{Row, Treatment};
 use crate::hosted_tools::HostedTool;
 use Treatment::{Dropped, Fallback, Forwarded, Own, Priced, Refused, StoredId};
 

@@ -2,7 +2,7 @@
 
 use super::inner_work::bound;
 use super::responses_rows::{HOSTED_SHELL, LARGE_CONTAINER};
-use super::rows::{PolicyPlace, Surface, Treatment};
+use super::terms::{PolicyPlace, Surface, Treatment};
 use super::{NativePolicy, Surveyor, is_id, word};
 use crate::json::{Kind, View};
 use crate::request::fields::Path;

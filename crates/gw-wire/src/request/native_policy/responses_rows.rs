@@ -1,6 +1,6 @@
 //! The rows of the Responses API: the types of openai-python 3.52.0, and members of servers that speak the API.
 
-use super::rows::{Row, Treatment};
+use super::terms::{Row, Treatment};
 use crate::hosted_tools::HostedTool;
 use crate::request::member_policy::REASONING_MODE;
 use Treatment::{Dropped, Fallback, Forwarded, Own, Priced, Refused, StoredId};

@@ -173,7 +173,7 @@ impl ResponsesStreamState {
             sink(Event::Extra { choice: CHOICE, name: DETAILS, value: &value });
         }
         if self.hosted.take(&item) {
-            // If the stream breaks, these calls are charged all the same.
+            // If the stream breaks, these calls are still charged.
             self.hosted.estimate().into_iter().for_each(|used| sink(Event::Usage(used)));
         }
         if !item.is_call() {

@@ -15,7 +15,7 @@ const OWN_MEMBERS: [&str; 5] = ["routing", "cache", "models", "fallbacks", "fall
 /// The decision about a signature, or about the data of encrypted thinking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signature {
-    /// It stays as it is.
+    /// The signature stays as it is.
     Keep,
     /// Another string takes its place: the upstream's own, which was sealed.
     Replace(String),
@@ -39,7 +39,7 @@ pub struct NativeRequest {
 pub struct NativeHost<'a> {
     /// The upstream's name of the model. None = the URL names it, and the body has no `model`.
     pub model: Option<&'a str>,
-    /// The body has no `stream`, because the URL tells it.
+    /// The body has no `stream`, because the URL says it.
     pub drops_stream: bool,
     /// Members that the service wants in the body, with their JSON text. The client's own values stay.
     pub members: &'a [(&'a str, &'a str)],

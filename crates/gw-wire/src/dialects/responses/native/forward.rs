@@ -40,7 +40,7 @@ pub struct Forwarding<'f> {
 /// Writes the request for an upstream that speaks this dialect. The client's body stays as it is, but for the model, the
 /// gateway's members, `store`, the items of `previous_response_id` and the strings that `open` replaces.
 ///
-/// `open` tells the fate of an item by its opaque string. It gets None for reasoning without one, which is empty to an
+/// `open` decides about an item by its opaque string. It gets None for reasoning without one, which is empty to an
 /// upstream that stores nothing. The body was checked by the translation.
 pub fn for_upstream(
     body: &NativeBody,

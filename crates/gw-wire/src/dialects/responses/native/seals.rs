@@ -79,7 +79,7 @@ pub(in crate::dialects::responses) fn encrypted_item(data: &str) -> Option<Strin
     text(id).map(std::borrow::Cow::into_owned)
 }
 
-/// Replaces opaque strings. `with` gets the id of the item and the string, and gives JSON text.
+/// Replaces opaque strings. `with` takes the id of the item and the string, and returns JSON text.
 fn replaced(json: &str, mut with: impl FnMut(&str, &str) -> Option<Vec<u8>>) -> String {
     if !json.contains("encrypted_content") || check(json).is_err() {
         return json.to_owned();

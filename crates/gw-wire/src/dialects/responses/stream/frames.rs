@@ -79,7 +79,7 @@ impl DeltaFrames {
         Self { head, middle }
     }
 
-    /// Writes a frame; gives the range of its escaped text in the output.
+    /// Writes a frame. Returns the range of its escaped text in the output.
     #[inline]
     pub(super) fn write(&self, text: &str, frames: &mut Frames, out: &mut Vec<u8>) -> Range<usize> {
         out.extend_from_slice(&self.head);
