@@ -26,4 +26,4 @@ mod testing;
 
 pub use db::{Error, Result, Store};
 pub use keys::{NewKey, Role, StoredKey, Team};
-pub use limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
+pub use limits::{Budget, Limits, OnBudget, Period, PeriodLength, UnpricedPolicy};

@@ -1,8 +1,8 @@
 //! The limits of a key or a team: requests and tokens per minute, concurrent requests, money per period.
 
-use jiff::civil::Weekday;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan};
 
 /// The limits; None = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,35 +100,74 @@ impl Budget {
     }
 }
 
-/// The period of a budget, in UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Period {
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// The length of a period, and where periods of this length begin in the UTC calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodLength {
+    /// Whole days.
+    Days {
+        /// How many.
+        count: i64,
+        /// A day on which a period begins, counted from the first of January 1970.
+        first: i64,
+    },
+    /// So many months, a divisor of twelve. A year begins with a period.
+    Months(i8),
+    /// All time.
+    Endless,
+}
+
+/// The table of periods: each row has a name and a length. The enum, its names, its bounds, the scripts of Redis and the values of
+/// the configuration are made from it.
+macro_rules! periods {
+    ($($(#[$note:meta])* $period:ident = $name:literal, $length:expr;)+) => {
+        /// The period of a budget, in UTC.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum Period {
+            $($(#[$note])* $period,)+
+        }
+
+        impl Period {
+            /// All.
+            pub const ALL: [Self; Self::NAMES.len()] = [$(Self::$period),+];
+
+            /// The names of all.
+            pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
+
+            /// The spelling in the store, the configuration and the API.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$period => $name,)+
+                }
+            }
+
+            /// The length.
+            #[must_use]
+            pub const fn length(self) -> PeriodLength {
+                match self {
+                    $(Self::$period => $length,)+
+                }
+            }
+        }
+    };
+}
+
+periods! {
     /// A day, from midnight.
-    Day,
-    /// A week, from Monday's midnight.
-    Week,
+    Day = "day", PeriodLength::Days { count: 1, first: 0 };
+    /// A week, from Monday's midnight. The first of January 1970 was a Thursday.
+    Week = "week", PeriodLength::Days { count: 7, first: -3 };
     /// A month, from its first day.
     #[default]
-    Month,
+    Month = "month", PeriodLength::Months(1);
     /// Without end.
-    Total,
+    Total = "total", PeriodLength::Endless;
 }
 
 impl Period {
-    /// All.
-    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Total];
-
-    /// The spelling in the store, the configuration and the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Total => "total",
-        }
-    }
-
     /// The reverse of [`Period::as_str`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -139,32 +178,34 @@ impl Period {
     /// epoch.
     #[must_use]
     pub fn around(self, at: i64) -> (i64, i64) {
-        let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
-        let bounds = match self {
-            Self::Total => None,
-            Self::Day => now.start_of_day().ok().map(|start| (start.clone(), start.checked_add(1.day()))),
-            Self::Week => monday(&now).map(|start| (start.clone(), start.checked_add(1.week()))),
-            Self::Month => now
-                .first_of_month()
-                .and_then(|first| first.start_of_day())
-                .ok()
-                .map(|start| (start.clone(), start.checked_add(1.month()))),
+        let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH);
+        let bounds = match self.length() {
+            PeriodLength::Endless => None,
+            PeriodLength::Days { count, first } => Some(days_around(now, count, first)),
+            PeriodLength::Months(count) => months_around(now, count),
         };
-        match bounds {
-            Some((start, Ok(end))) => (start.timestamp().as_second(), end.timestamp().as_second()),
-            _ => (i64::MIN, i64::MAX),
-        }
+        bounds.unwrap_or((i64::MIN, i64::MAX))
     }
 }
 
-fn monday(now: &Zoned) -> Option<Zoned> {
-    let back = i64::from(now.weekday().since(Weekday::Monday));
-    now.start_of_day().ok()?.checked_sub(back.days()).ok()
+fn days_around(now: Timestamp, count: i64, first: i64) -> (i64, i64) {
+    let day = now.as_second().div_euclid(DAY);
+    let start = day - (day - first).rem_euclid(count);
+    (start * DAY, (start + count) * DAY)
+}
+
+fn months_around(now: Timestamp, count: i8) -> Option<(i64, i64)> {
+    let date = now.to_zoned(TimeZone::UTC).date();
+    let month = date.month() - (date.month() - 1).rem_euclid(count);
+    let start = Date::new(date.year(), month, 1).ok()?;
+    let end = start.checked_add(i32::from(count).months()).ok()?;
+    let second = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second());
+    Some((second(start)?, second(end)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Period;
+    use super::{Period, PeriodLength};
 
     /// 2026-11-21T09:38:16Z, a Saturday.
     const NOW: i64 = 1_795_253_896;
@@ -181,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_period_includes_its_first_moment() {
-        for period in [Period::Day, Period::Week, Period::Month] {
+        for period in Period::ALL.into_iter().filter(|period| period.length() != PeriodLength::Endless) {
             let (start, end) = period.around(NOW);
             assert_eq!(period.around(start), (start, end), "{period:?}");
             assert_eq!(period.around(end - 1), (start, end), "{period:?}");

@@ -287,7 +287,7 @@ async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()
 }
 
 /// All migrations with their numbers and names, oldest first. A released migration is never edited; a change is a new file.
-const CHANGES: [(i64, &str, &str); 19] = [
+const CHANGES: [(i64, &str, &str); 20] = [
     (1, "keys", include_str!("../migrations/0001_keys.sql")),
     (2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
     (3, "revision", include_str!("../migrations/0003_revision.sql")),
@@ -307,6 +307,7 @@ const CHANGES: [(i64, &str, &str); 19] = [
     (17, "unpriced", include_str!("../migrations/0017_unpriced.sql")),
     (18, "response sums", include_str!("../migrations/0018_response_sums.sql")),
     (19, "sign-in links", include_str!("../migrations/0019_sign_in_links.sql")),
+    (20, "budget periods", include_str!("../migrations/0020_budget_periods.sql")),
 ];
 
 fn migrator() -> Migrator {

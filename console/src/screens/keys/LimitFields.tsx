@@ -1,4 +1,5 @@
 import { Select, TextField } from "@/components/Field";
+import { PERIODS } from "./Budget";
 import type { LimitsForm } from "./form";
 
 interface LimitFieldsProps<T extends LimitsForm> {
@@ -6,12 +7,6 @@ interface LimitFieldsProps<T extends LimitsForm> {
   onChange: (next: Partial<LimitsForm>) => void;
 }
 
-const PERIODS = [
-  { value: "day", label: "a day" },
-  { value: "week", label: "a week" },
-  { value: "month", label: "a month" },
-  { value: "total", label: "in total" },
-] as const;
 const ENDS = [
   { value: "finish", label: "finish answers that have begun" },
   { value: "cut", label: "cut answers where the money ends" },

@@ -1,12 +1,23 @@
 //! `[[keys]]`.
 
-use gw_engine::settings::{KeySettings, Limits, OnBudget, UnpricedPolicy};
+use gw_engine::settings::{KeySettings, Limits, OnBudget, Period, UnpricedPolicy};
 
 use super::super::binding::{Form, field, words};
 use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
-use super::super::schema::{Key, Kind, Section, key, required_setting, setting, setting_or, words_of};
+use super::super::schema::{Key, Kind, Section, Word, key, required_setting, setting, setting_or, words_of};
 
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+
+/// The periods of budgets.
+static PERIODS: [Word; Period::NAMES.len()] = {
+    let mut words: [Word; Period::NAMES.len()] = [("", &[]); Period::NAMES.len()];
+    let (mut left, mut names): (&mut [Word], &[&str]) = (&mut words, &Period::NAMES);
+    while let ([word, words_after @ ..], [name, names_after @ ..]) = (left, names) {
+        word.0 = name;
+        (left, names) = (words_after, names_after);
+    }
+    words
+};
 
 /// The limits of a key or a team.
 pub(super) const RPM: Key = setting_or(
@@ -41,9 +52,9 @@ pub(super) const BUDGET_USD: Key =
     key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period.");
 pub(super) const BUDGET_PERIOD: Key = key(
     "budget_period",
-    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
+    Kind::Choice(&PERIODS),
     "\"month\"",
-    "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
+    "The period of the budget in the calendar of UTC. Weeks begin on Monday. `total` has no end.",
 );
 pub(super) const ON_BUDGET: Key = words_of(
     "on_budget",
