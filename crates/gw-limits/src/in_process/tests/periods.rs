@@ -5,7 +5,7 @@ use crate::Clock;
 
 #[tokio::test]
 async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
-    for (period, days) in [(Period::Day, 1), (Period::Week, 7), (Period::Month, 31)] {
+    for period in Period::ALL.into_iter().filter(|period| *period != Period::Total) {
         let world = world();
         let key = world.key(budget(100_000_000, period));
         let (start, end) = period.around(NOW);
@@ -15,7 +15,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             world.ledger.rows.lock().push((world.clock.unix_seconds(), cost));
             Ok::<_, Refusal>(())
         };
-        for moment in [start, end - 1, start - 1, start, end, start - 86_400 * days, end - 1, end, start] {
+        for moment in [start, end - 1, start - 1, start, end, 2 * start - end, end - 1, end, start] {
             world.clock.set_calendar(moment);
             let _ = spend(60_000_000).await;
             let _ = spend(40_000_000).await;
