@@ -163,6 +163,8 @@ periods! {
     /// A month, from its first day.
     #[default]
     Month = "month", PeriodLength::Months(1);
+    /// Three months, from the first day of January, April, July and October.
+    Quarter = "quarter", PeriodLength::Months(3);
     /// Without end.
     Total = "total", PeriodLength::Endless;
 }
@@ -218,6 +220,22 @@ mod tests {
         assert_eq!(Period::Week.around(NOW), (midnight - 5 * day, midnight + 2 * day));
         assert_eq!(Period::Month.around(NOW), (midnight - 20 * day, midnight + 10 * day));
         assert_eq!(Period::Total.around(NOW), (i64::MIN, i64::MAX));
+    }
+
+    #[test]
+    fn quarters_begin_in_january_april_july_and_october() {
+        let second = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
+        for (at, start, end) in [
+            ("2026-12-31T23:59:59Z", "2026-10-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+            ("2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-04-01T00:00:00Z"),
+            ("2027-06-30T23:59:59Z", "2027-04-01T00:00:00Z", "2027-07-01T00:00:00Z"),
+            ("2027-07-01T00:00:00Z", "2027-07-01T00:00:00Z", "2027-10-01T00:00:00Z"),
+            // The first quarter of a leap year has 91 days.
+            ("2028-02-29T12:00:00Z", "2028-01-01T00:00:00Z", "2028-04-01T00:00:00Z"),
+            ("1969-12-31T23:59:59Z", "1969-10-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Period::Quarter.around(second(at)), (second(start), second(end)), "{at}");
+        }
     }
 
     #[test]

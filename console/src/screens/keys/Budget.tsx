@@ -11,6 +11,7 @@ export const PERIODS = [
   { value: "day", label: "a day" },
   { value: "week", label: "a week" },
   { value: "month", label: "a month" },
+  { value: "quarter", label: "a quarter" },
   { value: "total", label: "in total" },
 ] as const satisfies readonly { value: Schemas["BudgetPeriod"]; label: string }[];
 
