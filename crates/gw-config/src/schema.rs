@@ -99,7 +99,7 @@ pub(super) enum BuildStage {
     LaterUnless(&'static str, &'static str),
 }
 
-/// An optional key.
+/// An optional key without a field of its own: a table whose keys have fields.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { stated_default: Some(default), ..row(name, kind, doc) }
 }
@@ -149,11 +149,27 @@ pub(super) const fn words_of(
     setting(name, kind, binding, doc)
 }
 
+/// A key of a later version. This version accepts only the value `built`, its default; `sentence` says why.
+pub(super) const fn later(
+    name: &'static str,
+    kind: Kind,
+    (built, sentence): (&'static str, &'static str),
+    doc: &'static str,
+) -> Key {
+    let stage = BuildStage::LaterUnless(built, sentence);
+    Key { stated_default: Some(built), stage, ..row(name, kind, doc) }
+}
+
 const fn row(name: &'static str, kind: Kind, doc: &'static str) -> Key {
     Key { name, kind, required: false, binding: None, stated_default: None, doc, stage: BuildStage::Built }
 }
 
 impl Key {
+    /// The key with another meaning.
+    pub(super) const fn with_doc(self, doc: &'static str) -> Self {
+        Self { doc, ..self }
+    }
+
     /// The default as TOML or in words. Empty: no default.
     pub(super) fn default(&self) -> Cow<'static, str> {
         match (self.stated_default, self.binding) {
@@ -161,11 +177,6 @@ impl Key {
             (None, Some(binding)) => Cow::Owned(binding.default()),
             (None, None) => Cow::Borrowed(""),
         }
-    }
-
-    /// Marks the key as accepted for one value only. `sentence` says why other values are refused.
-    pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
-        Self { stage: BuildStage::LaterUnless(built, sentence), ..self }
     }
 }
 

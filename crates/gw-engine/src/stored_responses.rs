@@ -60,10 +60,16 @@ pub enum ResponsePlace {
     Database,
 }
 
+impl Default for ResponsePlace {
+    fn default() -> Self {
+        Self::Memory { max_bytes: 64 << 20 }
+    }
+}
+
 impl Default for StoredResponseSettings {
     fn default() -> Self {
         Self {
-            place: ResponsePlace::Memory { max_bytes: 64 << 20 },
+            place: ResponsePlace::default(),
             ttl: Duration::from_secs(3600),
             max_bytes_per_key: 1 << 30,
             max_conversation_bytes: 32 << 20,
