@@ -58,6 +58,8 @@ pub(super) enum Kind {
     Path,
     /// One of several words, each with its other spellings.
     Choice(&'static [Word]),
+    /// One of several words, or a text of this shape.
+    ChoiceOr(&'static [Word], &'static TextFormat),
     /// A date and time with an offset.
     Time,
     /// A list with at least `min` values.
@@ -204,6 +206,7 @@ impl Kind {
             | Self::Secret(_)
             | Self::Path
             | Self::Choice(_)
+            | Self::ChoiceOr(..)
             | Self::Time => true,
             Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => {
                 false
@@ -224,6 +227,9 @@ impl Kind {
             Self::Choice(words) => {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))
+            }
+            Self::ChoiceOr(words, format) => {
+                format!("{}, or a string: {}", Self::Choice(words).describe(), format.shape)
             }
             Self::Time => "a date and time with an offset, such as 2027-01-01T00:00:00Z".to_owned(),
             Self::List { of, .. } => format!("a list, each {}", of.describe()),

@@ -117,7 +117,54 @@ pub enum PeriodLength {
     Months(i8),
     /// All time.
     Endless,
+    /// The last days before now.
+    Rolling(RollingDays),
 }
+
+/// The steps in which a rolling period moves on in its own length. A step of N days is N hours, so that the hourly sums of the
+/// ledger add up to the spending.
+pub const ROLLING_STEPS: i64 = 24;
+
+/// The days of a rolling period: 1 to 366.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollingDays(u16);
+
+impl RollingDays {
+    /// The most.
+    const MAX: u16 = 366;
+
+    /// The days of a name such as `30d`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let days = name.strip_suffix('d')?.parse().ok().filter(|days| (1..=Self::MAX).contains(days))?;
+        // Not `030d` and not `+30d`: a period has one name.
+        Some(Self(days)).filter(|days| days.name() == name)
+    }
+
+    /// The name, such as `30d`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let name = ROLLING_NAMES.get(usize::from(self.0)).map(<[u8; 4]>::as_slice);
+        name.and_then(|name| str::from_utf8(name).ok()).unwrap_or_default().trim_start()
+    }
+}
+
+/// The names of the rolling periods by their days, with blanks before them.
+static ROLLING_NAMES: [[u8; 4]; RollingDays::MAX as usize + 1] = {
+    let mut names = [*b"   d"; RollingDays::MAX as usize + 1];
+    let (mut left, mut days): (&mut [[u8; 4]], u16) = (&mut names, 0);
+    while let [[hundreds, tens, ones, _], rest @ ..] = left {
+        *ones = b'0' + (days % 10) as u8;
+        if days >= 10 {
+            *tens = b'0' + (days / 10 % 10) as u8;
+        }
+        if days >= 100 {
+            *hundreds = b'0' + (days / 100) as u8;
+        }
+        (left, days) = (rest, days + 1);
+    }
+    names
+};
 
 /// The table of periods: each row has a name and a length. The enum, its names, its bounds, the scripts of Redis and the values of
 /// the configuration are made from it.
@@ -127,20 +174,23 @@ macro_rules! periods {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum Period {
             $($(#[$note])* $period,)+
+            /// The last days before now. The spending of a moment leaves when it is this old, and at most a step later.
+            Rolling(RollingDays),
         }
 
         impl Period {
-            /// All.
+            /// All of the calendar.
             pub const ALL: [Self; Self::NAMES.len()] = [$(Self::$period),+];
 
-            /// The names of all.
+            /// The names of all of the calendar.
             pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
 
             /// The spelling in the store, the configuration and the API.
             #[must_use]
-            pub const fn as_str(self) -> &'static str {
+            pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$period => $name,)+
+                    Self::Rolling(days) => days.name(),
                 }
             }
 
@@ -149,6 +199,7 @@ macro_rules! periods {
             pub const fn length(self) -> PeriodLength {
                 match self {
                     $(Self::$period => $length,)+
+                    Self::Rolling(days) => PeriodLength::Rolling(days),
                 }
             }
         }
@@ -173,11 +224,12 @@ impl Period {
     /// The reverse of [`Period::as_str`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|period| period.as_str() == text)
+        let calendar = Self::ALL.into_iter().find(|period| period.as_str() == text);
+        calendar.or_else(|| RollingDays::parse(text).map(Self::Rolling))
     }
 
     /// Start and end of the period that contains this moment, in unix seconds. A moment outside the calendar counts as the
-    /// epoch.
+    /// epoch. A rolling period ends with its step: then its start moves on by a step, too.
     #[must_use]
     pub fn around(self, at: i64) -> (i64, i64) {
         let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -185,8 +237,22 @@ impl Period {
             PeriodLength::Endless => None,
             PeriodLength::Days { count, first } => Some(days_around(now, count, first)),
             PeriodLength::Months(count) => months_around(now, count),
+            PeriodLength::Rolling(days) => Some(window_around(now, i64::from(days.0) * DAY)),
         };
         bounds.unwrap_or((i64::MIN, i64::MAX))
+    }
+}
+
+impl Period {
+    /// The begin and the end of the spending that counts in the period with this start. In a rolling period spending after its
+    /// end counts, too, so that a clock that goes back grants nothing anew.
+    #[must_use]
+    pub fn counted_from(self, start: i64) -> (i64, i64) {
+        match self {
+            Self::Rolling(_) => (start, i64::MAX),
+            _ if start == i64::MIN => (i64::MIN, i64::MAX),
+            _ => self.around(start),
+        }
     }
 }
 
@@ -194,6 +260,12 @@ fn days_around(now: Timestamp, count: i64, first: i64) -> (i64, i64) {
     let day = now.as_second().div_euclid(DAY);
     let start = day - (day - first).rem_euclid(count);
     (start * DAY, (start + count) * DAY)
+}
+
+fn window_around(now: Timestamp, length: i64) -> (i64, i64) {
+    let step = length / ROLLING_STEPS;
+    let end = (now.as_second().div_euclid(step) + 1) * step;
+    (end - length - step, end)
 }
 
 fn months_around(now: Timestamp, count: i8) -> Option<(i64, i64)> {
@@ -235,6 +307,31 @@ mod tests {
             ("1969-12-31T23:59:59Z", "1969-10-01T00:00:00Z", "1970-01-01T00:00:00Z"),
         ] {
             assert_eq!(Period::Quarter.around(second(at)), (second(start), second(end)), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_rolling_period_holds_its_days_and_at_most_a_step_more() {
+        let day = 86_400;
+        for (name, days) in [("1d", 1), ("7d", 7), ("30d", 30), ("90d", 90), ("366d", 366)] {
+            let period = Period::parse(name).unwrap();
+            assert_eq!(period.as_str(), name);
+            let step = days * 3600;
+            let mut at = NOW - 3 * step;
+            while at < NOW {
+                let (start, end) = period.around(at);
+                assert!(start <= at - days * day && at - days * day - start < step, "{name} at {at}");
+                assert!(at < end && end - at <= step && start % 3600 == 0, "{name} at {at}");
+                assert_eq!(period.around(end), (start + step, end + step), "{name} at {at}");
+                at += 1_800;
+            }
+        }
+        for name in ["0d", "367d", "030d", "+3d", "d", "30", "-1d", "1.5d", "30D", "99999d", ""] {
+            assert_eq!(Period::parse(name), None, "{name}");
+        }
+        for days in 1..=366 {
+            let name = format!("{days}d");
+            assert_eq!(Period::parse(&name).map(Period::as_str), Some(name.as_str()));
         }
     }
 

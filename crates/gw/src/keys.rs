@@ -144,7 +144,8 @@ fn amount(text: &str) -> Result<String, OptionError> {
 
 /// The help of `--budget-period`, with the names of all periods.
 fn period_help() -> String {
-    format!("Period of the budget: {} [default: {}]", Period::NAMES.join(", "), Period::default().as_str())
+    let (names, default) = (Period::NAMES.join(", "), Period::default().as_str());
+    format!("Period of the budget: {names}, or days such as 30d [default: {default}]")
 }
 
 fn count(text: &str) -> Result<u64, OptionError> {

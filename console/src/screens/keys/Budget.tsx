@@ -19,7 +19,7 @@ export const PERIODS = [
 export function budgetText({ budget_usd, budget_period }: Budgeted): string {
   if (budget_usd === null) return "no budget";
   const period = PERIODS.find(({ value }) => value === (budget_period ?? "month"));
-  return `${usd(budget_usd)} ${period?.label ?? budget_period}`;
+  return `${usd(budget_usd)} ${period?.label ?? `in ${budget_period}`}`;
 }
 
 /** What is spent of a budget, as a bar. */

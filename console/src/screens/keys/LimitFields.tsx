@@ -22,6 +22,8 @@ function pick<T extends string>(options: readonly { value: T }[], value: string)
 
 /** The amount and its period. */
 export function BudgetFields<T extends LimitsForm>({ form, onChange }: LimitFieldsProps<T>) {
+  const isListed = PERIODS.some(({ value }) => value === form.period);
+  const periods = isListed ? PERIODS : [...PERIODS, { value: form.period, label: form.period }];
   return (
     <div className="grid grid-cols-[1fr_8rem] gap-3">
       <TextField
@@ -36,9 +38,9 @@ export function BudgetFields<T extends LimitsForm>({ form, onChange }: LimitFiel
       />
       <Select
         label="Period"
-        options={PERIODS}
+        options={periods}
         value={form.period}
-        onChange={(event) => onChange({ period: pick(PERIODS, event.target.value) ?? form.period })}
+        onChange={(event) => onChange({ period: pick(periods, event.target.value) ?? form.period })}
       />
     </div>
   );

@@ -3,7 +3,7 @@
 use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, UnpricedPolicy};
 
 use super::super::binding::{Change, Form, field, quoted, words};
-use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
+use super::super::formats::{CREDENTIAL, LABEL, PATTERN, ROLLING_PERIOD};
 use super::super::schema::{Key, Kind, Section, Word, required_setting, setting, setting_or, words_of};
 
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
@@ -68,7 +68,7 @@ pub(super) const BUDGET_USD: Key = setting_or(
 /// Stands behind [`BUDGET_USD`] in every table.
 pub(super) const BUDGET_PERIOD: Key = setting(
     "budget_period",
-    Kind::Choice(&PERIODS),
+    Kind::ChoiceOr(&PERIODS, &ROLLING_PERIOD),
     &Change {
         form: PERIOD,
         apply: |limits: &mut Limits, period| {
@@ -78,7 +78,7 @@ pub(super) const BUDGET_PERIOD: Key = setting(
         },
         default: |_| Some(Period::default()),
     },
-    "The period of the budget in the calendar of UTC. Weeks begin on Monday. `total` has no end.",
+    "The period of the budget in the calendar of UTC. Weeks begin on Monday. `total` has no end. `30d` are the last 30 days before now: an amount counts for at least this time, and at most for 30 hours more (an hour for each day).",
 );
 pub(super) const ON_BUDGET: Key = words_of(
     "on_budget",

@@ -6,7 +6,7 @@ use secrecy::ExposeSecret;
 
 use super::super::schema::{Key, Kind, Section};
 use super::super::tables::ROOT;
-use super::good;
+use super::{check, good};
 
 const PROVIDER: &str =
     "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n";
@@ -137,6 +137,16 @@ fn values_that_make_one_field_together_are_all_read() {
     let key = &config.engine.keys[0];
     let budget = Budget { nano: 1_500_000_000, period: Period::Quarter };
     assert_eq!((key.name.as_str(), key.limits.budget), ("key-1", Some(budget)));
+    let rolling = "[[keys]]\nkey = \"sk-1\"\nbudget_usd = 1\nbudget_period = ";
+    let limits = good(&format!("{rolling}\"30d\"")).engine.keys[0].limits;
+    assert_eq!(limits.budget.map(|budget| budget.period.as_str()), Some("30d"));
+    check(
+        &format!("{rolling}\"400d\""),
+        &[
+            "4:17: keys[0].budget_period: unknown word; expected one of \"day\", \"week\", \"month\", \"quarter\", \
+           \"total\", or a string: 1 to 366 days, such as \"30d\"",
+        ],
+    );
     let stored = &config.store.content.keys[0];
     assert_eq!((stored.hash, stored.previous), ([0x11; 32], Some(([0xaa; 32], 1_798_761_600))));
     // An earlier secret without an end is none.

@@ -1,5 +1,5 @@
 -- The common part of all scripts. The arithmetic is that of gcra.rs and budget.rs, operation by operation. `script.rs` puts
--- the table `PERIODS` before it.
+-- the table `PERIODS` and `ROLLING_STEPS` before it.
 --
 -- ARGV[1]  the time in microseconds since 1970, or '' for the clock of this server. Only tests set it.
 -- ARGV[2]  the id of the request
@@ -163,8 +163,15 @@ local function months_around(day, count)
   end
 end
 
--- The begin and the end of the current period in unix seconds. A period without a length begins at 0 and has no end.
+-- The begin and the end of the current period in unix seconds. A period without a length begins at 0 and has no end. A rolling
+-- period, such as `30d`, ends with its step.
 local function current_period(period)
+  local days = tonumber(string.match(period, '^(%d+)d$'))
+  if days then
+    local step = days * DAY / ROLLING_STEPS
+    local stop = (math.floor(unix / step) + 1) * step
+    return stop - days * DAY - step, stop
+  end
   local length = PERIODS[period]
   if not length then return 0, nil end
   local day = math.floor(unix / DAY)
@@ -214,8 +221,8 @@ local function budget_state(subject, period)
   local is_same = got[1] == money.period and start == money.start
   money.is_known = is_same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
   if start and not is_same then
-    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind,
-    -- only the ledger knows the spending.
+    -- Nothing is spent yet in a period that begins after all others. In an earlier period, in one of another kind, or
+    -- after a step of a rolling period, only the ledger knows the spending.
     money.spent = 0
     redis.call('HDEL', subject.state, 'start')
     put(subject.state, 'spent', '0')

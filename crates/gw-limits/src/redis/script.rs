@@ -1,7 +1,7 @@
 //! The Lua scripts, and how they are loaded and run.
 
 use gw_redis::{CallError, Connection};
-use gw_store::{Period, PeriodLength};
+use gw_store::{Period, PeriodLength, ROLLING_STEPS};
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 
 use super::answer::Answer;
@@ -41,18 +41,18 @@ macro_rules! script {
     };
 }
 
-/// The lengths of the periods that end, as a table of Lua.
+/// The lengths of the periods that end, as a table of Lua, and the number of steps of a rolling period.
 fn periods() -> String {
     let row = |period: Period| {
         let length = match period.length() {
             PeriodLength::Days { count, first } => format!("days = {count}, first = {first}"),
             PeriodLength::Months(count) => format!("months = {count}"),
-            PeriodLength::Endless => return None,
+            PeriodLength::Endless | PeriodLength::Rolling(_) => return None,
         };
         Some(format!("  {} = {{ {length} }},\n", period.as_str()))
     };
     let rows: String = Period::ALL.into_iter().filter_map(row).collect();
-    format!("local PERIODS = {{\n{rows}}}\n")
+    format!("local PERIODS = {{\n{rows}}}\nlocal ROLLING_STEPS = {ROLLING_STEPS}\n")
 }
 
 impl Default for Scripts {
